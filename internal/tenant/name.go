@@ -1,0 +1,61 @@
+package tenant
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Name is the name of a tenant, and of its space. The zero value names no tenant.
+type Name string
+
+const (
+	// System is the tenant of the platform's own users, and the name of the
+	// system space: everything outside tenant spaces.
+	System Name = "system"
+	// All stands in a URL for every tenant space at once. It is reserved: no
+	// tenant can have this name.
+	All Name = "all"
+)
+
+const (
+	// Annotation carries the tenant of a stored object. The server sets it on
+	// every write in a space and removes it in the system space; a value sent
+	// by a client is never used.
+	Annotation = "multi-tenancy.k8s.io/tenant"
+	// PublishedAnnotation marks an object of the system space that is copied to
+	// every space (arktos-access-control, "Enforce policies Cross-Tenant").
+	PublishedAnnotation = "multi-tenancy.k8s.io/published"
+	// UserExtraKey is the key of a user's extra that carries its tenant. Only
+	// the server's own authentication sets it.
+	UserExtraKey = "multi-tenancy.k8s.io/tenant"
+)
+
+// Parse returns s as a tenant name. The reserved names "system" and "all" are
+// returned as they are; callers that create tenants use Validate.
+func Parse(s string) (Name, error) {
+	if msgs := validation.IsDNS1123Label(s); len(msgs) > 0 {
+		return "", fmt.Errorf("invalid tenant name %q: %s", s, strings.Join(msgs, "; "))
+	}
+	return Name(s), nil
+}
+
+// Validate reports why s cannot be the name of a Tenant object, or nothing.
+// "system" is valid: its Tenant object is built in.
+func Validate(s string) []string {
+	msgs := validation.IsDNS1123Label(s)
+	if Name(s) == All {
+		msgs = append(msgs, `"all" is reserved: in a URL it stands for every tenant`)
+	}
+	return msgs
+}
+
+// IsSpace reports whether n names one tenant's space, as opposed to the system
+// space, all spaces, or nothing.
+func (n Name) IsSpace() bool {
+	return n != "" && n != System && n != All
+}
+
+// String returns the name.
+func (n Name) String() string { return string(n) }

@@ -1,0 +1,115 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+var (
+	// ErrNoTenant means that neither the request nor its user says which space
+	// is meant. It is never read as the system space.
+	ErrNoTenant = errors.New("no tenant: the credentials carry none and the server has no default tenant")
+	// ErrForeign means that a tenant's user named a space that is not its own.
+	ErrForeign = errors.New("access to this tenant is not allowed")
+)
+
+// Request is what one HTTP request says about tenants. A pointer to it travels
+// in the request's context from the outermost filter on, because the filters
+// after authentication cannot add to the context of those before it.
+type Request struct {
+	// Requested is the space named by the URL, empty for a short path.
+	Requested Name
+	// Authenticated is the tenant of the credentials, set once by
+	// authentication. It outlives impersonation, which replaces the user.
+	Authenticated Name
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context that carries r.
+func WithRequest(ctx context.Context, r *Request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// RequestFrom returns the Request of ctx, or nil.
+func RequestFrom(ctx context.Context) *Request {
+	r, _ := ctx.Value(requestKey{}).(*Request)
+	return r
+}
+
+// WithSpace returns a context whose requests act in the space of t, for callers
+// inside the server that have no HTTP request.
+func WithSpace(ctx context.Context, t Name) context.Context {
+	return WithRequest(ctx, &Request{Requested: t, Authenticated: System})
+}
+
+// OfUser returns the tenant that a user's extra carries, empty if it has none.
+func OfUser(u user.Info) (Name, error) {
+	if u == nil {
+		return "", nil
+	}
+	switch values := u.GetExtra()[UserExtraKey]; len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return Parse(values[0])
+	default:
+		return "", fmt.Errorf("user %q has %d tenants", u.GetName(), len(values))
+	}
+}
+
+// Effective returns the space that a request acts in: the URL resolution of
+// arktos-api-resource-model, with the boundary of arktos-access-control. u is
+// the user in effect, after impersonation.
+//
+// It returns ErrNoTenant where there is none to be found and ErrForeign where a
+// tenant's user, or a user it impersonates, would leave its space.
+func (r *Request) Effective(u user.Info) (Name, error) {
+	own, err := OfUser(u)
+	if err != nil {
+		return "", err
+	}
+	if r == nil {
+		return "", ErrNoTenant
+	}
+	switch {
+	case own == "":
+		own = r.Authenticated
+	case r.Authenticated != System && r.Authenticated != own:
+		return "", ErrForeign
+	}
+	switch {
+	case own == "":
+		return "", ErrNoTenant
+	case r.Requested == "":
+		return own, nil
+	case own != System && r.Requested != own:
+		return "", ErrForeign
+	default:
+		return r.Requested, nil
+	}
+}
+
+// UserTenant returns the tenant of the user in effect in ctx: that of the user
+// itself or, after impersonation of a user without one, of the impersonator.
+func UserTenant(ctx context.Context) (Name, error) {
+	u, _ := request.UserFrom(ctx)
+	own, err := OfUser(u)
+	if err != nil || own != "" {
+		return own, err
+	}
+	if r := RequestFrom(ctx); r != nil && r.Authenticated != "" {
+		return r.Authenticated, nil
+	}
+	return "", ErrNoTenant
+}
+
+// From returns the effective tenant of the request in ctx.
+func From(ctx context.Context) (Name, error) {
+	u, _ := request.UserFrom(ctx)
+	return RequestFrom(ctx).Effective(u)
+}
