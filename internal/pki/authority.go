@@ -1,0 +1,208 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/tenantry/tenantry/internal/atomicfile"
+)
+
+// Authority is a certificate authority with its key.
+type Authority struct {
+	// File is where its certificate lies.
+	File string
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// PEM returns the authority's certificate.
+func (a *Authority) PEM() []byte { return encodeCertificate(a.cert.Raw) }
+
+// ensureAuthority loads the authority name in dir, or makes it. A key without
+// certificate is what a crash of the first start leaves; it is used.
+func ensureAuthority(dir, name, commonName string) (*Authority, error) {
+	base := filepath.Join(dir, name)
+	if _, err := os.Stat(base + ".crt"); err == nil {
+		return loadAuthority(dir, name)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("reading a certificate authority: %w", err)
+	}
+	if err := ensureKey(base + ".key"); err != nil {
+		return nil, err
+	}
+	key, err := loadKey(base + ".key")
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: commonName},
+		NotAfter:              time.Now().Add(authorityLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	raw, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("creating certificate authority %s: %w", name, err)
+	}
+	if err := atomicfile.Write(base+".crt", encodeCertificate(raw)); err != nil {
+		return nil, fmt.Errorf("writing certificate authority %s: %w", name, err)
+	}
+	return loadAuthority(dir, name)
+}
+
+// loadAuthority reads the authority name in dir.
+func loadAuthority(dir, name string) (*Authority, error) {
+	base := filepath.Join(dir, name)
+	c, err := loadCertificate(base + ".crt")
+	if err != nil {
+		return nil, err
+	}
+	key, err := loadKey(base + ".key")
+	if err != nil {
+		return nil, err
+	}
+	if !sameKey(c, key) {
+		return nil, fmt.Errorf("%s.crt and %s.key do not belong together: restore the pair", base, base)
+	}
+	if !c.IsCA {
+		return nil, fmt.Errorf("%s.crt is not the certificate of an authority", base)
+	}
+	if now := time.Now(); now.After(c.NotAfter) {
+		return nil, fmt.Errorf("certificate authority %s.crt expired on %s: move it and its key away to have a new one made, and hand out new kubeconfigs", base, c.NotAfter.Format(time.DateOnly))
+	} else if now.Before(c.NotBefore) {
+		return nil, fmt.Errorf("certificate authority %s.crt is valid only from %s on: is the clock right?", base, c.NotBefore.Format(time.DateTime))
+	}
+	return &Authority{File: base + ".crt", cert: c, key: key}, nil
+}
+
+// ensureLeaf makes base.crt and base.key unless they fit the template already.
+func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
+	current, err := loadCertificate(base + ".crt")
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		key, err := loadKey(base + ".key")
+		if err != nil {
+			return err
+		}
+		if sameKey(current, key) && a.fits(current, template) {
+			return nil
+		}
+	}
+	raw, key, err := a.issue(template)
+	if err != nil {
+		return fmt.Errorf("creating certificate %s.crt: %w", base, err)
+	}
+	// The key goes first: a crash in between leaves a pair that does not match,
+	// which the next start replaces.
+	if err := atomicfile.Write(base+".key", key); err != nil {
+		return fmt.Errorf("writing key: %w", err)
+	}
+	if err := atomicfile.Write(base+".crt", encodeCertificate(raw)); err != nil {
+		return fmt.Errorf("writing certificate: %w", err)
+	}
+	return nil
+}
+
+// fits reports whether c is of this authority, says what template says, and
+// lasts for a while.
+func (a *Authority) fits(c, template *x509.Certificate) bool {
+	return c.CheckSignatureFrom(a.cert) == nil &&
+		time.Until(c.NotAfter) > renewBefore &&
+		time.Now().After(c.NotBefore) &&
+		c.Subject.String() == template.Subject.String() &&
+		slices.Equal(c.DNSNames, template.DNSNames) &&
+		slices.EqualFunc(c.IPAddresses, template.IPAddresses, net.IP.Equal)
+}
+
+// issue signs a new key for template.
+func (a *Authority) issue(template *x509.Certificate) (raw, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.NotAfter = time.Now().Add(leafLifetime)
+	if template.NotAfter.After(a.cert.NotAfter) {
+		template.NotAfter = a.cert.NotAfter
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	if raw, err = sign(template, a.cert, key.Public(), a.key); err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
+	return raw, keyPEM, err
+}
+
+// sign fills in what all certificates here have in common.
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {
+	template.NotBefore = time.Now().Add(-time.Minute) // clocks differ a little
+	return x509.CreateCertificate(rand.Reader, template, parent, public, key)
+}
+
+func sameKey(c *x509.Certificate, key crypto.Signer) bool {
+	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
+}
+
+// ensureKey makes the key at path if there is none.
+func ensureKey(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		_, err := loadKey(path)
+		return err
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reading a key: %w", err)
+	}
+	data, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return fmt.Errorf("creating key: %w", err)
+	}
+	if err := atomicfile.Write(path, data); err != nil {
+		return fmt.Errorf("writing key: %w", err)
+	}
+	return nil
+}
+
+func loadKey(path string) (crypto.Signer, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a key: %w", err)
+	}
+	parsed, err := keyutil.ParsePrivateKeyPEM(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no private key: restore it", path)
+	}
+	key, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%s holds a key of an unsupported type", path)
+	}
+	return key, nil
+}
+
+func loadCertificate(path string) (*x509.Certificate, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a certificate: %w", err)
+	}
+	all, err := cert.ParseCertsPEM(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no certificate: restore it (%w)", path, err)
+	}
+	return all[0], nil
+}

@@ -1,0 +1,36 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// ClientCertificate issues a certificate, and its key, for a user of a tenant,
+// both as PEM, valid for a year. The subject is CN={user}, O=tenant:{tenant},
+// OU={groups} (arktos-access-control, "Certificate Authenticator").
+func (p *PKI) ClientCertificate(t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
+	if user == "" {
+		return nil, nil, errors.New("a client certificate needs a user name")
+	}
+	raw, key, err := p.ClientCA.issue(&x509.Certificate{
+		Subject: pkix.Name{
+			CommonName:         user,
+			Organization:       []string{"tenant:" + t.String()},
+			OrganizationalUnit: groups,
+		},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing a client certificate for %q of tenant %q: %w", user, t, err)
+	}
+	return encodeCertificate(raw), key, nil
+}
+
+func encodeCertificate(raw []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}

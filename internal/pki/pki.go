@@ -1,0 +1,128 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	authorityLifetime = 10 * 365 * 24 * time.Hour
+	leafLifetime      = 365 * 24 * time.Hour
+	// renewBefore is what a leaf must have left at least to be used again.
+	renewBefore = leafLifetime / 3
+)
+
+// servingHosts are the names every serving certificate carries.
+var servingHosts = []string{
+	"localhost", "127.0.0.1", "::1",
+	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+}
+
+// PKI is the content of one directory.
+type PKI struct {
+	dir        string
+	ServerCA   *Authority
+	ClientCA   *Authority
+	FrontProxy *Authority
+}
+
+// Ensure returns the PKI in dir and makes what is missing of it: on first start
+// all of it, later a serving or front-proxy certificate that is about to expire
+// or does not name the given hosts. Authorities are never replaced, because
+// every certificate out there depends on them: a broken or expired one is an
+// error.
+func Ensure(dir string, hosts ...string) (*PKI, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory for keys: %w", err)
+	}
+	p := &PKI{dir: dir}
+	for _, ca := range []struct {
+		name, commonName string
+		authority        **Authority
+	}{
+		{"server-ca", "tenantry server CA", &p.ServerCA},
+		{"client-ca", "tenantry client CA", &p.ClientCA},
+		{"front-proxy-ca", "tenantry front-proxy CA", &p.FrontProxy},
+	} {
+		var err error
+		if *ca.authority, err = ensureAuthority(dir, ca.name, ca.commonName); err != nil {
+			return nil, err
+		}
+	}
+	if err := ensureKey(p.ServiceAccountKey()); err != nil {
+		return nil, err
+	}
+	if err := p.ServerCA.ensureLeaf(p.path("server"), servingTemplate(hosts)); err != nil {
+		return nil, err
+	}
+	return p, p.FrontProxy.ensureLeaf(p.path("front-proxy-client"), &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "front-proxy-client"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// Open returns what is needed to sign client certificates from a directory that
+// Ensure has made, and makes nothing.
+func Open(dir string) (*PKI, error) {
+	p := &PKI{dir: dir}
+	var err error
+	if p.ClientCA, err = loadAuthority(dir, "client-ca"); err != nil {
+		return nil, explainMissing(dir, err)
+	}
+	if p.ServerCA, err = loadAuthority(dir, "server-ca"); err != nil {
+		return nil, explainMissing(dir, err)
+	}
+	return p, nil
+}
+
+func explainMissing(dir string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no keys in %s: `tenantry up` makes them on its first start; is --dir right? (%w)", dir, err)
+	}
+	return err
+}
+
+func (p *PKI) path(name string) string { return filepath.Join(p.dir, name) }
+
+// ServiceAccountKey is the file of the key that signs service account tokens.
+func (p *PKI) ServiceAccountKey() string { return p.path("service-account.key") }
+
+// Serving returns the files of the server's own certificate.
+func (p *PKI) Serving() (certFile, keyFile string) { return p.path("server.crt"), p.path("server.key") }
+
+// FrontProxyClient returns the files of the certificate with which the server
+// identifies itself to aggregated API servers.
+func (p *PKI) FrontProxyClient() (certFile, keyFile string) {
+	return p.path("front-proxy-client.crt"), p.path("front-proxy-client.key")
+}
+
+// servingTemplate describes the serving certificate for the usual hosts, this
+// machine's name and the given ones.
+func servingTemplate(hosts []string) *x509.Certificate {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "tenantry"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	all := slices.Concat(servingHosts, hosts)
+	if name, err := os.Hostname(); err == nil {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, host := range slices.Compact(all) {
+		switch ip := net.ParseIP(host); {
+		case host == "" || ip.IsUnspecified():
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		default:
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return template
+}

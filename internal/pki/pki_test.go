@@ -1,0 +1,225 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/internal/atomicfile"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func ensure(t *testing.T, dir string, hosts ...string) *PKI {
+	t.Helper()
+	p, err := Ensure(dir, hosts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(data)
+	}
+	return files
+}
+
+// changed names the files that differ.
+func changed(before, after map[string]string) []string {
+	var names []string
+	for name, data := range after {
+		if before[name] != data {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestEnsureKeeps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	p := ensure(t, dir, "192.0.2.1", "example.org")
+	before := read(t, dir)
+	for name := range before {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+	}
+	ensure(t, dir, "example.org", "192.0.2.1")
+	if got := changed(before, read(t, dir)); got != nil {
+		t.Errorf("second start changed %v", got)
+	}
+	c, err := loadCertificate(p.path("server.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(p.ServerCA.PEM())
+	for _, host := range []string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc", "192.0.2.1", "example.org"} {
+		if _, err := c.Verify(x509.VerifyOptions{DNSName: host, Roots: pool}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	ensure(t, dir, "other.example.org")
+	want := []string{"server.crt", "server.key"}
+	if diff := cmp.Diff(want, changed(before, read(t, dir))); diff != "" {
+		t.Errorf("another host name changed: %s", diff)
+	}
+}
+
+func TestEnsureRenewsLeaf(t *testing.T) {
+	dir := t.TempDir()
+	p := ensure(t, dir)
+	before := read(t, dir)
+	template := servingTemplate(nil)
+	template.NotAfter = time.Now().Add(renewBefore - time.Hour)
+	key, err := loadKey(p.path("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sign(template, p.ServerCA.cert, key.Public(), p.ServerCA.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(p.path("server.crt"), encodeCertificate(raw)); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, dir)
+	want := []string{"server.crt", "server.key"}
+	if diff := cmp.Diff(want, changed(before, read(t, dir))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEnsureAfterCrash(t *testing.T) {
+	dir := t.TempDir()
+	p := ensure(t, dir)
+	key := read(t, dir)["client-ca.key"]
+	for _, name := range []string{"client-ca.crt", "server.crt"} {
+		if err := os.Remove(p.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(t, dir)
+	if read(t, dir)["client-ca.key"] != key {
+		t.Error("the key that was there was not used")
+	}
+}
+
+func TestEnsureRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breakIt func(t *testing.T, p *PKI)
+		want    string
+	}{
+		"corrupt certificate": {func(t *testing.T, p *PKI) { write(t, p.path("client-ca.crt"), "junk") }, "client-ca.crt holds no certificate"},
+		"corrupt key":         {func(t *testing.T, p *PKI) { write(t, p.path("server-ca.key"), "junk") }, "server-ca.key holds no private key"},
+		"corrupt token key":   {func(t *testing.T, p *PKI) { write(t, p.path("service-account.key"), "") }, "service-account.key holds no private key"},
+		"corrupt leaf":        {func(t *testing.T, p *PKI) { write(t, p.path("server.crt"), "") }, "server.crt holds no certificate"},
+		"lost key":            {func(t *testing.T, p *PKI) { _ = os.Remove(p.path("client-ca.key")) }, "client-ca.key: no such file"},
+		"foreign key": {func(t *testing.T, p *PKI) {
+			data, err := os.ReadFile(p.path("server-ca.key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, p.path("client-ca.key"), string(data))
+		}, "do not belong together"},
+		"expired authority": {func(t *testing.T, p *PKI) {
+			template := *p.ClientCA.cert
+			template.NotAfter = time.Now().Add(-time.Second)
+			raw, err := sign(&template, &template, p.ClientCA.key.Public(), p.ClientCA.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, p.path("client-ca.crt"), string(encodeCertificate(raw)))
+		}, "client-ca.crt expired on"},
+		"leaf instead of authority": {func(t *testing.T, p *PKI) {
+			certPEM, keyPEM, err := p.ClientCertificate("acme", "u")
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, p.path("client-ca.crt"), string(certPEM))
+			write(t, p.path("client-ca.key"), string(keyPEM))
+		}, "not the certificate of an authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			tc.breakIt(t, ensure(t, dir))
+			before := read(t, dir)
+			_, err := Ensure(dir)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+			if got := changed(before, read(t, dir)); got != nil {
+				t.Errorf("changed %v", got)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClientCertificate(t *testing.T) {
+	dir := t.TempDir()
+	ensure(t, dir)
+	p, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM, keyPEM, err := p.ClientCertificate("acme", "alice", "dev", "ops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(p.ClientCA.PEM())
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Error(err)
+	}
+	subject := pair.Leaf.Subject
+	if subject.CommonName != "alice" {
+		t.Errorf("CN = %q", subject.CommonName)
+	}
+	if diff := cmp.Diff([]string{"tenant:acme"}, subject.Organization); diff != "" {
+		t.Error(diff)
+	}
+	slices.Sort(subject.OrganizationalUnit) // a set in DER
+	if diff := cmp.Diff([]string{"dev", "ops"}, subject.OrganizationalUnit); diff != "" {
+		t.Error(diff)
+	}
+	if _, _, err := p.ClientCertificate(tenant.System, ""); err == nil {
+		t.Error("a certificate without user")
+	}
+}
+
+func TestOpenNothing(t *testing.T) {
+	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tenantry up") {
+		t.Errorf("got error %v", err)
+	}
+}
