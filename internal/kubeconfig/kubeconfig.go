@@ -1,0 +1,74 @@
+package kubeconfig
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// User says who is to connect.
+type User struct {
+	Tenant tenant.Name
+	Name   string
+	Groups []string
+}
+
+// New returns a kubeconfig for u at the server with the given plain URL
+// (https://host:port), with a client certificate made for it.
+func New(keys *pki.PKI, server string, u User) ([]byte, error) {
+	certPEM, keyPEM, err := keys.ClientCertificate(u.Tenant, u.Name, u.Groups...)
+	if err != nil {
+		return nil, err
+	}
+	space, err := SpaceURL(server, u.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	context := u.Name + "@" + u.Tenant.String()
+	config := api.NewConfig()
+	config.Clusters[u.Tenant.String()] = &api.Cluster{Server: space, CertificateAuthorityData: keys.ServerCA.PEM()}
+	config.AuthInfos[context] = &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
+	config.Contexts[context] = &api.Context{Cluster: u.Tenant.String(), AuthInfo: context}
+	config.CurrentContext = context
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a kubeconfig: %w", err)
+	}
+	return data, nil
+}
+
+// SpaceURL returns the URL of the root of t's space at a server. The system
+// space has the server's own root.
+func SpaceURL(server string, t tenant.Name) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("invalid server URL: %w", err)
+	}
+	if u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("server URL %q is not of the form https://HOST:PORT", server)
+	}
+	if t == tenant.System {
+		return strings.TrimSuffix(u.String(), "/"), nil
+	}
+	return u.JoinPath("tenants", t.String()).String(), nil
+}
+
+// Server returns the URL of the current context's server in a kubeconfig file.
+func Server(path string) (string, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the server's URL: %w", err)
+	}
+	if context := config.Contexts[config.CurrentContext]; context != nil {
+		if cluster := config.Clusters[context.Cluster]; cluster != nil {
+			return cluster.Server, nil
+		}
+	}
+	return "", fmt.Errorf("%s names no server in its current context", path)
+}
