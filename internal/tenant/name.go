@@ -17,6 +17,10 @@ const (
 	// All stands in a URL for every tenant space at once. It is reserved: no
 	// tenant can have this name.
 	All Name = "all"
+	// Everything stands for every space including the system space. It is no
+	// valid name, cannot be requested by users and serves the shared views of
+	// the server's own components.
+	Everything Name = "*"
 )
 
 const (
@@ -54,7 +58,7 @@ func Validate(s string) []string {
 // IsSpace reports whether n names one tenant's space, as opposed to the system
 // space, all spaces, or nothing.
 func (n Name) IsSpace() bool {
-	return n != "" && n != System && n != All
+	return n != "" && n != System && n != All && n != Everything
 }
 
 // String returns the name.

@@ -37,7 +37,7 @@ func ParsePath(path, escaped string) (Target, error) {
 	literal := "" // the part of path that names the space
 	if rest, ok := cutSegment(path, "tenants"); ok && rest != "" {
 		name, rest := splitSegment(rest)
-		t, err := Parse(name)
+		t, err := parseRoot(name)
 		if err != nil {
 			return Target{}, err
 		}
@@ -62,6 +62,14 @@ func ParsePath(path, escaped string) (Target, error) {
 		return Target{}, fmt.Errorf("path %q has escaped characters where it names the space", escaped)
 	}
 	return target, nil
+}
+
+// parseRoot parses the name in a space root, where Everything is allowed too.
+func parseRoot(name string) (Name, error) {
+	if Name(name) == Everything {
+		return Everything, nil
+	}
+	return Parse(name)
 }
 
 // splitFullPath splits /api/v1[/watch]/tenants/{name}/{rest} and

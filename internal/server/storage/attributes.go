@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// dispatchField is the field by which upstream's cache dispatches events to
+	// watchers. In every space there is a namespace "default", so the cache is
+	// told the space here, and a write in one space is never offered to the
+	// watchers of another.
+	dispatchField = "metadata.namespace"
+	// namespaceField holds the namespace proper. Selectors on
+	// metadata.namespace are rewritten to it.
+	namespaceField = "tenantry.io/namespace"
+)
+
+// spaceAttributes wraps a resource's attributes with the space of the object.
+func spaceAttributes(delegate storage.AttrFunc) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		l, f, err := delegate(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		n, err := tenantOf(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		if f == nil {
+			f = make(fields.Set, 1)
+		}
+		if namespace := f[dispatchField]; namespace != "" {
+			f[namespaceField] = namespace
+		}
+		f[dispatchField] = string(n)
+		return l, f, nil
+	}
+}
+
+// predicate returns p as it applies to the space of n.
+func (s *Space) predicate(p storage.SelectionPredicate, n tenant.Name, namespace string) (storage.SelectionPredicate, error) {
+	if p.GetAttrs != nil {
+		p.GetAttrs = s.attributes
+	}
+	if p.Field != nil && !p.Field.Empty() {
+		rewritten, err := p.Field.Transform(func(field, value string) (string, string, error) {
+			if field == dispatchField {
+				return namespaceField, value, nil
+			}
+			return field, value, nil
+		})
+		if err != nil {
+			return p, err
+		}
+		p.Field = rewritten
+	}
+	if n == tenant.All || n == tenant.Everything {
+		// Namespace foo of all tenants is no contiguous range.
+		if namespace != "" {
+			p.Field = and(p.Field, fields.OneTermEqualSelector(namespaceField, namespace))
+		}
+		return p, nil
+	}
+	// Upstream's indexes join the objects of all spaces on a field's value. The
+	// space's own range is the better index, save for pods by node, which the
+	// kubelets of the system space watch.
+	p.IndexLabels = nil
+	if n != tenant.System {
+		p.IndexFields = nil
+	} else if len(p.IndexFields) > 0 {
+		p.IndexFields = slices.DeleteFunc(slices.Clone(p.IndexFields), func(field string) bool {
+			return field == dispatchField || field == "metadata.name"
+		})
+	}
+	return p, nil
+}
+
+func and(a, b fields.Selector) fields.Selector {
+	if a == nil || a.Empty() {
+		return b
+	}
+	return fields.AndSelectors(a, b)
+}

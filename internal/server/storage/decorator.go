@@ -1,0 +1,154 @@
+package storage
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	serveroptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Fallback answers reads in a space with objects that every space has without
+// storing them, such as the default ClusterRoles.
+type Fallback interface {
+	// Get sets out to the object at the key below the resource's prefix and
+	// reports whether there is one.
+	Get(ctx context.Context, n tenant.Name, key string, out runtime.Object) (bool, error)
+	// Complete adds to list the objects that match p and are not in it.
+	Complete(ctx context.Context, n tenant.Name, p storage.SelectionPredicate, list runtime.Object) error
+}
+
+// RESTOptionsGetter gives every resource tenant-aware storage.
+type RESTOptionsGetter struct {
+	generic.RESTOptionsGetter
+	// Uncached names the resources that upstream keeps out of the watch cache.
+	Uncached map[schema.GroupResource]bool
+	// Ranges learns where each resource is stored.
+	Ranges *Ranges
+	// Fallbacks, by resource.
+	Fallbacks map[schema.GroupResource]Fallback
+}
+
+// Uncached returns the resources without watch cache according to etcd's
+// options (--watch-cache, --watch-cache-sizes).
+func Uncached(options *serveroptions.EtcdOptions) (map[schema.GroupResource]bool, error) {
+	sizes, err := serveroptions.ParseWatchCacheSizes(options.WatchCacheSizes)
+	if err != nil {
+		return nil, err
+	}
+	uncached := make(map[schema.GroupResource]bool)
+	for resource, size := range sizes {
+		uncached[resource] = size <= 0
+	}
+	return uncached, nil
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (g *RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil {
+		return options, err
+	}
+	options.Decorator = g.decorate(resource)
+	return options, nil
+}
+
+func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		resourcePrefix string,
+		keyFunc func(obj runtime.Object) (string, error),
+		newFunc func() runtime.Object,
+		newListFunc func() runtime.Object,
+		attributes storage.AttrFunc,
+		triggers storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		raw, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, resourcePrefix)
+		if err != nil {
+			return nil, destroy, err
+		}
+		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
+		namespaced, err := isNamespaced(prefix, keyFunc, newFunc())
+		if err != nil {
+			destroy()
+			return nil, func() {}, err
+		}
+		g.Ranges.add(config.Prefix, prefix, etcdRange{resource: resource, namespaced: namespaced})
+		attributes = spaceAttributes(attributes)
+		cacheKey := func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) }
+		space := &Space{
+			resourcePrefix: prefix,
+			attributes:     attributes,
+			newFunc:        newFunc,
+			newListFunc:    newListFunc,
+			fallback:       g.Fallbacks[resource],
+		}
+		etcd := &etcdKeys{Interface: raw, resourcePrefix: prefix, attributes: attributes, cacheKey: cacheKey}
+		if g.Uncached[resource] {
+			space.Interface = etcd
+			return space, destroy, nil
+		}
+		cached, err := cacher.NewCacherFromConfig(cacher.Config{
+			Storage:             etcd,
+			Versioner:           storage.APIObjectVersioner{},
+			GroupResource:       config.GroupResource,
+			EventsHistoryWindow: config.EventsHistoryWindow,
+			ResourcePrefix:      resourcePrefix,
+			KeyFunc:             cacheKey,
+			NewFunc:             newFunc,
+			NewListFunc:         newListFunc,
+			GetAttrsFunc:        attributes,
+			IndexerFuncs:        triggers,
+			Indexers:            indexers,
+			Codec:               config.Codec,
+		})
+		if err != nil {
+			destroy()
+			return nil, func() {}, err
+		}
+		delegator := cacher.NewCacheDelegator(cached, etcd)
+		space.Interface, space.cached = delegator, true
+		return space, func() {
+			delegator.Stop()
+			cached.Stop()
+			destroy()
+		}, nil
+	}
+}
+
+// isNamespaced asks a resource's key function whether namespaces are part of its
+// keys; nothing else that reaches a decorator says so.
+func isNamespaced(prefix string, keyFunc func(obj runtime.Object) (string, error), probe runtime.Object) (bool, error) {
+	accessor, err := meta.Accessor(probe)
+	if err != nil {
+		return false, err
+	}
+	accessor.SetNamespace("namespace")
+	accessor.SetName("name")
+	key, err := keyFunc(probe)
+	return strings.TrimPrefix(key, prefix) == "namespace/name", err
+}
+
+// cacheKeyOf returns the cache key of a stored object.
+func cacheKeyOf(prefix string, keyFunc func(obj runtime.Object) (string, error), obj runtime.Object) (string, error) {
+	n, err := tenantOf(obj)
+	if err != nil {
+		return "", err
+	}
+	key, err := keyFunc(obj)
+	if err != nil {
+		return "", err
+	}
+	return tenant.CacheKey(prefix, n, key), nil
+}

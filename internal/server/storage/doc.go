@@ -1,0 +1,15 @@
+// Package storage is where tenancy enters the API server's storage: one
+// decorator, installed for every resource, built-in and custom alike. There is
+// one store, one watch cache and one etcd watch per resource for all spaces.
+//
+// Two wrappers enclose upstream's watch cache:
+//
+//	registry.Store           ordinary keys, tenant in the context
+//	  Space                  context -> cache key, annotation, continue token
+//	    watch cache          each space is one contiguous range
+//	      etcdKeys           cache key -> the seed's etcd key
+//	        etcd3 store
+//
+// Above the cache the space comes from the request's context alone; below it,
+// from the key alone. Neither knows a default: without a tenant a call fails.
+package storage

@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// etcdKeys is the lower wrapper: it maps cache keys to the seed's etcd keys and
+// takes from an ambiguous etcd range only what belongs to the space.
+type etcdKeys struct {
+	storage.Interface
+
+	resourcePrefix string // with a trailing slash
+	attributes     storage.AttrFunc
+	cacheKey       func(runtime.Object) (string, error)
+}
+
+var _ storage.Interface = &etcdKeys{}
+
+func (s *etcdKeys) key(cacheKey string) (string, tenant.Name) {
+	key, n, _ := tenant.EtcdKey(s.resourcePrefix, cacheKey)
+	return key, n
+}
+
+// owned hides an object of another space. With valid names no two objects share
+// a key; this is the second lock on that door.
+func owned(obj runtime.Object, n tenant.Name, key string) error {
+	owner, err := tenantOf(obj)
+	if err != nil {
+		return err
+	}
+	if owner != n {
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	return nil
+}
+
+// Create implements storage.Interface.
+func (s *etcdKeys) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, _ = s.key(key)
+	return s.Interface.Create(ctx, key, obj, out, ttl)
+}
+
+// Get implements storage.Interface.
+func (s *etcdKeys) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	key, n := s.key(key)
+	if err := s.Interface.Get(ctx, key, opts, out); err != nil {
+		return err
+	}
+	if isZero(out) {
+		return nil
+	}
+	if err := owned(out, n, key); err != nil {
+		return runtimeZero(out, opts.IgnoreNotFound, err)
+	}
+	return nil
+}
+
+// Delete implements storage.Interface.
+func (s *etcdKeys) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	key, n := s.key(key)
+	ownedAndValid := func(ctx context.Context, obj runtime.Object) error {
+		if err := owned(obj, n, key); err != nil {
+			return err
+		}
+		return validate(ctx, obj)
+	}
+	return s.Interface.Delete(ctx, key, out, preconditions, ownedAndValid, cached, opts)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s *etcdKeys) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
+	key, n := s.key(key)
+	ownedUpdate := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		if res.ResourceVersion != 0 {
+			if err := owned(input, n, key); err != nil {
+				return nil, nil, err
+			}
+		}
+		return tryUpdate(input, res)
+	}
+	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, ownedUpdate, cached)
+}
+
+// scope narrows an ambiguous etcd range to the space it is read for.
+func (s *etcdKeys) scope(n tenant.Name, p storage.SelectionPredicate) storage.SelectionPredicate {
+	switch n {
+	case "": // the whole resource
+		return p
+	case tenant.All:
+		p.Field = and(p.Field, fields.OneTermNotEqualSelector(dispatchField, string(tenant.System)))
+	default:
+		p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(n)))
+	}
+	p.GetAttrs = s.attributes
+	return p
+}
+
+// GetList implements storage.Interface.
+func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.ListOptions, list runtime.Object) error {
+	key, n := s.key(withSlash(cacheKey, len(s.resourcePrefix)))
+	if n == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		return s.listInCacheOrder(ctx, key, opts, list)
+	}
+	opts.Predicate = s.scope(n, opts.Predicate)
+	return s.Interface.GetList(ctx, key, opts, list)
+}
+
+// listInCacheOrder serves upstream's consistency checker, which compares the
+// whole resource in the cache with that in etcd item by item. The two differ in
+// their order, so it gets everything at once and sorted.
+func (s *etcdKeys) listInCacheOrder(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	opts.Predicate.Limit = 0
+	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	keys := make(map[runtime.Object]string, len(items))
+	for _, item := range items {
+		if keys[item], err = s.cacheKey(item); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(items, func(a, b runtime.Object) int { return strings.Compare(keys[a], keys[b]) })
+	return meta.SetList(list, items)
+}
+
+// Watch implements storage.Interface.
+func (s *etcdKeys) Watch(ctx context.Context, cacheKey string, opts storage.ListOptions) (watch.Interface, error) {
+	key, n := s.key(withSlash(cacheKey, len(s.resourcePrefix)))
+	opts.Predicate = s.scope(n, opts.Predicate)
+	return s.Interface.Watch(ctx, key, opts)
+}
+
+// EnableResourceSizeEstimation implements storage.Interface.
+func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) error {
+	return s.Interface.EnableResourceSizeEstimation(func(ctx context.Context) ([]string, error) {
+		keys, err := cacheKeys(ctx)
+		if err != nil {
+			return nil, err
+		}
+		mapped := make([]string, len(keys))
+		for i := range keys {
+			mapped[i], _ = s.key(keys[i])
+		}
+		return mapped, nil
+	})
+}

@@ -1,0 +1,187 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Space is the upper wrapper: it makes every call act in the space of the
+// tenant in its context and fails where there is none.
+type Space struct {
+	// Interface is the watch cache or, for a resource without one, etcdKeys.
+	// What is not wrapped below concerns the resource as a whole.
+	storage.Interface
+
+	resourcePrefix string // with a trailing slash
+	cached         bool
+	attributes     storage.AttrFunc
+	newFunc        func() runtime.Object
+	newListFunc    func() runtime.Object
+	// fallback, if set, answers reads of objects that every space has without
+	// storing them.
+	fallback Fallback
+}
+
+var _ storage.Interface = &Space{}
+
+// single returns the cache key of one object.
+func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("storage key %q: %w", key, err)
+	}
+	if n == tenant.All || n == tenant.Everything {
+		return "", "", apierrors.NewBadRequest("all tenants can be listed and watched only; name one tenant")
+	}
+	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
+}
+
+// Create implements storage.Interface.
+func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	n, key, err := s.single(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := setTenant(obj, n); err != nil {
+		return err
+	}
+	return s.Interface.Create(ctx, key, obj, out, ttl)
+}
+
+// Get implements storage.Interface.
+func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	n, cacheKey, err := s.single(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = s.Interface.Get(ctx, cacheKey, opts, out)
+	if s.fallback != nil && n.IsSpace() && (storage.IsNotFound(err) || err == nil && opts.IgnoreNotFound && isZero(out)) {
+		if found, fallbackErr := s.fallback.Get(ctx, n, key[len(s.resourcePrefix):], out); found || fallbackErr != nil {
+			return fallbackErr
+		}
+	}
+	return err
+}
+
+// Delete implements storage.Interface.
+func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	_, key, err := s.single(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Interface.Delete(ctx, key, out, preconditions, validate, cached, opts)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
+	n, key, err := s.single(ctx, key)
+	if err != nil {
+		return err
+	}
+	inSpace := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		output, ttl, err := tryUpdate(input, res)
+		if err != nil {
+			return nil, nil, err
+		}
+		return output, ttl, setTenant(output, n)
+	}
+	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, inSpace, cached)
+}
+
+// collection is a list or watch as it applies to a space.
+type collection struct {
+	tenant tenant.Name
+	key    string
+	opts   storage.ListOptions
+}
+
+func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return collection{}, fmt.Errorf("storage key %q: %w", key, err)
+	}
+	namespace, _ := request.NamespaceFrom(ctx)
+	if opts.Predicate, err = s.predicate(opts.Predicate, n, namespace); err != nil {
+		return collection{}, err
+	}
+	if opts.Predicate.Continue, err = unbindContinue(n, opts.Predicate.Continue); err != nil {
+		return collection{}, err
+	}
+	c := collection{tenant: n, opts: opts}
+	switch n {
+	case tenant.All:
+		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, n), true
+	case tenant.Everything:
+		c.key, c.opts.Recursive = s.resourcePrefix, true
+	default:
+		c.key = tenant.CacheKey(s.resourcePrefix, n, withSlash(key, len(s.resourcePrefix)))
+	}
+	return c, nil
+}
+
+// withSlash completes the resource prefix itself, which callers name without
+// its trailing slash.
+func withSlash(key string, prefixLength int) string {
+	if len(key) < prefixLength {
+		return key + "/"
+	}
+	return key
+}
+
+// dispatchContext scopes a watch to the space: upstream's cache takes the scope
+// of a watcher from the namespace in its context.
+func (c collection) dispatchContext(ctx context.Context) context.Context {
+	if c.tenant == tenant.All || c.tenant == tenant.Everything {
+		return request.WithNamespace(ctx, "")
+	}
+	return request.WithNamespace(ctx, string(c.tenant))
+}
+
+// GetList implements storage.Interface.
+func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	c, err := s.collection(ctx, key, opts)
+	if err != nil {
+		return err
+	}
+	return s.list(ctx, c, list)
+}
+
+func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
+	if err := s.Interface.GetList(ctx, c.key, c.opts, list); err != nil {
+		return bindContinueError(c.tenant, err)
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	if token := accessor.GetContinue(); token != "" {
+		accessor.SetContinue(bindContinue(c.tenant, token))
+	} else if s.fallback != nil && c.tenant.IsSpace() {
+		return s.fallback.Complete(ctx, c.tenant, c.opts.Predicate, list)
+	}
+	return nil
+}
+
+// Watch implements storage.Interface.
+func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	c, err := s.collection(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx = c.dispatchContext(ctx)
+	if s.cached && c.opts.Recursive && wantsInitialEvents(c.opts) {
+		return s.watchFromList(ctx, c)
+	}
+	return s.Interface.Watch(ctx, c.key, c.opts)
+}

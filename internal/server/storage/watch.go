@@ -1,0 +1,147 @@
+package storage
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// wantsInitialEvents reports whether a watch begins with the current state.
+func wantsInitialEvents(opts storage.ListOptions) bool {
+	if opts.SendInitialEvents != nil {
+		return *opts.SendInitialEvents
+	}
+	return opts.ResourceVersion == "" || opts.ResourceVersion == "0"
+}
+
+// watchFromList serves a watch that begins with the current state as a list of
+// the space followed by a watch from there. Upstream's cache would copy and
+// sort the objects of every space to serve the initial events of one.
+func (s *Space) watchFromList(ctx context.Context, c collection) (watch.Interface, error) {
+	list := c
+	list.opts.SendInitialEvents = nil
+	list.opts.Predicate.AllowWatchBookmarks = false
+	list.opts.Predicate.Limit = 0
+	if list.opts.ResourceVersion != "" {
+		list.opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	objects := s.newListFunc()
+	if err := s.list(ctx, list, objects); err != nil {
+		return errorWatch(err), nil
+	}
+	accessor, err := meta.ListAccessor(objects)
+	if err != nil {
+		return nil, err
+	}
+	items, err := meta.ExtractList(objects)
+	if err != nil {
+		return nil, err
+	}
+	initial := make([]watch.Event, 0, len(items)+1)
+	for _, item := range items {
+		initial = append(initial, watch.Event{Type: watch.Added, Object: item})
+	}
+	if c.opts.SendInitialEvents != nil && c.opts.Predicate.AllowWatchBookmarks {
+		bookmark, err := s.initialEventsEnd(accessor.GetResourceVersion())
+		if err != nil {
+			return nil, err
+		}
+		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: bookmark})
+	}
+	rest := c.opts
+	rest.SendInitialEvents = nil
+	rest.ResourceVersionMatch = ""
+	rest.ResourceVersion = accessor.GetResourceVersion()
+	source, err := s.Interface.Watch(ctx, c.key, rest)
+	if err != nil {
+		return nil, err
+	}
+	return newPrefixedWatch(initial, source), nil
+}
+
+// initialEventsEnd returns the bookmark of KEP-3157 that ends the initial events.
+func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error) {
+	version, err := s.Versioner().ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	bookmark := s.newFunc()
+	if err := s.Versioner().UpdateObject(bookmark, version); err != nil {
+		return nil, err
+	}
+	return bookmark, storage.AnnotateInitialEventsEndBookmark(bookmark)
+}
+
+// prefixedWatch delivers initial events before those of its source.
+type prefixedWatch struct {
+	source watch.Interface
+	result chan watch.Event
+	done   chan struct{}
+	stop   sync.Once
+}
+
+func newPrefixedWatch(initial []watch.Event, source watch.Interface) watch.Interface {
+	w := &prefixedWatch{
+		source: source,
+		// The buffer is that of upstream's smallest watcher.
+		result: make(chan watch.Event, 10),
+		done:   make(chan struct{}),
+	}
+	go w.run(initial)
+	return w
+}
+
+func (w *prefixedWatch) run(initial []watch.Event) {
+	defer close(w.result)
+	for i := range initial {
+		if !w.send(initial[i]) {
+			return
+		}
+		initial[i] = watch.Event{} // let it be collected
+	}
+	for event := range w.source.ResultChan() {
+		if !w.send(event) {
+			return
+		}
+	}
+}
+
+func (w *prefixedWatch) send(event watch.Event) bool {
+	select {
+	case w.result <- event:
+		return true
+	case <-w.done:
+		return false
+	}
+}
+
+// ResultChan implements watch.Interface.
+func (w *prefixedWatch) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop implements watch.Interface.
+func (w *prefixedWatch) Stop() {
+	w.stop.Do(func() {
+		close(w.done)
+		w.source.Stop()
+	})
+}
+
+// errorWatch returns a watch that delivers one error and ends, as upstream's
+// cache does for what fails after admission of the watch.
+func errorWatch(err error) watch.Interface {
+	status, ok := err.(apierrors.APIStatus)
+	if !ok {
+		status = apierrors.NewInternalError(err)
+	}
+	object := status.Status()
+	result := make(chan watch.Event, 1)
+	result <- watch.Event{Type: watch.Error, Object: &object}
+	close(result)
+	return watch.NewProxyWatcher(result)
+}
