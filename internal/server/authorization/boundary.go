@@ -1,0 +1,97 @@
+package authorization
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// boundary is the first authorizer.
+type boundary struct {
+	system authorizer.Authorizer
+	space  authorizer.Authorizer
+}
+
+// New returns the server's authorizer: system decides in the system space,
+// space in the space of the tenant in the context. Nobody else's opinion is
+// asked about a request that leaves its tenant.
+func New(system, space authorizer.Authorizer) authorizer.Authorizer {
+	return &boundary{system: system, space: space}
+}
+
+// Authorize implements authorizer.Authorizer.
+func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	n, err := tenant.From(ctx)
+	if errors.Is(err, tenant.ErrNoTenant) && isPublic(a) {
+		return b.system.Authorize(ctx, a)
+	}
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
+	own, err := tenant.UserTenant(ctx)
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
+	if own != tenant.System && impersonatesOut(a, own) {
+		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
+	}
+	privileged := own == tenant.System && slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup)
+	switch {
+	case n == tenant.System:
+		return b.system.Authorize(ctx, a)
+	case n == tenant.Everything && !privileged:
+		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
+	case n == tenant.All || n == tenant.Everything:
+		// Rights in the system space on a resource extend to all spaces at once.
+		return b.system.Authorize(tenant.WithSpace(ctx, tenant.System), a)
+	case !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
+		return authorizer.DecisionDeny, "this path is not part of a space", nil
+	case privileged:
+		return authorizer.DecisionAllow, "", nil
+	default:
+		return b.space.Authorize(ctx, a)
+	}
+}
+
+// impersonatesOut reports whether a is the check of an impersonation that would
+// give a tenant's user another tenant or the privileged group.
+func impersonatesOut(a authorizer.Attributes, own tenant.Name) bool {
+	if a.GetVerb() != "impersonate" && !strings.HasPrefix(a.GetVerb(), "impersonate:") {
+		return false
+	}
+	switch {
+	case a.GetResource() == "groups":
+		return strings.HasPrefix(a.GetName(), "system:") && a.GetName() != user.AllAuthenticated &&
+			!strings.HasPrefix(a.GetName(), "system:serviceaccounts")
+	case a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey):
+		return a.GetName() != string(own)
+	default:
+		return false
+	}
+}
+
+// isPublic reports whether a is a request that users without tenant may make if
+// the system space's RBAC says so.
+func isPublic(a authorizer.Attributes) bool {
+	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
+}
+
+// isServedInSpaces reports whether a path that is no resource means something in
+// a space. Everything else (/metrics, /debug, /logs) concerns the server.
+func isServedInSpaces(path string) bool {
+	return path == "/" || hasPathPrefix(path, "/api", "/apis", "/openapi", "/version",
+		"/healthz", "/livez", "/readyz", "/.well-known/openid-configuration", "/openid/v1/jwks")
+}
+
+func hasPathPrefix(path string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		rest, ok := strings.CutPrefix(path, prefix)
+		return ok && (rest == "" || rest[0] == '/')
+	})
+}

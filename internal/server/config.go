@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/webhook"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/storage"
+)
+
+// config is the configuration of the three servers that make up the API server.
+type config struct {
+	kube       *controlplane.Config
+	extensions *apiextensionsapiserver.Config
+	aggregator *aggregatorapiserver.Config
+	ranges     *storage.Ranges
+}
+
+func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
+	generic, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+		opts.kube.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(),
+		generatedopenapi.GetOpenAPIDefinitions,
+	)
+	if err != nil {
+		return nil, err
+	}
+	c := &config{ranges: &storage.Ranges{Client: etcdClient(storageFactory.StorageConfig.Transport)}}
+	if generic.Authentication.Authenticator, err = authentication.New(ctx, generic.Authentication.Authenticator, authentication.Config{
+		ClientCA:      generic.SecureServing.ClientCA,
+		TokenFile:     opts.tokenFile,
+		DefaultTenant: opts.defaultTenant,
+	}); err != nil {
+		return nil, err
+	}
+	generic.Authorization.Authorizer = authorization.New(generic.Authorization.Authorizer, generic.Authorization.Authorizer)
+	generic.BuildHandlerChainFunc = handlerChain
+
+	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, generic, informers, storageFactory)
+	if err != nil {
+		return nil, err
+	}
+	c.kube = kube
+	authResolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
+		generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
+	if c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, informers, admissionInitializers,
+		opts.kube.CompletedOptions, opts.kube.MasterCount, serviceResolver, authResolver); err != nil {
+		return nil, err
+	}
+	if c.aggregator, err = controlplaneapiserver.CreateAggregatorConfig(*generic, opts.kube.CompletedOptions, informers,
+		serviceResolver, kube.ControlPlane.ProxyTransport, kube.ControlPlane.Extra.PeerProxy, admissionInitializers); err != nil {
+		return nil, err
+	}
+	return c, c.installStorage(opts)
+}
+
+// installStorage puts the tenant-aware storage below every resource.
+func (c *config) installStorage(opts CompletedOptions) error {
+	uncached, err := storage.Uncached(opts.kube.Etcd)
+	if err != nil {
+		return fmt.Errorf("--watch-cache-sizes: %w", err)
+	}
+	for _, generic := range []*genericapiserver.Config{
+		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
+	} {
+		generic.RESTOptionsGetter = &storage.RESTOptionsGetter{
+			RESTOptionsGetter: generic.RESTOptionsGetter, Uncached: uncached, Ranges: c.ranges,
+		}
+	}
+	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges,
+	}
+	return nil
+}
+
+// etcdClient returns a function that connects to etcd once, when first needed.
+func etcdClient(config storagebackend.TransportConfig) func() (*clientv3.Client, error) {
+	return sync.OnceValues(func() (*clientv3.Client, error) {
+		etcd := clientv3.Config{Endpoints: config.ServerList}
+		if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
+			tls, err := transport.TLSInfo{
+				CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile,
+			}.ClientConfig()
+			if err != nil {
+				return nil, fmt.Errorf("reading etcd credentials: %w", err)
+			}
+			etcd.TLS = tls
+		}
+		return clientv3.New(etcd)
+	})
+}

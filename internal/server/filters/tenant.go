@@ -1,0 +1,36 @@
+package filters
+
+import (
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// WithTenant reads the space from the URL, takes it out of the path and puts it
+// into the request's context. It is the outermost filter: all others see an
+// ordinary Kubernetes path.
+func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		target, err := tenant.ParsePath(req.URL.Path, req.URL.EscapedPath())
+		if err != nil {
+			reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))
+			return
+		}
+		scoped := req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Requested: target.Tenant}))
+		if target.Tenant != "" {
+			u := *req.URL
+			u.Path, u.RawPath = target.Path, target.Escaped
+			scoped.URL, scoped.RequestURI = &u, u.RequestURI()
+		}
+		handler.ServeHTTP(w, scoped)
+	})
+}
+
+func reject(w http.ResponseWriter, req *http.Request, serializer runtime.NegotiatedSerializer, err error) {
+	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{Version: "v1"}, w, req)
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Options are the flags of the API server: upstream's, and those of tenancy.
+type Options struct {
+	// Kube are the options of kube-apiserver.
+	Kube *options.ServerRunOptions
+	// DefaultTenant is the tenant of users whose credentials carry none. Empty
+	// (the default) refuses them (arktos-api-resource-model, "default-tenant").
+	DefaultTenant string
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	kube := options.NewServerRunOptions()
+	kube.Authorization.Modes = []string{"Node", "RBAC"}
+	return &Options{Kube: kube}
+}
+
+// Flags returns the flags by section.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	sets := o.Kube.Flags()
+	fs := sets.FlagSet("tenancy")
+	fs.StringVar(&o.DefaultTenant, "default-tenant", o.DefaultTenant,
+		"Tenant of users whose credentials carry no tenant. It is created if it is missing. "+
+			"If empty, such users are refused.")
+	return sets
+}
+
+// CompletedOptions can be validated and run.
+type CompletedOptions struct {
+	kube          options.CompletedOptions
+	defaultTenant tenant.Name
+	// tokenFile is taken from upstream's options: the seed's format has columns
+	// that upstream would misread.
+	tokenFile string
+}
+
+// Complete fills in defaults that depend on other options.
+func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
+	completed := CompletedOptions{}
+	if o.DefaultTenant != "" {
+		name, err := tenant.Parse(o.DefaultTenant)
+		if err != nil {
+			return completed, fmt.Errorf("--default-tenant: %w", err)
+		}
+		if !name.IsSpace() {
+			return completed, fmt.Errorf("--default-tenant: %q is reserved", name)
+		}
+		completed.defaultTenant = name
+	}
+	completed.tokenFile = o.Kube.Authentication.TokenFile.TokenFile
+	o.Kube.Authentication.TokenFile.TokenFile = ""
+	kube, err := o.Kube.Complete(ctx)
+	if err != nil {
+		return completed, err
+	}
+	completed.kube = kube
+	return completed, nil
+}
+
+// Validate reports what is wrong with the options.
+func (o CompletedOptions) Validate() []error {
+	return o.kube.Validate()
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
+	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+)
+
+// Server is an assembled API server.
+type Server struct {
+	aggregator *aggregatorapiserver.APIAggregator
+	ranges     *storage.Ranges
+}
+
+// New assembles the API server and its storage. It listens already, but serves
+// nothing before Run.
+func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
+	c, err := newConfig(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the API server: %w", err)
+	}
+	notFound := notfoundhandler.New(c.kube.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	extensions, err := c.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, fmt.Errorf("creating the custom resource server: %w", err)
+	}
+	kube, err := newKube(c.kube.Complete(), extensions.GenericAPIServer)
+	if err != nil {
+		return nil, fmt.Errorf("creating the resource server: %w", err)
+	}
+	crds := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	aggregator, err := controlplaneapiserver.CreateAggregatorServer(c.aggregator.Complete(), kube.GenericAPIServer,
+		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities())
+	if err != nil {
+		return nil, fmt.Errorf("creating the aggregator: %w", err)
+	}
+	return &Server{aggregator: aggregator, ranges: c.ranges}, nil
+}
+
+// LoopbackConfig returns the credentials by which the server calls itself, as a
+// user of the system tenant with every right.
+func (s *Server) LoopbackConfig() *rest.Config {
+	return rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
+}
+
+// Run serves until ctx ends and then drains.
+func (s *Server) Run(ctx context.Context) error {
+	prepared, err := s.aggregator.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
+}
+
+// newKube creates the server of the built-in resources with the controllers
+// that belong to the server itself.
+func newKube(c controlplane.CompletedConfig, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
+	server, err := c.ControlPlane.New(controlplaneapiserver.KubeAPIServer, delegate)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(c.ControlPlane.Generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	providers, err := c.StorageProviders(client)
+	if err != nil {
+		return nil, err
+	}
+	if err := server.InstallAPIs(providers...); err != nil {
+		return nil, err
+	}
+	return server, installServiceControllers(c, server.GenericAPIServer, client)
+}
+
+// installServiceControllers keeps the service "kubernetes" of the system space
+// and the default range of cluster addresses.
+func installServiceControllers(c controlplane.CompletedConfig, server *genericapiserver.GenericAPIServer, client *kubernetes.Clientset) error {
+	_, port, err := c.ControlPlane.Generic.SecureServing.HostPort()
+	if err != nil {
+		return fmt.Errorf("reading the listener's address: %w", err)
+	}
+	service := kubernetesservice.New(kubernetesservice.Config{
+		PublicIP:                  c.ControlPlane.Generic.PublicAddress,
+		EndpointReconciler:        c.EndpointReconcilerConfig.Reconciler,
+		EndpointInterval:          c.EndpointReconcilerConfig.Interval,
+		ServiceIP:                 c.APIServerServiceIP,
+		ServicePort:               c.APIServerServicePort,
+		PublicServicePort:         port,
+		KubernetesServiceNodePort: c.KubernetesServiceNodePort,
+	}, client, c.ControlPlane.Extra.VersionedInformers.Core().V1().Services())
+	server.AddPostStartHookOrDie("bootstrap-controller", func(hook genericapiserver.PostStartHookContext) error {
+		service.Start(hook.Done())
+		return nil
+	})
+	server.AddPreShutdownHookOrDie("stop-kubernetes-service-controller", func() error {
+		service.Stop()
+		return nil
+	})
+	server.AddPostStartHookOrDie("start-kubernetes-service-cidr-controller", func(hook genericapiserver.PostStartHookContext) error {
+		defaultservicecidr.NewController(c.ServiceIPRange, c.SecondaryServiceIPRange, client).Start(hook)
+		return nil
+	})
+	return nil
+}
+
+// priorities orders the built-in groups in discovery as upstream's scheme does.
+func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+	result := controlplaneapiserver.DefaultGenericAPIServicePriorities()
+	group, groups := int32(17000), map[string]int32{}
+	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
+		if _, known := result[gv]; known {
+			continue
+		}
+		if _, ok := groups[gv.Group]; !ok {
+			groups[gv.Group] = group
+			group -= 10
+		}
+		version := int32(100 - len(result)%50)
+		result[gv] = controlplaneapiserver.APIServicePriority{Group: groups[gv.Group], Version: version}
+	}
+	return result
+}
