@@ -11,6 +11,8 @@ type Target struct {
 	Tenant Name
 	// Path is the ordinary Kubernetes path inside that space.
 	Path string
+	// Escaped is Path as it was encoded.
+	Escaped string
 }
 
 // ParsePath splits a URL path into the space it names and an ordinary path, for
@@ -33,8 +35,8 @@ func ParsePath(path, escaped string) (Target, error) {
 	if err := checkSegments(path); err != nil {
 		return Target{}, err
 	}
-	target := Target{Path: path}
-	literal := "" // the part of path that names the space
+	target := Target{Path: path, Escaped: escaped}
+	prefix, literal := "", "" // what stays and what goes of the part that names the space
 	if rest, ok := cutSegment(path, "tenants"); ok && rest != "" {
 		name, rest := splitSegment(rest)
 		t, err := parseRoot(name)
@@ -42,12 +44,12 @@ func ParsePath(path, escaped string) (Target, error) {
 			return Target{}, err
 		}
 		target = Target{Tenant: t, Path: "/" + rest}
-		literal = path[:len(path)-len(rest)]
+		prefix, literal = "/", path[:len(path)-len(rest)]
 		if _, nested := cutSegment(target.Path, "tenants"); nested {
 			return Target{}, fmt.Errorf("path %q names a space twice", path)
 		}
 	}
-	if prefix, name, rest, ok := splitFullPath(target.Path); ok {
+	if resource, name, rest, ok := splitFullPath(target.Path); ok {
 		t, err := Parse(name)
 		if err != nil {
 			return Target{}, err
@@ -55,12 +57,14 @@ func ParsePath(path, escaped string) (Target, error) {
 		if target.Tenant != "" && target.Tenant != t {
 			return Target{}, fmt.Errorf("path %q names two spaces, %q and %q", path, target.Tenant, t)
 		}
-		target = Target{Tenant: t, Path: prefix + "/" + rest}
-		literal = path[:len(path)-len(rest)]
+		prefix, literal = resource+"/", path[:len(path)-len(rest)]
+		target = Target{Tenant: t, Path: prefix + rest}
 	}
-	if !strings.HasPrefix(escaped, literal) {
+	rest, ok := strings.CutPrefix(escaped, literal)
+	if !ok {
 		return Target{}, fmt.Errorf("path %q has escaped characters where it names the space", escaped)
 	}
+	target.Escaped = prefix + rest
 	return target, nil
 }
 

@@ -59,6 +59,10 @@ func TestParsePath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if unescaped, err := url.PathUnescape(got.Escaped); err != nil || unescaped != got.Path {
+				t.Errorf("encoded path %q is not %q", got.Escaped, got.Path)
+			}
+			got.Escaped = ""
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
