@@ -83,7 +83,7 @@ func newKube(c controlplane.CompletedConfig, delegate genericapiserver.Delegatio
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIs(providers...); err != nil {
+	if err := server.InstallAPIs(wrapProviders(providers)...); err != nil {
 		return nil, err
 	}
 	return server, installServiceControllers(c, server.GenericAPIServer, client)

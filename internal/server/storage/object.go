@@ -28,6 +28,7 @@ func setTenant(obj runtime.Object, n tenant.Name) error {
 	if err != nil {
 		return err
 	}
+	accessor.SetSelfLink("") // shown by the encoder, never stored
 	annotations := accessor.GetAnnotations()
 	current, ok := annotations[tenant.Annotation]
 	switch {

@@ -1,0 +1,89 @@
+package serializer
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// resource is where objects of one kind are served.
+type resource struct {
+	name       string
+	namespaced bool
+}
+
+// Links knows the full path of the objects of one API group.
+type Links map[schema.GroupVersionKind]resource
+
+// LinksOf reads the links of a group from its storage.
+func LinksOf(group *genericapiserver.APIGroupInfo) Links {
+	links := make(Links)
+	for version, storages := range group.VersionedResourcesStorageMap {
+		for name, storage := range storages {
+			if strings.Contains(name, "/") {
+				continue
+			}
+			scoper, ok := storage.(rest.Scoper)
+			if !ok {
+				continue
+			}
+			kinds, _, err := group.Scheme.ObjectKinds(storage.New())
+			if err != nil || len(kinds) == 0 {
+				continue
+			}
+			gv := schema.GroupVersion{Group: group.PrioritizedVersions[0].Group, Version: version}
+			links[gv.WithKind(kinds[0].Kind)] = resource{name: name, namespaced: scoper.NamespaceScoped()}
+		}
+	}
+	return links
+}
+
+// path returns the full path of an object, or nothing for a kind that is not
+// served under a path of its own.
+func (l Links) path(gvk schema.GroupVersionKind, n tenant.Name, namespace, name string) string {
+	served, ok := l[gvk]
+	if !ok || name == "" {
+		return ""
+	}
+	segments := make([]string, 0, 10)
+	if gvk.Group == "" {
+		segments = append(segments, "/api", gvk.Version)
+	} else {
+		segments = append(segments, "/apis", gvk.Group, gvk.Version)
+	}
+	if n.IsSpace() {
+		segments = append(segments, "tenants", string(n))
+	}
+	if served.namespaced {
+		segments = append(segments, "namespaces", namespace)
+	}
+	return strings.Join(append(segments, served.name, name), "/")
+}
+
+// Wrap returns delegate with tenants shown in JSON and YAML.
+func Wrap(delegate runtime.NegotiatedSerializer, links Links) runtime.NegotiatedSerializer {
+	w := &negotiated{NegotiatedSerializer: delegate}
+	for _, info := range delegate.SupportedMediaTypes() {
+		switch info.MediaTypeSubType {
+		case "json", "yaml":
+			info.Serializer = wrapSerializer(info.Serializer, links)
+			info.StrictSerializer = wrapSerializer(info.StrictSerializer, links)
+			info.PrettySerializer = wrapSerializer(info.PrettySerializer, links)
+		}
+		w.mediaTypes = append(w.mediaTypes, info)
+	}
+	return w
+}
+
+type negotiated struct {
+	runtime.NegotiatedSerializer
+	mediaTypes []runtime.SerializerInfo
+}
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.mediaTypes }

@@ -1,0 +1,179 @@
+package serializer
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// separator stands between an object's link and its tenant while both travel
+// through the encoder in the field selfLink. It is chosen at random for each
+// process, so that no stored value can contain it.
+var separator = newSeparator()
+
+func newSeparator() []byte {
+	random := make([]byte, 16)
+	if _, err := rand.Read(random); err != nil {
+		panic(fmt.Sprintf("reading random bytes: %v", err)) // crypto/rand does not fail
+	}
+	return []byte(hex.EncodeToString(random))
+}
+
+type serializer struct {
+	runtime.Serializer
+	links      Links
+	identifier runtime.Identifier
+}
+
+func wrapSerializer(delegate runtime.Serializer, links Links) runtime.Serializer {
+	if delegate == nil {
+		return nil
+	}
+	return &serializer{Serializer: delegate, links: links, identifier: delegate.Identifier() + ",tenant"}
+}
+
+// Identifier implements runtime.Encoder.
+func (s *serializer) Identifier() runtime.Identifier { return s.identifier }
+
+// Encode implements runtime.Encoder.
+func (s *serializer) Encode(obj runtime.Object, w io.Writer) error {
+	if cacheable, ok := obj.(runtime.CacheableObject); ok {
+		return cacheable.CacheEncode(s.identifier, s.encode, w)
+	}
+	return s.encode(obj, w)
+}
+
+func (s *serializer) encode(obj runtime.Object, w io.Writer) error {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if _, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		linked, tenanted := s.link(obj, gvk)
+		if tenanted {
+			w = &tenantWriter{delegate: w}
+		}
+		return s.Serializer.Encode(linked, w)
+	}
+	if _, ok := obj.(metav1.ListMetaAccessor); ok && meta.IsListType(obj) {
+		return s.encodeList(obj, gvk, w)
+	}
+	return s.Serializer.Encode(obj, w)
+}
+
+// link returns a copy of obj with its link in selfLink, and reports whether a
+// tenant follows it there. Objects of the watch cache are shared, so obj itself
+// is left alone.
+func (s *serializer) link(obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, bool) {
+	value := reflect.ValueOf(obj)
+	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return obj, false
+	}
+	shallow := reflect.New(value.Elem().Type())
+	shallow.Elem().Set(value.Elem())
+	linked, ok := shallow.Interface().(runtime.Object)
+	if !ok {
+		return obj, false
+	}
+	accessor, ok := linked.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return obj, false
+	}
+	return linked, s.setLink(accessor.GetObjectMeta(), gvk)
+}
+
+func (s *serializer) setLink(object metav1.Object, gvk schema.GroupVersionKind) bool {
+	n := tenant.System
+	name, tenanted := object.GetAnnotations()[tenant.Annotation]
+	if tenanted {
+		n = tenant.Name(name)
+	}
+	link := s.links.path(gvk, n, object.GetNamespace(), object.GetName())
+	if link == "" {
+		return false
+	}
+	if tenanted {
+		link += string(separator) + name
+	}
+	object.SetSelfLink(link)
+	return tenanted
+}
+
+// encodeList links the items in place: a list belongs to its request.
+func (s *serializer) encodeList(list runtime.Object, gvk schema.GroupVersionKind, w io.Writer) error {
+	item := gvk
+	if length := len(gvk.Kind) - len("List"); length > 0 {
+		item.Kind = gvk.Kind[:length]
+	}
+	tenanted := false
+	if err := meta.EachListItem(list, func(obj runtime.Object) error {
+		if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok && s.setLink(accessor.GetObjectMeta(), item) {
+			tenanted = true
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if tenanted {
+		w = &tenantWriter{delegate: w}
+	}
+	return s.Serializer.Encode(list, w)
+}
+
+// Decode implements runtime.Decoder. It takes out the tenant that Encode put in:
+// a JSON patch is applied to the encoded object.
+func (s *serializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if bytes.Contains(data, []byte(`"tenant"`)) && gjson.GetBytes(data, "metadata.tenant").Exists() {
+		if stripped, err := sjson.DeleteBytes(data, "metadata.tenant"); err == nil {
+			data = stripped
+		}
+	}
+	return s.Serializer.Decode(data, defaults, into)
+}
+
+// tenantWriter makes two fields of "selfLink": "<link><separator><tenant>". The
+// encoders write a field with one call of Write.
+type tenantWriter struct {
+	delegate io.Writer
+}
+
+// Write implements io.Writer.
+func (w *tenantWriter) Write(p []byte) (int, error) {
+	rest := p
+	for {
+		at := bytes.Index(rest, separator)
+		if at < 0 {
+			if _, err := w.delegate.Write(rest); err != nil {
+				return 0, err
+			}
+			return len(p), nil
+		}
+		if _, err := w.delegate.Write(rest[:at]); err != nil {
+			return 0, err
+		}
+		if _, err := w.delegate.Write(fieldBreak(rest[:at])); err != nil {
+			return 0, err
+		}
+		rest = rest[at+len(separator):]
+	}
+}
+
+// fieldBreak ends the field selfLink and begins the field tenant, in the format
+// of the text before.
+func fieldBreak(before []byte) []byte {
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	field := bytes.TrimLeft(line, " -")
+	if !bytes.HasPrefix(field, []byte("selfLink: ")) {
+		return []byte(`","tenant":"`)
+	}
+	return append(append([]byte("\n"), bytes.Repeat([]byte(" "), len(line)-len(field))...), "tenant: "...)
+}
