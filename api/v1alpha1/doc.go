@@ -1,0 +1,9 @@
+// Package v1alpha1 is the API of tenants, group tenantry.io.
+//
+// The same Go types are served as core v1, so that the manifest of
+// arktos-api-resource-model ("Tenant Object") works as it stands.
+//
+// +kubebuilder:object:generate=true
+// +k8s:openapi-gen=true
+// +groupName=tenantry.io
+package v1alpha1

@@ -1,0 +1,17 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "tenantry.io", Version: "v1alpha1"}
+
+// AddToScheme adds the types of this package to a client's scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Tenant{}, &TenantList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

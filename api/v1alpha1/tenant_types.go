@@ -1,0 +1,116 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// SpaceFinalizer holds a Tenant until its space is empty. It is removed
+	// through the subresource "finalize" alone, which verifies that etcd holds
+	// no key of the tenant.
+	SpaceFinalizer = "tenantry.io/space"
+
+	// ConditionReady is true when a user of the tenant can work in the space.
+	ConditionReady = "Ready"
+	// ConditionDeleting tells what a deletion waits for.
+	ConditionDeleting = "Deleting"
+
+	// ReasonReady and the others are the reasons of the conditions.
+	ReasonReady       = "SpaceReady"
+	ReasonProgressing = "SpaceProgressing"
+	ReasonSuspended   = "Suspended"
+	ReasonTerminating = "Terminating"
+	ReasonFailed      = "ReconcileFailed"
+)
+
+// Tenant is a customer or department with a virtual cluster of its own, its
+// space: its own namespaces and its own cluster-scoped objects.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=te
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name must be a DNS-1123 label: at most 63 lower case letters, digits and '-', beginning and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'all'",message="\"all\" is reserved: in a URL it stands for every tenant"
+type Tenant struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the platform wants of the tenant.
+	// +optional
+	Spec TenantSpec `json:"spec,omitempty"`
+	// status is what has been observed.
+	// +optional
+	Status TenantStatus `json:"status,omitempty"`
+}
+
+// TenantSpec is what the platform wants of a tenant.
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || self.suspendedReason == '' || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
+type TenantSpec struct {
+	// admins have every right in the space. Defaults to the user "admin".
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Admins []Subject `json:"admins,omitempty"`
+	// suspended refuses every request in the space with 403 and keeps its data.
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
+	// suspendedReason is shown to the tenant's users with each refusal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SuspendedReason string `json:"suspendedReason,omitempty"`
+	// quota is the hard limits of the tenant's default ResourceQuota. Defaults to
+	// the quota of the manager's configuration.
+	// +optional
+	Quota corev1.ResourceList `json:"quota,omitempty"`
+}
+
+// SubjectKind is the kind of a Subject.
+// +enum
+type SubjectKind string
+
+const (
+	// SubjectUser is a user by name.
+	SubjectUser SubjectKind = "User"
+	// SubjectGroup is a group by name.
+	SubjectGroup SubjectKind = "Group"
+)
+
+// Subject is a user or a group of the tenant.
+type Subject struct {
+	// kind is User or Group.
+	// +kubebuilder:validation:Enum=User;Group
+	Kind SubjectKind `json:"kind"`
+	// name of the user or group, as authentication gives it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// TenantStatus is what has been observed of a tenant.
+type TenantStatus struct {
+	// observedGeneration is the generation of the spec that the conditions are about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions of the tenant: Ready, Deleting.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// TenantList is a list of tenants.
+//
+// +kubebuilder:object:root=true
+type TenantList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Tenant `json:"items"`
+}

@@ -1,0 +1,149 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// State is what the request path needs to know of a tenant.
+type State struct {
+	Terminating bool
+	Suspended   bool
+	// Reason of the suspension, as given by the administrator; may be empty.
+	Reason string
+}
+
+// Lookup answers for every request whether its tenant exists. It follows the
+// storage in this process and reads it through where it has not seen a tenant.
+type Lookup struct {
+	store  *REST
+	mu     sync.RWMutex
+	states map[tenant.Name]State
+}
+
+// NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
+// reading through, and from memory once Run has caught up.
+func NewLookup(storage *Storage) *Lookup {
+	return &Lookup{store: storage.Tenant, states: make(map[tenant.Name]State)}
+}
+
+// Get returns the state of a tenant and whether there is one.
+func (l *Lookup) Get(ctx context.Context, n tenant.Name) (State, bool, error) {
+	if n == tenant.System {
+		return State{}, true, nil
+	}
+	l.mu.RLock()
+	state, ok := l.states[n]
+	l.mu.RUnlock()
+	if ok {
+		return state, true, nil
+	}
+	obj, err := l.store.Get(tenant.WithSpace(ctx, tenant.System), string(n), &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return State{}, false, nil
+	}
+	if err != nil {
+		return State{}, false, fmt.Errorf("reading tenant %q: %w", n, err)
+	}
+	return stateOf(obj.(*v1alpha1.Tenant)), true, nil
+}
+
+// Terminating reports whether a known tenant is being deleted.
+func (l *Lookup) Terminating(n tenant.Name) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].Terminating
+}
+
+func stateOf(t *v1alpha1.Tenant) State {
+	return State{
+		Terminating: t.DeletionTimestamp != nil,
+		Suspended:   t.Spec.Suspended,
+		Reason:      t.Spec.SuspendedReason,
+	}
+}
+
+// Run follows the storage until ctx ends.
+func (l *Lookup) Run(ctx context.Context) {
+	system := tenant.WithSpace(ctx, tenant.System)
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return l.store.List(system, internalOptions(options))
+		},
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return l.store.Watch(system, internalOptions(options))
+		},
+	}
+	reflector := cache.NewReflectorWithOptions(source, &v1alpha1.Tenant{}, l, cache.ReflectorOptions{Name: "tenant-lookup"})
+	reflector.RunWithContext(ctx)
+}
+
+func internalOptions(options metav1.ListOptions) *metainternalversion.ListOptions {
+	return &metainternalversion.ListOptions{
+		ResourceVersion:      options.ResourceVersion,
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		AllowWatchBookmarks:  options.AllowWatchBookmarks,
+		SendInitialEvents:    options.SendInitialEvents,
+		Limit:                options.Limit,
+		Continue:             options.Continue,
+		Watch:                options.Watch,
+		TimeoutSeconds:       options.TimeoutSeconds,
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (l *Lookup) Add(obj any) error {
+	t, ok := obj.(*v1alpha1.Tenant)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", obj)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[tenant.Name(t.Name)] = stateOf(t)
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (l *Lookup) Update(obj any) error { return l.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (l *Lookup) Delete(obj any) error {
+	t, ok := obj.(*v1alpha1.Tenant)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", obj)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.states, tenant.Name(t.Name))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (l *Lookup) Replace(objs []any, _ string) error {
+	states := make(map[tenant.Name]State, len(objs))
+	for _, obj := range objs {
+		t, ok := obj.(*v1alpha1.Tenant)
+		if !ok {
+			return fmt.Errorf("unexpected object %T", obj)
+		}
+		states[tenant.Name(t.Name)] = stateOf(t)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states = states
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (l *Lookup) Resync() error { return nil }

@@ -1,0 +1,45 @@
+package tenant
+
+import (
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// Group serves the group tenantry.io.
+type Group struct{ Storage *Storage }
+
+// GroupName implements controlplaneapiserver.RESTStorageProvider.
+func (Group) GroupName() string { return v1alpha1.GroupVersion.Group }
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (g Group) NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group := genericapiserver.NewDefaultAPIGroupInfo(g.GroupName(), legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+	group.VersionedResourcesStorageMap[v1alpha1.GroupVersion.Version] = g.Storage.Map()
+	return group, nil
+}
+
+// CoreGroup adds Tenants to upstream's core group, as v1.
+type CoreGroup struct {
+	controlplaneapiserver.RESTStorageProvider
+	Storage *Storage
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (g CoreGroup) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := g.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	for path, storage := range g.Storage.Map() {
+		group.VersionedResourcesStorageMap["v1"][path] = storage
+	}
+	return group, nil
+}
+
+var _ rest.Patcher = &StatusREST{}

@@ -1,0 +1,184 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// SpaceCounter counts the keys that a tenant has in etcd, by resource.
+type SpaceCounter interface {
+	Count(ctx context.Context, n tenant.Name) (map[string]int64, error)
+}
+
+// Storage serves Tenants and their subresources.
+type Storage struct {
+	Tenant   *REST
+	Status   *StatusREST
+	Finalize *FinalizeREST
+}
+
+// NewStorage returns the storage of Tenants. counter verifies the end of a space.
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter) (*Storage, error) {
+	rules, err := newSchemaRules(crd.Tenants)
+	if err != nil {
+		return nil, err
+	}
+	table, err := tableconvertor.New(rules.columns)
+	if err != nil {
+		return nil, err
+	}
+	main := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules}
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &v1alpha1.Tenant{} },
+		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantList{} },
+		DefaultQualifiedResource:  Resource,
+		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("tenant").GroupResource(),
+		CreateStrategy:            main,
+		UpdateStrategy:            main,
+		DeleteStrategy:            main,
+		ResetFieldsStrategy:       main,
+		TableConvertor:            table,
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, err
+	}
+	status, finalize := *store, *store
+	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{main}, statusStrategy{main}
+	finalize.UpdateStrategy = finalizeStrategy{main}
+	return &Storage{
+		Tenant:   &REST{store},
+		Status:   &StatusREST{store: &status},
+		Finalize: &FinalizeREST{store: &finalize, counter: counter},
+	}, nil
+}
+
+// Map returns the storages by path.
+func (s *Storage) Map() map[string]rest.Storage {
+	return map[string]rest.Storage{"tenants": s.Tenant, "tenants/status": s.Status, "tenants/finalize": s.Finalize}
+}
+
+// REST serves Tenants.
+type REST struct{ *genericregistry.Store }
+
+// ShortNames implements rest.ShortNamesProvider.
+func (*REST) ShortNames() []string { return []string{"te"} }
+
+// Delete implements rest.GracefulDeleter.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if tenant.Name(name) == tenant.System {
+		return nil, false, errSystem(name)
+	}
+	return r.Store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter. The built-in tenant stays.
+func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
+	notSystem := func(ctx context.Context, obj runtime.Object) error {
+		if t, ok := obj.(*v1alpha1.Tenant); ok && tenant.Name(t.Name) == tenant.System {
+			return errSystem(t.Name)
+		}
+		return validate(ctx, obj)
+	}
+	return r.Store.DeleteCollection(ctx, notSystem, options, listOptions)
+}
+
+func errSystem(name string) error {
+	return apierrors.NewForbidden(Resource, name, errors.New("the built-in tenant cannot be deleted"))
+}
+
+// StatusREST serves the subresource status.
+type StatusREST struct{ store *genericregistry.Store }
+
+// New implements rest.Storage.
+func (*StatusREST) New() runtime.Object { return &v1alpha1.Tenant{} }
+
+// Destroy implements rest.Storage.
+func (*StatusREST) Destroy() {}
+
+// Get implements rest.Getter.
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater.
+func (r *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, info, create, update, false, options)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (r *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, obj, options)
+}
+
+// FinalizeREST serves the subresource finalize: the last step of a deletion.
+type FinalizeREST struct {
+	store   *genericregistry.Store
+	counter SpaceCounter
+}
+
+// New implements rest.Storage.
+func (*FinalizeREST) New() runtime.Object { return &v1alpha1.Tenant{} }
+
+// Destroy implements rest.Storage.
+func (*FinalizeREST) Destroy() {}
+
+// Update implements rest.Updater. Removing the space finalizer succeeds only if
+// etcd holds no key of the tenant.
+func (r *FinalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	verified := func(ctx context.Context, obj, old runtime.Object) error {
+		t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+		if slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
+			if err := r.verifyEmpty(ctx, previous); err != nil {
+				return err
+			}
+		}
+		return update(ctx, obj, old)
+	}
+	return r.store.Update(ctx, name, info, create, verified, false, options)
+}
+
+func (r *FinalizeREST) verifyEmpty(ctx context.Context, t *v1alpha1.Tenant) error {
+	if t.DeletionTimestamp == nil {
+		return apierrors.NewConflict(Resource, t.Name, errors.New("the tenant is not being deleted"))
+	}
+	left, err := r.counter.Count(ctx, tenant.Name(t.Name))
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("verifying that the space of tenant %q is empty: %w", t.Name, err))
+	}
+	if len(left) > 0 {
+		parts := make([]string, 0, len(left))
+		for _, resource := range slices.Sorted(maps.Keys(left)) {
+			parts = append(parts, fmt.Sprintf("%s=%d", resource, left[resource]))
+		}
+		return apierrors.NewConflict(Resource, t.Name, fmt.Errorf("its space is not empty, etcd still holds: %s", strings.Join(parts, ", ")))
+	}
+	klog.InfoS("Space verified empty in etcd", "tenant", t.Name, "uid", t.UID, "keys", 0)
+	return nil
+}

@@ -1,0 +1,116 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// strategy are the rules for the main resource.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	rules *schemaRules
+}
+
+var (
+	_ rest.RESTCreateStrategy = strategy{}
+	_ rest.RESTUpdateStrategy = strategy{}
+	_ rest.RESTDeleteStrategy = strategy{}
+)
+
+func (strategy) NamespaceScoped() bool          { return false }
+func (strategy) AllowCreateOnUpdate() bool      { return false }
+func (strategy) AllowUnconditionalUpdate() bool { return true }
+func (strategy) Canonicalize(runtime.Object)    {}
+
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	t := obj.(*v1alpha1.Tenant)
+	t.Generation = 1
+	t.Status = v1alpha1.TenantStatus{}
+	if tenant.Name(t.Name) != tenant.System && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
+		t.Finalizers = append(t.Finalizers, v1alpha1.SpaceFinalizer)
+	}
+}
+
+func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+	t.Status = previous.Status
+	if !apiequality.Semantic.DeepEqual(t.Spec, previous.Spec) {
+		t.Generation = previous.Generation + 1
+	}
+}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return s.rules.validate(ctx, obj.(*v1alpha1.Tenant), nil)
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+	errs := s.rules.validate(ctx, t, previous)
+	if slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"),
+			v1alpha1.SpaceFinalizer+" is removed through the subresource finalize, once the space is empty"))
+	}
+	if tenant.Name(t.Name) == tenant.System && t.Spec.Suspended {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "suspended"), "the built-in tenant cannot be suspended"))
+	}
+	return errs
+}
+
+func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// statusStrategy are the rules for the subresource status.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+	status := t.Status
+	managed := t.ManagedFields
+	previous.DeepCopyInto(t)
+	t.Status, t.ManagedFields = status, managed
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields("spec")
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields("status")
+}
+
+func resetFields(name string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet(fieldpath.MakePathOrDie(name))
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		"v1": set, fieldpath.APIVersion(v1alpha1.GroupVersion.String()): set,
+	}
+}
+
+// finalizeStrategy are the rules for the subresource finalize, which changes
+// finalizers only.
+type finalizeStrategy struct{ strategy }
+
+func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+	finalizers := t.Finalizers
+	previous.DeepCopyInto(t)
+	t.Finalizers = finalizers
+}
+
+func (s finalizeStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.rules.validate(ctx, obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant))
+}

@@ -1,0 +1,80 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// schemaRules validate by the schema and the CEL rules of a
+// CustomResourceDefinition.
+type schemaRules struct {
+	columns   []apiextensionsv1.CustomResourceColumnDefinition
+	schema    validation.SchemaValidator
+	structure *structuralschema.Structural
+	rules     *cel.Validator
+}
+
+func newSchemaRules(manifest []byte) (*schemaRules, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(manifest, &crd); err != nil {
+		return nil, fmt.Errorf("reading the definition: %w", err)
+	}
+	version := crd.Spec.Versions[0]
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		version.Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		return nil, fmt.Errorf("converting the schema: %w", err)
+	}
+	schema, _, err := validation.NewSchemaValidator(&props)
+	if err != nil {
+		return nil, fmt.Errorf("compiling the schema: %w", err)
+	}
+	structure, err := structuralschema.NewStructural(&props)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema's structure: %w", err)
+	}
+	return &schemaRules{
+		columns:   version.AdditionalPrinterColumns,
+		schema:    schema,
+		structure: structure,
+		rules:     cel.NewValidator(structure, true, celconfig.PerCallLimit),
+	}, nil
+}
+
+// validate returns what is wrong with a Tenant. old is nil on creation.
+func (r *schemaRules) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.ErrorList {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	// The rules on metadata.name hold for generated names too, which the
+	// converter leaves out while they are empty.
+	errs := validation.ValidateCustomResource(nil, object, r.schema)
+	if len(errs) > 0 {
+		return errs
+	}
+	var previous map[string]any
+	if old != nil {
+		if previous, err = runtime.DefaultUnstructuredConverter.ToUnstructured(old); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+	}
+	var before any
+	if previous != nil {
+		before = previous
+	}
+	errs, _ = r.rules.Validate(ctx, nil, r.structure, object, before, celconfig.RuntimeCELCostBudget)
+	return errs
+}
