@@ -1,0 +1,101 @@
+package spaces
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// flattenAll brings obj, or the items of the list obj, into the flattened view,
+// in place. Anything that is neither (a Status) stays as it is.
+func flattenAll(obj runtime.Object) error {
+	if meta.IsListType(obj) {
+		return meta.EachListItem(obj, flatten)
+	}
+	return flatten(obj)
+}
+
+// flatten brings one object into the flattened view, in place, and drops what no
+// consumer of the view reads. An object that is flattened already stays so.
+func flatten(obj runtime.Object) error {
+	accessor, ok := obj.(metav1.Object)
+	if !ok {
+		return nil
+	}
+	owner, err := ownerOf(accessor)
+	if err != nil {
+		return err
+	}
+	if namespace := accessor.GetNamespace(); namespace != "" {
+		accessor.SetNamespace(FlattenName(owner, namespace))
+		flattenReferences(obj, owner)
+	} else {
+		accessor.SetName(FlattenName(owner, accessor.GetName()))
+	}
+	trim(obj, accessor)
+	return nil
+}
+
+// ownerOf returns the tenant of an object as the server sent it.
+func ownerOf(obj metav1.Object) (tenant.Name, error) {
+	name, ok := obj.GetAnnotations()[tenant.Annotation]
+	if !ok {
+		return tenant.System, nil
+	}
+	owner, err := tenant.Parse(name)
+	if err != nil {
+		return "", fmt.Errorf("flattening %s/%s: %w", obj.GetNamespace(), obj.GetName(), err)
+	}
+	return owner, nil
+}
+
+// FlattenName is tenant.Flatten for names that come from stored objects. RBAC
+// objects may have a "|" in their names; in the system space such a name would
+// read as another tenant's, so it is marked as the system's own.
+func FlattenName(owner tenant.Name, name string) string {
+	if owner == tenant.System && strings.Contains(name, separator) {
+		return string(tenant.System) + separator + name
+	}
+	return tenant.Flatten(owner, name)
+}
+
+// separator is that of tenant.Flatten.
+const separator = "|"
+
+// flattenReferences flattens the namespaces inside an object that a controller
+// computes from its view and compares with what is stored.
+func flattenReferences(obj runtime.Object, owner tenant.Name) {
+	if owner == tenant.System {
+		return
+	}
+	switch obj := obj.(type) {
+	case *corev1.Endpoints:
+		for i := range obj.Subsets {
+			flattenAddresses(obj.Subsets[i].Addresses, owner)
+			flattenAddresses(obj.Subsets[i].NotReadyAddresses, owner)
+		}
+	case *discoveryv1.EndpointSlice:
+		for i := range obj.Endpoints {
+			flattenReference(obj.Endpoints[i].TargetRef, owner)
+		}
+	}
+}
+
+func flattenAddresses(addresses []corev1.EndpointAddress, owner tenant.Name) {
+	for i := range addresses {
+		flattenReference(addresses[i].TargetRef, owner)
+	}
+}
+
+func flattenReference(ref *corev1.ObjectReference, owner tenant.Name) {
+	if ref != nil && !strings.Contains(ref.Namespace, separator) {
+		ref.Namespace = tenant.Flatten(owner, ref.Namespace)
+	}
+}

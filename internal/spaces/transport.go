@@ -1,0 +1,40 @@
+package spaces
+
+import (
+	"net/http"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// inSpace returns a copy of config whose requests go to the space of n.
+func inSpace(config *rest.Config, n tenant.Name) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			setPath(req, n, req.URL.Path)
+			return next.RoundTrip(req)
+		})
+	})
+	return config
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// setPath sends req to an ordinary path in the space of n.
+func setPath(req *http.Request, n tenant.Name, path string) {
+	u := url.URL{Path: path}
+	root := ""
+	if n != tenant.System {
+		root = "/tenants/" + string(n)
+	}
+	req.URL.Path = root + path
+	// net/url would escape the star of tenant.Everything, which the server
+	// requires as it is.
+	req.URL.RawPath = root + u.EscapedPath()
+}

@@ -1,0 +1,123 @@
+package spaces
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// rootCAConfigMap is the config map that the root CA publisher compares with the
+// certificates it publishes.
+const rootCAConfigMap = "kube-root-ca.crt"
+
+// trim drops from a cached object what no consumer reads and shares what all
+// tenants' objects have in common. An idle tenant has some 14 objects in the
+// view, nearly all of them equal to those of every other tenant but for the name.
+//
+// The last-applied annotation stays: controllers write whole objects back.
+func trim(obj runtime.Object, accessor metav1.Object) {
+	accessor.SetManagedFields(nil)
+	accessor.SetSelfLink("")
+	annotations := accessor.GetAnnotations()
+	delete(annotations, tenant.Annotation)
+	accessor.SetAnnotations(sharedMap(annotations))
+	accessor.SetLabels(sharedMap(accessor.GetLabels()))
+	if accessor.GetNamespace() != "" && accessor.GetGenerateName() == "" {
+		accessor.SetName(sharedString(accessor.GetName()))
+	}
+	switch obj := obj.(type) {
+	case *corev1.Namespace:
+		if slices.Equal(obj.Spec.Finalizers, kubernetesFinalizer) {
+			obj.Spec.Finalizers = kubernetesFinalizer
+		}
+	case *corev1.ConfigMap:
+		trimConfigMap(obj)
+	case *corev1.Secret:
+		trimSecret(obj)
+	}
+}
+
+var kubernetesFinalizer = slices.Clip([]corev1.FinalizerName{corev1.FinalizerKubernetes})
+
+func trimConfigMap(c *corev1.ConfigMap) {
+	if c.Name == rootCAConfigMap {
+		c.Data = sharedMap(c.Data)
+		return
+	}
+	c.Data, c.BinaryData = nil, nil
+	c.Annotations = withoutLastApplied(c.Annotations)
+}
+
+// trimSecret keeps the contents of service account tokens, which authentication
+// compares with the token of the request.
+func trimSecret(s *corev1.Secret) {
+	if s.Type == corev1.SecretTypeServiceAccountToken {
+		return
+	}
+	s.Data, s.StringData = nil, nil
+	s.Annotations = withoutLastApplied(s.Annotations)
+}
+
+// withoutLastApplied drops the annotation that repeats the contents.
+func withoutLastApplied(annotations map[string]string) map[string]string {
+	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; !ok {
+		return annotations
+	}
+	annotations = maps.Clone(annotations) // may be shared
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return annotations
+}
+
+// The tables of shared values have a fixed size. A value that finds its slot
+// taken by another replaces it, so what occurs often is nearly always there and
+// what occurs once costs nothing for longer than its object.
+const sharedSlots = 4096
+
+var (
+	seed          = maphash.MakeSeed()
+	sharedStrings [sharedSlots]atomic.Pointer[string]
+	sharedMaps    [sharedSlots]atomic.Pointer[map[string]string]
+)
+
+// sharedString returns a string equal to s that equal strings share.
+func sharedString(s string) string {
+	slot := &sharedStrings[maphash.String(seed, s)%sharedSlots]
+	if p := slot.Load(); p != nil && *p == s {
+		return *p
+	}
+	slot.Store(&s)
+	return s
+}
+
+// sharedMap returns a map equal to m: nil for an empty one, and for a map of one
+// entry one that equal maps share. Cached objects are read-only, so sharing is
+// safe.
+func sharedMap(m map[string]string) map[string]string {
+	switch len(m) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return m
+	}
+	var slot *atomic.Pointer[map[string]string]
+	for key, value := range m {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		h.WriteString(key)
+		h.WriteString(value)
+		slot = &sharedMaps[h.Sum64()%sharedSlots]
+	}
+	if p := slot.Load(); p != nil && maps.Equal(*p, m) {
+		return *p
+	}
+	slot.Store(&m)
+	return m
+}
