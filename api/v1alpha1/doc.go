@@ -5,5 +5,6 @@
 //
 // +kubebuilder:object:generate=true
 // +k8s:openapi-gen=true
+// +k8s:openapi-model-package=io.tenantry.api.v1alpha1
 // +groupName=tenantry.io
 package v1alpha1

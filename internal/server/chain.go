@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/filters"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // handlerChain wraps upstream's chain. Its filters, outermost first:
@@ -15,14 +18,18 @@ import (
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithSpace          does the space exist, and does it take this request
 //	WithTenantField    metadata.tenant of request bodies
-func handlerChain(apiHandler http.Handler, c *genericapiserver.Config) http.Handler {
+func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver.Config) http.Handler {
 	// Completing the configuration has put the loopback token in front of the
 	// authenticators; its user belongs to the system tenant.
-	withTenants := *c
-	withTenants.Authentication.Authenticator = authentication.WithLoopback(c.Authentication.Authenticator)
+	withTenants := *generic
+	withTenants.Authentication.Authenticator = authentication.WithLoopback(generic.Authentication.Authenticator)
 
-	handler := filters.WithTenantField(apiHandler, c.Serializer)
-	handler = filters.WithSpace(handler, c.Serializer)
+	handler := filters.WithTenantField(apiHandler, generic.Serializer)
+	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
-	return filters.WithTenant(handler, c.Serializer)
+	return filters.WithTenant(handler, generic.Serializer)
+}
+
+func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
+	return c.tenants.Get(ctx, n)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -14,14 +15,17 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
@@ -31,18 +35,33 @@ type config struct {
 	extensions *apiextensionsapiserver.Config
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
+	// tenants is set once the storage of Tenants exists, before anything is served.
+	tenants *tenantregistry.Lookup
+}
+
+// registerTenants makes Tenants known to the scheme of the built-in resources.
+var registerTenants = sync.OnceFunc(func() { tenantregistry.AddToScheme(legacyscheme.Scheme) })
+
+// openAPIDefinitions are those of the built-in resources and of Tenants.
+func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+	definitions := generatedopenapi.GetOpenAPIDefinitions(ref)
+	maps.Copy(definitions, v1alpha1.GetOpenAPIDefinitions(ref))
+	return definitions
 }
 
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
+	registerTenants()
 	generic, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
 		controlplane.DefaultAPIResourceConfigSource(),
-		generatedopenapi.GetOpenAPIDefinitions,
+		openAPIDefinitions,
 	)
 	if err != nil {
 		return nil, err
 	}
+	// Tenants have no protobuf and are stored as JSON.
+	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
 	c := &config{ranges: &storage.Ranges{Client: etcdClient(storageFactory.StorageConfig.Transport)}}
 	if generic.Authentication.Authenticator, err = authentication.New(ctx, generic.Authentication.Authenticator, authentication.Config{
 		ClientCA:      generic.SecureServing.ClientCA,
@@ -52,7 +71,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, err
 	}
 	generic.Authorization.Authorizer = authorization.New(generic.Authorization.Authorizer, generic.Authorization.Authorizer)
-	generic.BuildHandlerChainFunc = handlerChain
+	generic.BuildHandlerChainFunc = c.handlerChain
 
 	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, generic, informers, storageFactory)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
 )
 
@@ -31,9 +32,18 @@ type hookedProvider struct {
 	genericapiserver.PostStartHookProvider
 }
 
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider) []controlplaneapiserver.RESTStorageProvider {
+// wrapProviders shows tenants on the wire of every group and adds Tenants to
+// the core group and as a group of their own.
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage) []controlplaneapiserver.RESTStorageProvider {
+	upstream = append(upstream, tenantregistry.Group{Storage: tenants})
 	wrapped := make([]controlplaneapiserver.RESTStorageProvider, len(upstream))
 	for i := range upstream {
+		if upstream[i].GroupName() == "" {
+			hooks, _ := upstream[i].(genericapiserver.PostStartHookProvider)
+			core := provider{tenantregistry.CoreGroup{RESTStorageProvider: upstream[i], Storage: tenants}}
+			wrapped[i] = hookedProvider{core, hooks}
+			continue
+		}
 		wrapped[i] = provider{upstream[i]}
 		if hooks, ok := upstream[i].(genericapiserver.PostStartHookProvider); ok {
 			wrapped[i] = hookedProvider{provider{upstream[i]}, hooks}

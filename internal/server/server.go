@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
@@ -39,7 +40,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the custom resource server: %w", err)
 	}
-	kube, err := newKube(c.kube.Complete(), extensions.GenericAPIServer)
+	kube, err := c.newKube(c.kube.Complete(), extensions.GenericAPIServer)
 	if err != nil {
 		return nil, fmt.Errorf("creating the resource server: %w", err)
 	}
@@ -70,7 +71,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // newKube creates the server of the built-in resources with the controllers
 // that belong to the server itself.
-func newKube(c controlplane.CompletedConfig, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
+func (config *config) newKube(c controlplane.CompletedConfig, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
 	server, err := c.ControlPlane.New(controlplaneapiserver.KubeAPIServer, delegate)
 	if err != nil {
 		return nil, err
@@ -83,9 +84,18 @@ func newKube(c controlplane.CompletedConfig, delegate genericapiserver.Delegatio
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIs(wrapProviders(providers)...); err != nil {
+	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
+	}
+	if err := server.InstallAPIs(wrapProviders(providers, tenants)...); err != nil {
 		return nil, err
 	}
+	config.tenants = tenantregistry.NewLookup(tenants)
+	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
+		go config.tenants.Run(hook)
+		return nil
+	})
 	return server, installServiceControllers(c, server.GenericAPIServer, client)
 }
 

@@ -1,7 +1,9 @@
 package filters
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,25 +11,99 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// TenantState returns the state of a tenant and whether there is one.
+type TenantState func(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error)
+
+var tenants = schema.GroupResource{Resource: "tenants"}
+
 // WithSpace refuses what a space does not take. It runs after authorization, so
 // that nobody learns from it about a tenant that is not their own.
-func WithSpace(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+func WithSpace(handler http.Handler, state TenantState, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		n, err := tenant.From(req.Context())
-		if err != nil && !errors.Is(err, tenant.ErrNoTenant) {
-			reject(w, req, serializer, apierrors.NewForbidden(schema.GroupResource{}, "", err))
+		if err := admitToSpace(req, state); err != nil {
+			reject(w, req, serializer, err)
 			return
-		}
-		if n == tenant.All || n == tenant.Everything {
-			if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest && info.Verb != "list" && info.Verb != "watch" {
-				reject(w, req, serializer, apierrors.NewMethodNotSupported(
-					schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Verb+" in all tenants"))
-				return
-			}
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+func admitToSpace(req *http.Request, state TenantState) error {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return apierrors.NewInternalError(errors.New("no RequestInfo in the context"))
+	}
+	n, err := tenant.From(ctx)
+	switch {
+	case errors.Is(err, tenant.ErrNoTenant) && !info.IsResourceRequest:
+		return nil // the authorizer has let a health check through
+	case err != nil:
+		return apierrors.NewForbidden(tenants, "", err)
+	case n == tenant.System:
+		return nil
+	case n == tenant.All || n == tenant.Everything:
+		if info.IsResourceRequest && info.Verb != "list" && info.Verb != "watch" {
+			return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
+				info.Verb+" in all tenants at once")
+		}
+		return nil
+	}
+	found, exists, err := state(ctx, n)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	own, err := tenant.UserTenant(ctx)
+	if err != nil {
+		return apierrors.NewForbidden(tenants, "", err)
+	}
+	return admit(n, own, info, found, exists)
+}
+
+// admit decides about a request of a user of tenant own in the space of n.
+func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool) error {
+	switch {
+	case !exists && own == tenant.System:
+		return apierrors.NewNotFound(tenants, string(n))
+	case !exists:
+		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q does not exist; ask the platform's administrators", n))
+	case info.IsResourceRequest && isTenants(info):
+		return apierrors.NewNotFound(tenants, info.Name)
+	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
+		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted and takes no new objects", n))
+	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
+		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted", n))
+	case state.Suspended && own != tenant.System:
+		reason := "no reason is given"
+		if state.Reason != "" {
+			reason = state.Reason
+		}
+		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is suspended: %s", n, reason))
+	default:
+		return nil
+	}
+}
+
+// isTenants reports whether a request is for Tenants, which are objects of the
+// system space alone.
+func isTenants(info *request.RequestInfo) bool {
+	return info.Resource == "tenants" && (info.APIGroup == "" || info.APIGroup == tenantregistry.Resource.Group)
+}
+
+// isReview reports whether a creation stores nothing and only asks.
+func isReview(info *request.RequestInfo) bool {
+	return info.APIGroup == "authorization.k8s.io" || info.APIGroup == "authentication.k8s.io"
+}
+
+func isWrite(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	default:
+		return false
+	}
 }

@@ -82,11 +82,24 @@ func (l *Lookup) Run(ctx context.Context) {
 			return l.store.List(system, internalOptions(options))
 		},
 		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return l.store.Watch(system, internalOptions(options))
+			events, err := l.store.Watch(system, internalOptions(options))
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(events, unwrap), nil
 		},
 	}
 	reflector := cache.NewReflectorWithOptions(source, &v1alpha1.Tenant{}, l, cache.ReflectorOptions{Name: "tenant-lookup"})
 	reflector.RunWithContext(ctx)
+}
+
+// unwrap takes the object out of the envelope in which the watch cache shares
+// its encoded forms.
+func unwrap(event watch.Event) (watch.Event, bool) {
+	if cached, ok := event.Object.(runtime.CacheableObject); ok {
+		event.Object = cached.GetObject()
+	}
+	return event, true
 }
 
 func internalOptions(options metav1.ListOptions) *metainternalversion.ListOptions {

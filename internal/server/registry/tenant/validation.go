@@ -59,22 +59,24 @@ func (r *schemaRules) validate(ctx context.Context, t, old *v1alpha1.Tenant) fie
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	// The rules on metadata.name hold for generated names too, which the
-	// converter leaves out while they are empty.
 	errs := validation.ValidateCustomResource(nil, object, r.schema)
 	if len(errs) > 0 {
 		return errs
 	}
-	var previous map[string]any
+	var before any
 	if old != nil {
-		if previous, err = runtime.DefaultUnstructuredConverter.ToUnstructured(old); err != nil {
+		if before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(old); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
 	}
-	var before any
-	if previous != nil {
-		before = previous
-	}
 	errs, _ = r.rules.Validate(ctx, nil, r.structure, object, before, celconfig.RuntimeCELCostBudget)
+	for _, err := range errs {
+		if err.Field == rootField {
+			err.Field = "metadata.name" // what the rules at the root are about
+		}
+	}
 	return errs
 }
+
+// rootField is how upstream names the object itself.
+var rootField = (*field.Path)(nil).String()
