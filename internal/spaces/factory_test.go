@@ -62,7 +62,7 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if req.URL.Query().Get("watch") == "" {
 		json.NewEncoder(w).Encode(map[string]any{
-			"kind": "List", "apiVersion": "v1",
+			"kind": "NamespaceList", "apiVersion": "v1",
 			"metadata": map[string]any{"resourceVersion": "1"},
 			"items":    s.objects[req.URL.EscapedPath()],
 		})
