@@ -1,0 +1,109 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Options configure the operator.
+type Options struct {
+	// Quota is the hard limits of Tenants that name none. DefaultQuota if nil.
+	Quota corev1.ResourceList
+	// DefaultTenant is created if it is missing; empty for none.
+	DefaultTenant tenant.Name
+	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
+	// does not, because in one process with the server they are among its own.
+	MetricsBindAddress string
+	// LeaderElection makes several replicas elect one that reconciles, by a
+	// lease in the namespace kube-system. Off by default.
+	LeaderElection bool
+}
+
+// DefaultQuota returns the limits of a tenant for which nobody has said more.
+func DefaultQuota() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourcePods:                   resource.MustParse("1000"),
+		corev1.ResourceServices:               resource.MustParse("500"),
+		corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
+		corev1.ResourceConfigMaps:             resource.MustParse("2000"),
+		corev1.ResourceSecrets:                resource.MustParse("2000"),
+	}
+}
+
+// Run runs the operator until ctx ends. restConfig names the system space.
+func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
+	ctrl.SetLogger(logger())
+	if opts.Quota == nil {
+		opts.Quota = DefaultQuota()
+	}
+	if opts.MetricsBindAddress == "" {
+		opts.MetricsBindAddress = "0"
+	}
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	unlimited := rest.CopyConfig(restConfig)
+	unlimited.QPS = -1 // the server's priority and fairness limits, not the client
+	unlimited.ContentType, unlimited.AcceptContentTypes = "", ""
+	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
+		Scheme:                  scheme,
+		Metrics:                 metricsserver.Options{BindAddress: opts.MetricsBindAddress},
+		HealthProbeBindAddress:  "0",
+		LeaderElection:          opts.LeaderElection,
+		LeaderElectionID:        "tenantry-manager",
+		LeaderElectionNamespace: metav1.NamespaceSystem,
+		// Several managers may follow each other in one process, in tests.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := mgr.Add(builtinTenants(mgr.GetClient(), opts.DefaultTenant)); err != nil {
+		return err
+	}
+	if err := addControllers(mgr, opts); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// builtinTenants creates the Tenants that exist without anybody applying them.
+func builtinTenants(c client.Client, defaultTenant tenant.Name) manager.Runnable {
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		for _, n := range []tenant.Name{tenant.System, defaultTenant} {
+			if n == "" {
+				continue
+			}
+			t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: string(n)}}
+			if err := c.Create(ctx, t); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("creating tenant %q: %w", n, err)
+			}
+		}
+		return nil
+	})
+}
+
+// logger writes the controllers' log through klog, like everything else.
+func logger() logr.Logger { return klog.Background() }
