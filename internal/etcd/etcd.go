@@ -1,0 +1,203 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/test/bufconn"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+const (
+	// Endpoint is what clients are told to connect to. The name is never
+	// resolved: the dialer of Transport leads into this process.
+	Endpoint = "http://embedded-etcd"
+
+	// quotaBackendBytes is the size from which on etcd refuses writes.
+	quotaBackendBytes = 8 << 30
+	// defragThresholdMegabytes is how much a defragmentation at start must win.
+	defragThresholdMegabytes = 256
+	// catchUpEntries is how much of the raft log stays in memory. It serves
+	// followers that lag behind; there are none.
+	catchUpEntries = 100
+	// pipeBytes is the buffer of an in-memory connection, in each direction.
+	pipeBytes = 64 << 10
+)
+
+// Options say where and how etcd runs.
+type Options struct {
+	// Dir holds the data. It is created if missing and must be used by one
+	// process only; the caller sees to that.
+	Dir string
+	// ListenClientURL, if not empty, is an additional address for etcd clients:
+	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
+	ListenClientURL string
+	// UnsafeNoFsync trades durability for speed. For tests alone.
+	UnsafeNoFsync bool
+}
+
+// Server is a running etcd.
+type Server struct {
+	etcd    *embed.Etcd
+	grpc    *grpc.Server
+	pipe    *bufconn.Listener
+	serving atomic.Bool
+	failed  chan error
+	stop    sync.Once
+}
+
+// Start runs etcd until Stop and returns when it serves requests.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{failed: make(chan error, 1)}
+	// etcd reports what it cannot cope with by ending the process or by a panic
+	// in a goroutine of its own. The logger is where both can be turned into an
+	// error.
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(&s.serving, s.fail))
+	started := make(chan error, 1)
+	go s.run(config, started)
+	select {
+	case err = <-started:
+		if err != nil {
+			return nil, fmt.Errorf("starting etcd in %s: %w", o.Dir, err)
+		}
+	case err = <-s.failed:
+		return nil, damaged(o.Dir, err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case err = <-s.failed:
+		return nil, damaged(o.Dir, err)
+	case <-ctx.Done():
+		s.etcd.Close()
+		return nil, fmt.Errorf("waiting for etcd in %s: %w", o.Dir, context.Cause(ctx))
+	}
+	s.serving.Store(true)
+	s.servePipe(config)
+	return s, nil
+}
+
+// run starts etcd; started gets the result unless etcd gives up.
+func (s *Server) run(config *embed.Config, started chan<- error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.fail(fmt.Errorf("%v", r))
+		}
+	}()
+	var err error
+	s.etcd, err = embed.StartEtcd(config)
+	started <- err
+}
+
+func damaged(dir string, err error) error {
+	return fmt.Errorf("starting etcd in %s: %w; the data may be damaged: restore a copy of it, or use another directory", dir, err)
+}
+
+func (o Options) config() (*embed.Config, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory for etcd: %w", err)
+	}
+	c := embed.NewConfig()
+	c.Name = "tenantry"
+	c.Dir = o.Dir
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.ListenPeerUrls = nil
+	c.ListenClientUrls = nil
+	if o.ListenClientURL != "" {
+		u, err := parseListenURL(o.ListenClientURL)
+		if err != nil {
+			return nil, err
+		}
+		c.ListenClientUrls = []url.URL{*u}
+		if u.Scheme != "unix" { // which etcd does not advertise
+			c.AdvertiseClientUrls = c.ListenClientUrls
+		}
+	}
+	c.EnableGRPCGateway = false
+	c.QuotaBackendBytes = quotaBackendBytes
+	c.SnapshotCatchUpEntries = catchUpEntries
+	c.BootstrapDefragThresholdMegabytes = defragThresholdMegabytes
+	c.UnsafeNoFsync = o.UnsafeNoFsync
+	return c, nil
+}
+
+func parseListenURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("invalid etcd listen URL: %w", err)
+	case u.Scheme == "unix" && u.Path != "":
+		return u, nil
+	case u.Scheme != "http" || u.Path != "" || net.ParseIP(u.Hostname()) == nil || u.Port() == "":
+		return nil, fmt.Errorf("invalid etcd listen URL %q: want http://IP:PORT or unix:///PATH", s)
+	}
+	return u, nil
+}
+
+// servePipe serves etcd's API to this process.
+func (s *Server) servePipe(config *embed.Config) {
+	s.pipe = bufconn.Listen(pipeBytes)
+	// Kubernetes' etcd client sends pings more often than gRPC's default allows.
+	s.grpc = v3rpc.Server(s.etcd.Server, nil, nil, grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+		MinTime: config.GRPCKeepAliveMinTime,
+	}))
+	go func() {
+		if err := s.grpc.Serve(s.pipe); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			s.fail(fmt.Errorf("serving etcd in process: %w", err))
+		}
+	}()
+}
+
+// fail reports the first failure; later ones follow from it.
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// Failed delivers an error if etcd cannot go on, for instance because the disk
+// is full. Nothing is acknowledged after it, and Stop may not return: end the
+// process.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Stop ends all connections and closes the data.
+func (s *Server) Stop() {
+	s.stop.Do(func() {
+		s.grpc.Stop()
+		s.etcd.Close()
+	})
+}
+
+// Transport points a storage configuration to this server.
+func (s *Server) Transport(t *storagebackend.TransportConfig) {
+	t.ServerList = []string{Endpoint}
+	t.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
+		return s.dial, nil
+	}
+}
+
+func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return s.pipe.DialContext(ctx)
+}
+
+// Client returns a client that calls the server's functions without any
+// connection. Closing it does not stop the server.
+func (s *Server) Client() *clientv3.Client { return v3client.New(s.etcd.Server) }

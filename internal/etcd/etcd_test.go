@@ -1,0 +1,163 @@
+package etcd
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	o.UnsafeNoFsync = true
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// connect returns a client that connects as the API server does.
+func connect(t *testing.T, s *Server) *clientv3.Client {
+	t.Helper()
+	var transport storagebackend.TransportConfig
+	s.Transport(&transport)
+	dial, err := transport.EgressLookup(egressselector.Etcd.AsNetworkContext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: transport.ServerList,
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return dial(ctx, "tcp", addr)
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // again, if the test has closed it
+	return client
+}
+
+func put(t *testing.T, c *clientv3.Client, key, value string) {
+	t.Helper()
+	if _, err := c.Put(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantValue(t *testing.T, c *clientv3.Client, key, value string) {
+	t.Helper()
+	resp, err := c.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != value {
+		t.Errorf("%s: got %v, want %q", key, resp.Kvs, value)
+	}
+}
+
+func TestServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	s := start(t, Options{Dir: dir})
+	client := connect(t, s)
+	watch := client.Watch(t.Context(), "/a")
+	put(t, client, "/a", "1")
+	wantValue(t, s.Client(), "/a", "1")
+	if event := <-watch; len(event.Events) != 1 || string(event.Events[0].Kv.Value) != "1" {
+		t.Errorf("watch: %+v", event)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	// Restarts keep the data, whether told to listen elsewhere or not.
+	s.Stop()
+	socket := filepath.Join(t.TempDir(), "s")
+	s = start(t, Options{Dir: dir, ListenClientURL: "unix://" + socket})
+	wantValue(t, connect(t, s), "/a", "1")
+	outside, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + socket}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	wantValue(t, outside, "/a", "1")
+}
+
+func TestStartRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, tc := range map[string]struct {
+		url, want string
+	}{
+		"no URL":     {"127.0.0.1:2379", "invalid etcd listen URL"},
+		"host name":  {"http://localhost:2379", "want http://IP:PORT"},
+		"no port":    {"http://127.0.0.1", "want http://IP:PORT"},
+		"https":      {"https://127.0.0.1:2379", "want http://IP:PORT"},
+		"taken port": {"http://" + taken.Addr().String(), "address already in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Start(t.Context(), Options{Dir: t.TempDir(), ListenClientURL: tc.url})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got error %v, want one line with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestStartUnusableDirectory(t *testing.T) {
+	template := t.TempDir()
+	s := start(t, Options{Dir: template})
+	put(t, s.Client(), "/a", strings.Repeat("x", 1<<16))
+	s.Stop()
+	for name, breakIt := range map[string]func(dir string) error{
+		"directory is a file": func(dir string) error {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			return os.WriteFile(dir, nil, 0o600)
+		},
+		"database is junk": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "member/snap/db"), []byte(strings.Repeat("junk", 1<<12)), 0o600)
+		},
+		"database is cut off": func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "member/snap/db"), 1<<12)
+		},
+		"log is junk": func(dir string) error {
+			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
+			if err != nil || len(logs) == 0 {
+				return err
+			}
+			return os.WriteFile(logs[0], []byte(strings.Repeat("junk", 1<<12)), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "etcd")
+			if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
+				t.Fatal(err)
+			}
+			if err := breakIt(dir); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Start(t.Context(), Options{Dir: dir})
+			if err == nil {
+				s.Stop()
+				t.Fatal("started")
+			}
+			if !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got error %v, want one line that names the directory", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Dir is a state directory in use by this process.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// PKI returns the directory of keys and certificates below a state directory.
+func PKI(dir string) string { return filepath.Join(dir, "pki") }
+
+// AdminKubeconfig returns the file with the system administrator's kubeconfig
+// below a state directory.
+func AdminKubeconfig(dir string) string { return filepath.Join(dir, "admin.kubeconfig") }
+
+// Acquire makes the directory at path, if it is missing, and locks it for this
+// process. The lock ends with the process, however that ends.
+func Acquire(path string) (*Dir, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("resolving directory %q: %w", path, err)
+	}
+	if err := os.MkdirAll(absolute, 0o700); err != nil {
+		return nil, fmt.Errorf("creating directory %s: %w", absolute, cause(err))
+	}
+	name := filepath.Join(absolute, "lock")
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("directory %s cannot be used: %w", absolute, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder := readHolder(lock)
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("directory %s is in use by another tenantry%s", absolute, holder)
+		}
+		return nil, fmt.Errorf("locking %s: %w", name, err)
+	}
+	if err := writeHolder(lock); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err))
+	}
+	return &Dir{path: absolute, lock: lock}, nil
+}
+
+// Release lets other processes use the directory.
+func (d *Dir) Release() error { return d.lock.Close() }
+
+// PKI returns the directory of keys and certificates.
+func (d *Dir) PKI() string { return PKI(d.path) }
+
+// Etcd returns the directory of the embedded etcd's data.
+func (d *Dir) Etcd() string { return filepath.Join(d.path, "etcd") }
+
+// AdminKubeconfig returns the file with the system administrator's kubeconfig.
+func (d *Dir) AdminKubeconfig() string { return AdminKubeconfig(d.path) }
+
+// The lock file says who holds it, for people; the lock itself is the kernel's.
+
+func writeHolder(lock *os.File) error {
+	if err := lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func readHolder(lock *os.File) string {
+	data := make([]byte, 32)
+	n, _ := lock.ReadAt(data, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data[:n])))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
+}
+
+// cause drops the path from an error whose message has it already.
+func cause(err error) error {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
