@@ -1,0 +1,164 @@
+package rbac
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// everydayBindings are the default ClusterRoleBindings that hold in a space.
+var everydayBindings = []string{
+	"system:basic-user",
+	"system:discovery",
+	"system:public-info-viewer",
+	"system:service-account-issuer-discovery",
+}
+
+var defaultClusterRoleBindings = sync.OnceValue(func() []*rbacv1.ClusterRoleBinding {
+	var bindings []*rbacv1.ClusterRoleBinding
+	for _, binding := range bootstrappolicy.ClusterRoleBindings() {
+		if slices.Contains(everydayBindings, binding.Name) {
+			bindings = append(bindings, &binding)
+		}
+	}
+	return slices.Clip(bindings)
+})
+
+var defaultClusterRoleBindingsByName = sync.OnceValue(func() map[string]*rbacv1.ClusterRoleBinding {
+	byName := map[string]*rbacv1.ClusterRoleBinding{}
+	for _, binding := range defaultClusterRoleBindings() {
+		byName[binding.Name] = binding
+	}
+	return byName
+})
+
+// defaultClusterRoles are the ClusterRoles that hold in every space, with the
+// rules of those that aggregate others.
+var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
+	roles := map[string]*rbacv1.ClusterRole{}
+	for _, role := range bootstrappolicy.ClusterRoles() {
+		roles[role.Name] = &role
+	}
+	aggregateAll(roles, slices.Sorted(maps.Keys(bootstrappolicy.ClusterRolesToAggregate())))
+	return roles
+})
+
+// DefaultClusterRoles returns the ClusterRoles that hold in every space without
+// being stored there, by name. They must not be changed.
+func DefaultClusterRoles() map[string]*rbacv1.ClusterRole { return defaultClusterRoles() }
+
+// affectsDefaults reports whether a space's own ClusterRole may change the rules
+// of a default one.
+func affectsDefaults(role *rbacv1.ClusterRole) bool {
+	if role == nil {
+		return false
+	}
+	if _, shadows := defaultClusterRoles()[nameIn(role)]; shadows {
+		return true
+	}
+	for _, aggregating := range aggregatingDefaults() {
+		if selects(aggregating, role) {
+			return true
+		}
+	}
+	return false
+}
+
+var aggregatingDefaults = sync.OnceValue(func() []*rbacv1.ClusterRole {
+	var aggregating []*rbacv1.ClusterRole
+	for _, role := range defaultClusterRoles() {
+		if role.AggregationRule != nil {
+			aggregating = append(aggregating, role)
+		}
+	}
+	return aggregating
+})
+
+// aggregatedDefaults returns the default ClusterRoles that have other rules in a
+// space with ClusterRoles own than by
+// default.
+func aggregatedDefaults(own map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+	roles := maps.Clone(defaultClusterRoles())
+	maps.Copy(roles, own)
+	var recomputed []string
+	for _, role := range aggregatingDefaults() {
+		if own[role.Name] == nil {
+			roles[role.Name] = shallowCopy(role)
+			recomputed = append(recomputed, role.Name)
+		}
+	}
+	aggregateAll(roles, recomputed)
+	changed := map[string]*rbacv1.ClusterRole{}
+	for _, role := range aggregatingDefaults() {
+		if own[role.Name] == nil && !equality.Semantic.DeepEqual(role.Rules, roles[role.Name].Rules) {
+			changed[role.Name] = roles[role.Name]
+		}
+	}
+	return changed
+}
+
+// nameIn returns the name of a role in its own space.
+func nameIn(role *rbacv1.ClusterRole) string {
+	_, name := tenant.Unflatten(role.Name)
+	return name
+}
+
+func shallowCopy(role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
+	result := *role
+	return &result
+}
+
+// aggregateAll sets the rules of the named roles, which aggregate others. They
+// may aggregate each other (admin has edit, edit has view), so it goes on until
+// nothing changes.
+func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
+	names := slices.Sorted(maps.Keys(roles))
+	for range aggregating {
+		changed := false
+		for _, name := range aggregating {
+			role := roles[name]
+			rules := aggregatedRules(name, role, names, roles)
+			if !equality.Semantic.DeepEqual(rules, role.Rules) {
+				role.Rules, changed = rules, true
+			}
+		}
+		if !changed {
+			return
+		}
+	}
+}
+
+func aggregatedRules(own string, role *rbacv1.ClusterRole, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, name := range names {
+		other := roles[name]
+		if name == own || !selects(role, other) {
+			continue
+		}
+		for _, rule := range other.Rules {
+			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	return rules
+}
+
+// selects reports whether an aggregating role selects other.
+func selects(role, other *rbacv1.ClusterRole) bool {
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err == nil && selector.Matches(labels.Set(other.Labels)) {
+			return true
+		}
+	}
+	return false
+}

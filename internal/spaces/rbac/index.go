@@ -1,0 +1,288 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Index holds the RBAC objects of every space.
+type Index struct {
+	synced []cache.InformerSynced
+
+	mu                  sync.RWMutex
+	roles               map[objectKey]*rbacv1.Role
+	roleBindings        map[namespaceKey][]*rbacv1.RoleBinding
+	clusterRoles        map[tenant.Name]map[string]*rbacv1.ClusterRole
+	clusterRoleBindings map[tenant.Name][]*rbacv1.ClusterRoleBinding
+	// aggregated holds the default ClusterRoles of the spaces in which they have
+	// more rules than elsewhere.
+	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
+}
+
+type namespaceKey struct {
+	space     tenant.Name
+	namespace string
+}
+
+type objectKey struct {
+	namespaceKey
+	name string
+}
+
+var (
+	_ validation.RoleGetter               = &Index{}
+	_ validation.RoleBindingLister        = &Index{}
+	_ validation.ClusterRoleGetter        = &Index{}
+	_ validation.ClusterRoleBindingLister = &Index{}
+)
+
+func newIndex() *Index {
+	return &Index{
+		roles:               map[objectKey]*rbacv1.Role{},
+		roleBindings:        map[namespaceKey][]*rbacv1.RoleBinding{},
+		clusterRoles:        map[tenant.Name]map[string]*rbacv1.ClusterRole{},
+		clusterRoleBindings: map[tenant.Name][]*rbacv1.ClusterRoleBinding{},
+		aggregated:          map[tenant.Name]map[string]*rbacv1.ClusterRole{},
+	}
+}
+
+// NewIndex returns the index of the RBAC objects that informers, a factory of
+// the flattened view (spaces.NewInformerFactory), reads. The factory must be
+// started afterwards.
+func NewIndex(factory informers.SharedInformerFactory) (*Index, error) {
+	i := newIndex()
+	rbac := factory.Rbac().V1()
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{rbac.Roles().Informer(), handler(i.setRole)},
+		{rbac.RoleBindings().Informer(), handler(i.setRoleBinding)},
+		{rbac.ClusterRoles().Informer(), handler(i.setClusterRole)},
+		{rbac.ClusterRoleBindings().Informer(), handler(i.setClusterRoleBinding)},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watching RBAC objects: %w", err)
+		}
+		i.synced = append(i.synced, registration.HasSynced)
+	}
+	return i, nil
+}
+
+// HasSynced reports whether every object that existed at the start is indexed.
+func (i *Index) HasSynced() bool {
+	return !slices.ContainsFunc(i.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
+// space returns the space whose RBAC decides in ctx. Rights on all spaces at
+// once are those of the system space.
+func space(ctx context.Context) (tenant.Name, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !n.IsSpace() {
+		return tenant.System, nil
+	}
+	return n, nil
+}
+
+// GetRole returns a Role of the space of ctx.
+func (i *Index) GetRole(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
+	n, err := space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if role, ok := i.roles[objectKey{namespaceKey{n, namespace}, name}]; ok {
+		return role, nil
+	}
+	return nil, apierrors.NewNotFound(rbacv1.Resource("role"), name)
+}
+
+// ListRoleBindings returns the RoleBindings of a namespace in the space of ctx.
+// The slice is shared and must not be changed.
+func (i *Index) ListRoleBindings(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
+	n, err := space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.roleBindings[namespaceKey{n, namespace}], nil
+}
+
+// GetClusterRole returns a ClusterRole of the space of ctx, or the default one
+// of that name.
+func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
+	n, err := space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if role, ok := i.clusterRoles[n][name]; ok {
+		return role, nil
+	}
+	if n != tenant.System {
+		if role, ok := i.aggregated[n][name]; ok {
+			return role, nil
+		}
+		if role, ok := defaultClusterRoles()[name]; ok {
+			return role, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrole"), name)
+}
+
+// ListClusterRoleBindings returns the ClusterRoleBindings that hold in the space
+// of ctx. The slice is shared and must not be changed.
+func (i *Index) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
+	n, err := space(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if bindings, ok := i.clusterRoleBindings[n]; ok || n == tenant.System {
+		return bindings, nil
+	}
+	return defaultClusterRoleBindings(), nil
+}
+
+// handler calls set with every object as it is now, or as it was when it was
+// deleted, and whether it is deleted.
+func handler[T metav1.Object](set func(obj T, deleted bool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { set(obj.(T), false) },
+		UpdateFunc: func(_, obj any) { set(obj.(T), false) },
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			if obj, ok := obj.(T); ok {
+				set(obj, true)
+			}
+		},
+	}
+}
+
+func (i *Index) setRole(role *rbacv1.Role, deleted bool) {
+	n, namespace := tenant.Unflatten(role.Namespace)
+	key := objectKey{namespaceKey{n, namespace}, role.Name}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if deleted {
+		delete(i.roles, key)
+		return
+	}
+	i.roles[key] = role
+}
+
+func (i *Index) setRoleBinding(flat *rbacv1.RoleBinding, deleted bool) {
+	n, namespace := tenant.Unflatten(flat.Namespace)
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: flat.Name},
+		Subjects:   flat.Subjects,
+		RoleRef:    flat.RoleRef,
+	}
+	key := namespaceKey{n, namespace}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if bindings := replaced(i.roleBindings[key], binding, deleted); len(bindings) > 0 {
+		i.roleBindings[key] = bindings
+	} else {
+		delete(i.roleBindings, key)
+	}
+}
+
+func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted bool) {
+	n, name := tenant.Unflatten(flat.Name)
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Subjects:   flat.Subjects,
+		RoleRef:    flat.RoleRef,
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	bindings, known := i.clusterRoleBindings[n]
+	if !known && n != tenant.System {
+		bindings = defaultClusterRoleBindings()
+	}
+	bindings = replaced(bindings, binding, deleted)
+	if byName := defaultClusterRoleBindingsByName(); deleted && n != tenant.System && byName[name] != nil {
+		bindings = append(bindings, byName[name])
+	}
+	if onlyDefaults(bindings) {
+		delete(i.clusterRoleBindings, n)
+		return
+	}
+	i.clusterRoleBindings[n] = bindings
+}
+
+// onlyDefaults reports whether a space has no bindings but the default ones.
+func onlyDefaults(bindings []*rbacv1.ClusterRoleBinding) bool {
+	defaults := defaultClusterRoleBindingsByName()
+	return !slices.ContainsFunc(bindings, func(b *rbacv1.ClusterRoleBinding) bool { return defaults[b.Name] != b })
+}
+
+// replaced returns a copy of objects in which obj stands instead of the one of
+// the same name, or in which there is none of that name. Readers keep the old
+// slice.
+func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
+	result := make([]T, 0, len(objects)+1)
+	for _, old := range objects {
+		if old.GetName() != obj.GetName() {
+			result = append(result, old)
+		}
+	}
+	if !deleted {
+		result = append(result, obj)
+	}
+	return result
+}
+
+func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
+	n, name := tenant.Unflatten(role.Name)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	roles := i.clusterRoles[n]
+	if roles == nil {
+		roles = map[string]*rbacv1.ClusterRole{}
+		i.clusterRoles[n] = roles
+	}
+	old := roles[name]
+	if deleted {
+		delete(roles, name)
+	} else {
+		roles[name] = role
+	}
+	if len(roles) == 0 {
+		delete(i.clusterRoles, n)
+	}
+	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
+		i.aggregate(n)
+	}
+}
+
+// aggregate computes what the default ClusterRoles aggregate in a space.
+func (i *Index) aggregate(n tenant.Name) {
+	if aggregated := aggregatedDefaults(i.clusterRoles[n]); len(aggregated) > 0 {
+		i.aggregated[n] = aggregated
+	} else {
+		delete(i.aggregated, n)
+	}
+}
