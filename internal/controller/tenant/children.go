@@ -1,17 +1,22 @@
 package tenant
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,9 +52,9 @@ func NewChildrenCache(config *rest.Config) (cache.Cache, error) {
 		return fields.Set{"metadata.namespace": metav1.NamespaceDefault, "metadata.name": name}.AsSelector()
 	}
 	return cache.New(all, cache.Options{
-		Scheme:           clientgoscheme.Scheme,
-		Mapper:           childMapper(),
-		DefaultTransform: trim,
+		Scheme:      clientgoscheme.Scheme,
+		Mapper:      childMapper(),
+		NewInformer: newInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Namespace{}:          {Label: labels.NewSelector().Add(*names)},
 			&corev1.ServiceAccount{}:     {Field: inDefault(serviceAccountName)},
@@ -69,15 +74,49 @@ func childMapper() meta.RESTMapper {
 	return mapper
 }
 
+// newInformer trims objects as they arrive. A transform would be too late:
+// reflectors compute keys before, by which equal names of two spaces are one.
+func newInformer(source toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	withContext := toolscache.ToListerWatcherWithContext(source)
+	trimmed := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := withContext.ListWithContext(ctx, options)
+			if err != nil {
+				return nil, err
+			}
+			return list, meta.EachListItem(list, trim)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := withContext.WatchWithContext(ctx, options)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(events, trimEvent), nil
+		},
+	}
+	return toolscache.NewSharedIndexInformer(trimmed, example, resync, indexers)
+}
+
+func trimEvent(event watch.Event) (watch.Event, bool) {
+	if event.Type == watch.Error || event.Type == watch.Bookmark {
+		return event, true
+	}
+	if err := trim(event.Object); err != nil {
+		status := apierrors.NewInternalError(err).Status()
+		return watch.Event{Type: watch.Error, Object: &status}, true
+	}
+	return event, true
+}
+
 // trim flattens an object's name and keeps what the controller compares.
-func trim(obj any) (any, error) {
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		return obj, nil // a tombstone's object has passed here before
+func trim(obj runtime.Object) error {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return err
 	}
 	n := tenant.Name(object.GetAnnotations()[tenant.Annotation])
 	if n == "" {
-		return nil, fmt.Errorf("object %s/%s carries no tenant", object.GetNamespace(), object.GetName())
+		return fmt.Errorf("object %s/%s carries no tenant", object.GetNamespace(), object.GetName())
 	}
 	slim := metav1.ObjectMeta{
 		Name:              object.GetName(),
@@ -92,16 +131,17 @@ func trim(obj any) (any, error) {
 	}
 	switch o := obj.(type) {
 	case *corev1.Namespace:
-		return &corev1.Namespace{ObjectMeta: slim}, nil
+		*o = corev1.Namespace{ObjectMeta: slim}
 	case *corev1.ServiceAccount:
-		return &corev1.ServiceAccount{ObjectMeta: slim}, nil
+		*o = corev1.ServiceAccount{ObjectMeta: slim}
 	case *corev1.ResourceQuota:
-		return &corev1.ResourceQuota{ObjectMeta: slim, Spec: o.Spec}, nil
+		*o = corev1.ResourceQuota{ObjectMeta: slim, Spec: o.Spec}
 	case *rbacv1.ClusterRoleBinding:
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: slim, RoleRef: o.RoleRef, Subjects: o.Subjects}, nil
+		*o = rbacv1.ClusterRoleBinding{ObjectMeta: slim, RoleRef: o.RoleRef, Subjects: o.Subjects}
 	default:
-		return nil, fmt.Errorf("unexpected object %T", obj)
+		return fmt.Errorf("unexpected object %T", obj)
 	}
+	return nil
 }
 
 // tenantOf maps a child to its Tenant.
