@@ -1,0 +1,31 @@
+package admission
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// inSpace answers the questions of a space's expressions: CEL asks without the
+// request's context, and about any user.
+type inSpace struct {
+	authorizer.Authorizer
+	tenant tenant.Name
+}
+
+// Authorize decides what the user of a may do in the space. A user that carries
+// no tenant, such as a service account an expression names, is one of the space.
+func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	own, err := tenant.OfUser(a.GetUser())
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
+	if own == "" {
+		own = s.tenant
+	}
+	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant, Authenticated: own})
+	return s.Authorizer.Authorize(request.WithUser(ctx, a.GetUser()), a)
+}

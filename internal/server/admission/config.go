@@ -1,0 +1,63 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/kubeapiserver/options"
+
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Config is what the plugins need to know every space.
+type Config struct {
+	// Informers are shared informers over all spaces in the flattened view
+	// (spaces.NewInformerFactory). The caller starts them once the server is
+	// configured.
+	Informers informers.SharedInformerFactory
+	// Client works on flattened names (spaces.NewClientConfig).
+	Client kubernetes.Interface
+	// Loopback is the configuration of a system administrator with the server's
+	// plain URL. Admission policies with parameters read these through it.
+	Loopback *rest.Config
+	// Terminating reports whether a tenant is being deleted: then the namespaces
+	// of its space can be deleted too, and its own webhooks and policies, which
+	// may have lost what answers them, are no longer asked. If nil, none is.
+	Terminating func(tenant.Name) bool
+}
+
+// Register adds the plugins of tenancy to upstream's options, enabled by
+// default and before all others. It is called before flags are added.
+func Register(o *options.AdmissionOptions) {
+	spacepolicy.Register(o.GenericAdmission.Plugins)
+	o.GenericAdmission.RecommendedPluginOrder = slices.Concat(
+		[]string{spacepolicy.PluginName}, o.GenericAdmission.RecommendedPluginOrder)
+}
+
+// Apply replaces the plugins in o by ones that serve all spaces. It is called
+// once, after Register and before o is applied to a server's configuration,
+// which stays upstream's business: flags, configuration file, order, metrics.
+func Apply(o *options.AdmissionOptions, config Config) error {
+	if o == nil {
+		return nil
+	}
+	shared, err := newShared(o.GenericAdmission.Plugins, config)
+	if err != nil {
+		return err
+	}
+	plugins := admission.NewPlugins()
+	for _, name := range o.GenericAdmission.Plugins.Registered() {
+		mode, ok := modes[name]
+		if !ok {
+			return fmt.Errorf("admission plugin %q is not known to work with spaces", name)
+		}
+		plugins.Register(name, shared.factory(name, mode))
+	}
+	o.GenericAdmission.Plugins = plugins
+	return nil
+}

@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// flattenedPlugin is one instance that serves all spaces on flattened names.
+// Users see plain names only.
+type flattenedPlugin struct {
+	plugin
+	instance admission.Interface
+}
+
+// ValidateInitialization builds the plugin.
+func (p *flattenedPlugin) ValidateInitialization() error {
+	s, err := p.inFlat()
+	if err != nil {
+		return err
+	}
+	p.instance, err = p.build(p.config, p.initializer(s))
+	return err
+}
+
+func (p *flattenedPlugin) Handles(operation admission.Operation) bool {
+	return p.instance.Handles(operation)
+}
+
+func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if n == tenant.System {
+		return mutate(ctx, p.instance, a, o)
+	}
+	if p.name == lifecycle.PluginName {
+		if err := p.shared.checkImmortal(a, n); err != nil {
+			return err
+		}
+	}
+	flat, restore := flattenInPlace(a, n)
+	defer restore()
+	return view.PlainError(mutate(withPlainWarnings(ctx, n), p.instance, flat, o), n)
+}
+
+func (p *flattenedPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if n == tenant.System {
+		return validate(ctx, p.instance, a, o)
+	}
+	return view.PlainError(validate(withPlainWarnings(ctx, n), p.instance, flattenCopy(a, n), o), n)
+}
+
+// immortal are the namespaces that NamespaceLifecycle knows by their plain names
+// and keeps in the system space.
+var immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
+
+// checkImmortal keeps the same namespaces in the space of n, as long as there is
+// to be one.
+func (s *shared) checkImmortal(a admission.Attributes, n tenant.Name) error {
+	if a.GetOperation() != admission.Delete || !isNamespace(a) || !immortal.Has(a.GetName()) || s.Terminating(n) {
+		return nil
+	}
+	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))
+}
+
+// plainWarnings passes warnings on with plain names.
+type plainWarnings struct {
+	ctx    context.Context
+	tenant tenant.Name
+}
+
+func withPlainWarnings(ctx context.Context, n tenant.Name) context.Context {
+	return warning.WithWarningRecorder(ctx, plainWarnings{ctx: ctx, tenant: n})
+}
+
+func (w plainWarnings) AddWarning(agent, text string) {
+	warning.AddWarning(w.ctx, agent, view.PlainText(text, w.tenant))
+}

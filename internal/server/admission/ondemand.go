@@ -1,0 +1,166 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// onDemandPlugin has an instance for the system space and for each tenant's
+// space that has the objects the plugin works by. It is built by the first
+// request after the first object and torn down with the last.
+type onDemandPlugin struct {
+	*admission.Handler
+	plugin
+	hub    *view.Hub
+	system admission.Interface
+
+	mu        sync.Mutex
+	instances map[tenant.Name]*instance
+}
+
+// instance is a plugin in one space.
+type instance struct {
+	build  sync.Once
+	stop   chan struct{}
+	plugin admission.Interface
+	err    error
+}
+
+func newOnDemandPlugin(p plugin) *onDemandPlugin {
+	return &onDemandPlugin{
+		Handler:   admission.NewHandler(admission.Connect, admission.Create, admission.Delete, admission.Update),
+		plugin:    p,
+		instances: map[tenant.Name]*instance{},
+	}
+}
+
+// ValidateInitialization builds the instance of the system space.
+func (p *onDemandPlugin) ValidateInitialization() error {
+	if p.drained == nil {
+		return errors.New("missing the notification of the server's end")
+	}
+	var err error
+	if p.hub, err = p.shared.hubs(p.name); err != nil {
+		return err
+	}
+	p.hub.OnEmpty(p.remove)
+	p.SetReadyFunc(p.hub.HasSynced)
+	p.system, err = p.build(p.config, p.initializer(surroundings{
+		client: p.shared.Client, dynamic: p.dynamic, informers: p.shared.views.Of(tenant.System),
+		authorizer: inSpace{p.authorizer, tenant.System}, stop: p.drained, restMapper: p.restMapper,
+		services: p.services, webhookAuth: p.webhookAuth, manifests: p.manifests,
+	}))
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-p.drained
+		p.removeAll()
+	}()
+	return nil
+}
+
+// newInstance builds the plugin of a tenant's space. It is given nothing of the
+// system's configuration: that holds credentials for the webhooks of the system
+// space.
+func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admission.Interface, error) {
+	clients, err := p.shared.spaces.of(n)
+	if err != nil {
+		return nil, err
+	}
+	return p.build(nil, p.initializer(surroundings{
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
+		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
+		services: servicesIn{p.shared.services, n}, webhookAuth: withoutCredentials(p.webhookAuth),
+	}))
+}
+
+// instanceOf returns the instance of the request's space, or nil if the space
+// has none.
+func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes) (admission.Interface, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil, admission.NewForbidden(a, err)
+	}
+	if n == tenant.System {
+		return p.system, nil
+	}
+	if p.shared.Terminating(n) {
+		return nil, nil
+	}
+	if !p.WaitForReady() {
+		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	i := p.get(n)
+	if i == nil {
+		return nil, nil
+	}
+	i.build.Do(func() { i.plugin, i.err = p.newInstance(n, i.stop) })
+	if i.err != nil {
+		return nil, fmt.Errorf("preparing %s: %w", p.name, i.err)
+	}
+	return i.plugin, nil
+}
+
+func (p *onDemandPlugin) get(n tenant.Name) *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.hub.Has(n) {
+		return nil
+	}
+	i, ok := p.instances[n]
+	if !ok {
+		i = &instance{stop: make(chan struct{})}
+		p.instances[n] = i
+	}
+	return i
+}
+
+// remove tears the instance of a space down. A request that has it already
+// may end with it.
+func (p *onDemandPlugin) remove(n tenant.Name) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i, ok := p.instances[n]; ok {
+		delete(p.instances, n)
+		close(i.stop)
+	}
+}
+
+func (p *onDemandPlugin) removeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, i := range p.instances {
+		delete(p.instances, n)
+		close(i.stop)
+	}
+}
+
+func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if _, ok := p.system.(admission.MutationInterface); !ok {
+		return nil
+	}
+	i, err := p.instanceOf(ctx, a)
+	if err != nil || i == nil {
+		return err
+	}
+	return mutate(ctx, i, a, o)
+}
+
+func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if _, ok := p.system.(admission.ValidationInterface); !ok {
+		return nil
+	}
+	i, err := p.instanceOf(ctx, a)
+	if err != nil || i == nil {
+		return err
+	}
+	return validate(ctx, i, a, o)
+}

@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// rediscoverAfter is how long a space's discovery is believed when a kind is
+// missing in it.
+const rediscoverAfter = 5 * time.Second
+
+// spaceClients makes clients of single spaces over one transport.
+type spaceClients struct {
+	config    *rest.Config
+	transport func() (*http.Client, error)
+}
+
+func newSpaceClients(config *rest.Config) *spaceClients {
+	if config == nil {
+		config = &rest.Config{}
+	}
+	return &spaceClients{
+		config:    config,
+		transport: sync.OnceValues(func() (*http.Client, error) { return rest.HTTPClientFor(config) }),
+	}
+}
+
+// clients are those of one space.
+type clients struct {
+	dynamic    dynamic.Interface
+	discovery  discovery.DiscoveryInterface
+	restMapper meta.RESTMapper
+}
+
+func (s *spaceClients) of(n tenant.Name) (*clients, error) {
+	transport, err := s.transport()
+	if err != nil {
+		return nil, fmt.Errorf("creating the transport of space clients: %w", err)
+	}
+	config := rest.CopyConfig(s.config)
+	config.Host += "/tenants/" + n.String()
+	c := &clients{}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, transport); err != nil {
+		return nil, fmt.Errorf("creating a client of space %q: %w", n, err)
+	}
+	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, transport); err != nil {
+		return nil, fmt.Errorf("creating a discovery client of space %q: %w", n, err)
+	}
+	cached := cacheddiscovery.NewMemCacheClient(c.discovery)
+	c.restMapper = &restMapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)}
+	return c, nil
+}
+
+// restMapper returns the mapper of a space. It discovers when it is first asked.
+func (s *spaceClients) restMapper(n tenant.Name) meta.RESTMapper {
+	return &lazyMapper{mapper: sync.OnceValues(func() (meta.RESTMapper, error) {
+		c, err := s.of(n)
+		if err != nil {
+			return nil, err
+		}
+		return c.restMapper, nil
+	})}
+}
+
+// restMapper is a mapper by discovery that looks again for kinds it does not
+// know: a space's custom resources come and go.
+type restMapper struct {
+	meta.RESTMapper // nil: plugins ask for mappings only
+	deferred        *restmapper.DeferredDiscoveryRESTMapper
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (m *restMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.deferred.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) && m.reset() {
+		return m.deferred.RESTMapping(kind, versions...)
+	}
+	return mapping, err
+}
+
+func (m *restMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	mappings, err := m.deferred.RESTMappings(kind, versions...)
+	if meta.IsNoMatchError(err) && m.reset() {
+		return m.deferred.RESTMappings(kind, versions...)
+	}
+	return mappings, err
+}
+
+// reset forgets what was discovered, unless that is new.
+func (m *restMapper) reset() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.last) < rediscoverAfter {
+		return false
+	}
+	m.last = time.Now()
+	m.deferred.Reset()
+	return true
+}
+
+// lazyMapper is a mapper that is made when it is first asked.
+type lazyMapper struct {
+	meta.RESTMapper // nil, as in restMapper
+	mapper          func() (meta.RESTMapper, error)
+}
+
+func (m *lazyMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapper, err := m.mapper()
+	if err != nil {
+		return nil, err
+	}
+	return mapper.RESTMapping(kind, versions...)
+}
+
+func (m *lazyMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	mapper, err := m.mapper()
+	if err != nil {
+		return nil, err
+	}
+	return mapper.RESTMappings(kind, versions...)
+}

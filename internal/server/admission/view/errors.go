@@ -1,0 +1,67 @@
+package view
+
+import (
+	"errors"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// marker stands where tenant.Flatten puts a name.
+const marker = "x"
+
+// PlainText returns text with the plain names of the space of n in place of
+// flattened ones.
+func PlainText(text string, n tenant.Name) string {
+	prefix := strings.TrimSuffix(tenant.Flatten(n, marker), marker)
+	if prefix == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, prefix, "")
+}
+
+// PlainError returns err with the plain names of the space of n in place of
+// flattened ones. An API error stays one; any other error is wrapped.
+func PlainError(err error, n tenant.Name) error {
+	if err == nil || !n.IsSpace() {
+		return err
+	}
+	if status, ok := err.(*apierrors.StatusError); ok {
+		return plainStatus(status, n)
+	}
+	if message := PlainText(err.Error(), n); message != err.Error() {
+		return &plainError{message: message, err: err}
+	}
+	return err
+}
+
+func plainStatus(err *apierrors.StatusError, n tenant.Name) error {
+	status := *err.ErrStatus.DeepCopy()
+	status.Message = PlainText(status.Message, n)
+	if details := status.Details; details != nil {
+		details.Name = PlainText(details.Name, n)
+		for i := range details.Causes {
+			details.Causes[i].Message = PlainText(details.Causes[i].Message, n)
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// plainError is an error with another message. It hides an API error below it,
+// whose status has the flattened names.
+type plainError struct {
+	message string
+	err     error
+}
+
+func (e *plainError) Error() string { return e.message }
+
+// Unwrap returns what is wrapped, unless that would show flattened names.
+func (e *plainError) Unwrap() error {
+	if status := (*apierrors.StatusError)(nil); errors.As(e.err, &status) {
+		return nil
+	}
+	return e.err
+}

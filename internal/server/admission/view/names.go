@@ -1,0 +1,71 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// spaceOf returns the space of a flattened object.
+func spaceOf(obj any) (tenant.Name, error) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	accessor, ok := obj.(metav1.Object)
+	if !ok {
+		return "", fmt.Errorf("%T has no name", obj)
+	}
+	flat := accessor.GetNamespace()
+	if flat == "" {
+		flat = accessor.GetName()
+	}
+	n, _ := tenant.Unflatten(flat)
+	return n, nil
+}
+
+// plain returns a flattened object under its own name. The original is shared
+// and stays as it is.
+func plain(obj any) any {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return cache.DeletedFinalStateUnknown{Key: unknown.Key, Obj: plain(unknown.Obj)}
+	}
+	accessor, ok := obj.(metav1.Object)
+	if !ok {
+		return obj
+	}
+	_, namespace := tenant.Unflatten(accessor.GetNamespace())
+	name := accessor.GetName()
+	if namespace == "" {
+		_, name = tenant.Unflatten(name)
+	}
+	if namespace == accessor.GetNamespace() && name == accessor.GetName() {
+		return obj
+	}
+	copied := ShallowCopy(obj.(runtime.Object)).(metav1.Object)
+	copied.SetNamespace(namespace)
+	copied.SetName(name)
+	return copied
+}
+
+// ShallowCopy returns a copy of obj whose name and namespace can be set without
+// a change to obj. Everything below its metadata stays shared.
+func ShallowCopy(obj runtime.Object) runtime.Object {
+	if object, ok := obj.(*unstructured.Unstructured); ok {
+		content := maps.Clone(object.Object)
+		if metadata, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(metadata)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	original := reflect.ValueOf(obj).Elem()
+	copied := reflect.New(original.Type())
+	copied.Elem().Set(original)
+	return copied.Interface().(runtime.Object)
+}
