@@ -1,0 +1,47 @@
+# Tenantry. `make help` lists the targets.
+export CGO_ENABLED := 0
+SHELL := /bin/bash
+
+KUBERNETES_VERSION := v1.36.3
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+VERSION_PKG := k8s.io/component-base/version
+LDFLAGS := -s -w \
+	-X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)+tenantry \
+	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 \
+	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
+	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
+APIMACHINERY := k8s.io/apimachinery/pkg
+
+.PHONY: help build run test lint generate manifests bench verify-generated
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/tenantry.
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
+
+run: build ## Run everything in one process, with its state in .tenantry.
+	./bin/tenantry up
+
+test: ## Run all tests that need nothing but Go.
+	go vet ./...
+	go test ./...
+
+lint: ## Check formatting, vet and the import rule.
+	@test -z "$$(gofmt -l api cmd config internal test)" || { gofmt -l api cmd config internal test; exit 1; }
+	go vet ./...
+	go test ./test/imports
+
+generate: ## Generate deep copies and OpenAPI definitions.
+	go tool controller-gen object paths=./api/...
+	go tool openapi-gen --output-dir api/v1alpha1 --output-pkg github.com/tenantry/tenantry/api/v1alpha1 \
+		--output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go \
+		--readonly-pkg $(APIMACHINERY)/apis/meta/v1 --readonly-pkg $(APIMACHINERY)/api/resource --readonly-pkg $(APIMACHINERY)/runtime \
+		--go-header-file /dev/null --report-filename /dev/null \
+		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime
+
+manifests: ## Generate the CustomResourceDefinitions.
+	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+
+bench: build ## Run the benchmarks and print their results.
+	go run ./test/bench
