@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apiserver/pkg/admission"
+	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
 	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -75,6 +76,11 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	if err != nil {
 		return nil, err
 	}
+	if p.name == mutatingpolicy.PluginName {
+		if clients.discovery, err = withKnownSchemas(clients.discovery); err != nil {
+			return nil, err
+		}
+	}
 	return p.build(nil, p.initializer(surroundings{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
 		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
@@ -104,6 +110,7 @@ func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	}
 	i.build.Do(func() { i.plugin, i.err = p.newInstance(n, i.stop) })
 	if i.err != nil {
+		p.forget(n, i)
 		return nil, fmt.Errorf("preparing %s: %w", p.name, i.err)
 	}
 	return i.plugin, nil
@@ -140,6 +147,17 @@ func (p *onDemandPlugin) removeAll() {
 	for n, i := range p.instances {
 		delete(p.instances, n)
 		close(i.stop)
+	}
+}
+
+// forget removes an instance that could not be built: the next request tries
+// again.
+func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.instances[n] == failed {
+		delete(p.instances, n)
+		close(failed.stop)
 	}
 }
 

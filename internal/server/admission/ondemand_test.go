@@ -1,0 +1,378 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// hook is a webhook that refuses everything and notes what it was asked.
+type hook struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []asked
+}
+
+// asked is what a webhook sees of a request.
+type asked struct {
+	Path, Namespace, Object, Authorization string
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{}
+	h.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodPost {
+			w.Write([]byte("{}"))
+			return
+		}
+		review := admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+			t.Errorf("decoding the review: %v", err)
+		}
+		object := metav1.PartialObjectMetadata{}
+		if err := json.Unmarshal(review.Request.Object.Raw, &object); err != nil {
+			t.Errorf("decoding the object: %v", err)
+		}
+		h.mu.Lock()
+		h.calls = append(h.calls, asked{
+			Path: req.URL.Path, Namespace: review.Request.Namespace, Object: object.Namespace + "/" + object.Name,
+			Authorization: req.Header.Get("Authorization"),
+		})
+		h.mu.Unlock()
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Result: &metav1.Status{Message: "not " + req.URL.Path},
+		}
+		json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hook) seen() []asked {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seen := h.calls
+	h.calls = nil
+	return seen
+}
+
+func (h *hook) client() registrationv1.WebhookClientConfig {
+	url := h.URL + "/by-url"
+	return registrationv1.WebhookClientConfig{
+		URL:      &url,
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}),
+	}
+}
+
+func podRules() []registrationv1.RuleWithOperations {
+	return []registrationv1.RuleWithOperations{{
+		Operations: []registrationv1.OperationType{registrationv1.Create},
+		Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}
+}
+
+func (h *hook) configuration(n tenant.Name) *registrationv1.ValidatingWebhookConfiguration {
+	none, fail, exact := registrationv1.SideEffectClassNone, registrationv1.Fail, registrationv1.Exact
+	return &registrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: flatMeta(n, "", "hooks"),
+		Webhooks: []registrationv1.ValidatingWebhook{{
+			Name: "hook.example.com", ClientConfig: h.client(), Rules: podRules(), SideEffects: &none, FailurePolicy: &fail,
+			MatchPolicy: &exact, AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"hooked": "yes"}},
+			ObjectSelector:    &metav1.LabelSelector{},
+		}},
+	}
+}
+
+// hooked returns namespace "hooked" of a space, which the configurations select.
+func hooked(n tenant.Name) []kruntime.Object {
+	ns := namespaceIn(n, "hooked")
+	ns.Labels = map[string]string{"hooked": "yes"}
+	return []kruntime.Object{ns, &corev1.ServiceAccount{ObjectMeta: flatMeta(n, "hooked", "default")}}
+}
+
+func everywhereHooked() []kruntime.Object {
+	var objects []kruntime.Object
+	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
+		objects = append(objects, hooked(n)...)
+	}
+	return objects
+}
+
+func TestWebhooks(t *testing.T) {
+	for name, owner := range map[string]tenant.Name{"of a tenant": "a", "of the system space": tenant.System} {
+		t.Run(name, func(t *testing.T) {
+			h := newHook(t)
+			s := newServer(t, serverConfig{objects: append(spaces(h.configuration(owner)), everywhereHooked()...)})
+			for _, n := range []tenant.Name{tenant.System, "a", "b"} {
+				err := s.create(n, pod("hooked"))
+				var want []asked
+				if n == owner {
+					want = []asked{{Path: "/by-url", Namespace: "hooked", Object: "hooked/p"}}
+				}
+				if (err != nil) != (n == owner) {
+					t.Errorf("in space %q: got error %v", n, err)
+				}
+				if diff := cmp.Diff(want, h.seen()); diff != "" {
+					t.Errorf("calls from space %q: %s", n, diff)
+				}
+				if err := s.create(n, pod("team")); err != nil {
+					t.Errorf("in a namespace that is not selected, in space %q: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// TestWebhookService checks that a webhook's service is that of its own space,
+// and that the service "kubernetes" in it is not the server with its own rights.
+func TestWebhookService(t *testing.T) {
+	h := newHook(t)
+	configuration := h.configuration("a")
+	path, port := "/by-service", int32(443)
+	configuration.Webhooks[0].ClientConfig.URL = nil
+	configuration.Webhooks[0].ClientConfig.Service = &registrationv1.ServiceReference{
+		Namespace: "default", Name: "kubernetes", Path: &path, Port: &port,
+	}
+	system := &corev1.Service{ObjectMeta: flatMeta(tenant.System, "default", "kubernetes")}
+	s := newServer(t, serverConfig{
+		objects:  append(spaces(configuration, system), everywhereHooked()...),
+		loopback: &rest.Config{Host: h.URL, BearerToken: "all-rights", TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+	})
+	err := s.create("a", pod("hooked"))
+	if err == nil || !strings.Contains(err.Error(), `service "kubernetes" not found`) {
+		t.Errorf("got error %v, want that the space has no such service", err)
+	}
+	for _, seen := range h.seen() {
+		if seen.Path == path {
+			t.Errorf("the server was called: %+v", seen)
+		}
+	}
+}
+
+func TestWithoutCredentials(t *testing.T) {
+	loopback := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "all-rights", UserAgent: "agent"}
+	upstream := webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, loopback, nil)
+	delegate, err := webhook.NewDefaultAuthenticationInfoResolver("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver := withoutCredentials(upstream)(delegate)
+	for target, resolve := range map[string]func() (*rest.Config, error){
+		"service": func() (*rest.Config, error) { return resolver.ClientConfigForService("kubernetes", "default", 443) },
+		"URL":     func() (*rest.Config, error) { return resolver.ClientConfigFor("kubernetes.default.svc:443") },
+	} {
+		config, err := resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff((&rest.Config{UserAgent: "agent"}).String(), config.String()); diff != "" {
+			t.Errorf("by %s: %s", target, diff)
+		}
+	}
+}
+
+// TestTerminating checks that a dead webhook does not keep its tenant alive.
+func TestTerminating(t *testing.T) {
+	h := newHook(t)
+	s := newServer(t, serverConfig{
+		objects:     append(spaces(h.configuration("a")), everywhereHooked()...),
+		terminating: func(n tenant.Name) bool { return n == "a" },
+	})
+	if err := s.create("a", pod("hooked")); err != nil {
+		t.Error(err)
+	}
+	if seen := h.seen(); seen != nil {
+		t.Errorf("the webhook of a tenant that is being deleted was called: %v", seen)
+	}
+}
+
+func policy(n tenant.Name, message string) []kruntime.Object {
+	fail, equivalent := registrationv1.Fail, registrationv1.Equivalent
+	rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}
+	return []kruntime.Object{
+		&registrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: flatMeta(n, "", "no-pods"),
+			Spec: registrationv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: &fail,
+				MatchConstraints: &registrationv1.MatchResources{
+					ResourceRules: rules, MatchPolicy: &equivalent,
+					NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
+				},
+				Validations: []registrationv1.Validation{{
+					Expression:        `object.metadata.namespace != "team" || namespaceObject.metadata.name != "team"`,
+					MessageExpression: `"` + message + ` " + namespaceObject.metadata.name`,
+				}},
+			},
+		},
+		&registrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: flatMeta(n, "", "no-pods"),
+			Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "no-pods", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+			},
+		},
+	}
+}
+
+func TestValidatingPolicies(t *testing.T) {
+	s := newServer(t, serverConfig{objects: spaces(append(policy("a", "a refuses"), policy(tenant.System, "system refuses")...)...)})
+	for n, want := range map[tenant.Name]string{
+		"a":           "denied request: a refuses team",
+		"b":           "",
+		tenant.System: "denied request: system refuses team",
+	} {
+		err := s.create(n, pod("team"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("in space %q: got error %v, want %q", n, err, want)
+		}
+	}
+}
+
+func mutatingPolicy(n tenant.Name, value string) []kruntime.Object {
+	fail, equivalent := registrationv1.Fail, registrationv1.Equivalent
+	return []kruntime.Object{
+		&registrationv1.MutatingAdmissionPolicy{
+			ObjectMeta: flatMeta(n, "", "mark"),
+			Spec: registrationv1.MutatingAdmissionPolicySpec{
+				FailurePolicy: &fail,
+				MatchConstraints: &registrationv1.MatchResources{
+					ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}, MatchPolicy: &equivalent,
+					NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
+				},
+				ReinvocationPolicy: registrationv1.NeverReinvocationPolicy,
+				Mutations: []registrationv1.Mutation{{
+					PatchType: registrationv1.PatchTypeJSONPatch,
+					JSONPatch: &registrationv1.JSONPatch{
+						Expression: `[JSONPatch{op: "add", path: "/spec/hostname", value: "` + value + `"}]`,
+					},
+				}},
+			},
+		},
+		&registrationv1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: flatMeta(n, "", "mark"),
+			Spec:       registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "mark"},
+		},
+	}
+}
+
+func TestMutatingPolicies(t *testing.T) {
+	s := newServer(t, serverConfig{objects: spaces(append(mutatingPolicy("a", "of-a"), mutatingPolicy("b", "of-b")...)...)})
+	for n, want := range map[tenant.Name]string{"a": "of-a", "b": "of-b", tenant.System: ""} {
+		p := pod("team")
+		if err := s.create(n, p); err != nil {
+			t.Errorf("in space %q: %v", n, err)
+		}
+		if p.Spec.Hostname != want {
+			t.Errorf("in space %q: got host name %q, want %q", n, p.Spec.Hostname, want)
+		}
+	}
+}
+
+// TestTeardown checks that an instance goes with the last object of its space
+// and comes back with the next.
+func TestTeardown(t *testing.T) {
+	h := newHook(t)
+	s := newServer(t, serverConfig{objects: append(spaces(policy("a", "a refuses")...), everywhereHooked()...)})
+	configurations := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	policies := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	eventually(t, "the policy to refuse", func() bool { return s.create("a", pod("team")) != nil })
+	for range 2 {
+		if err := s.create("a", pod("hooked")); err != nil {
+			t.Fatalf("without a webhook: %v", err)
+		}
+		if _, err := configurations.Create(t.Context(), h.configuration("a"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the webhook to refuse", func() bool { return s.create("a", pod("hooked")) != nil })
+		if err := configurations.Delete(t.Context(), "a|hooks", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the webhook to be gone", func() bool { return s.create("a", pod("hooked")) == nil })
+	}
+	running := runtime.NumGoroutine()
+	if err := policies.Delete(t.Context(), "a|no-pods", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy to be gone", func() bool { return s.create("a", pod("team")) == nil })
+	eventually(t, "goroutines of the policy to end", func() bool { return runtime.NumGoroutine() < running })
+	for name, instances := range s.instances() {
+		if instances != 0 {
+			t.Errorf("%s has %d instances left", name, instances)
+		}
+	}
+}
+
+// instances counts the instances of on-demand plugins in tenants' spaces.
+func (s *server) instances() map[string]int {
+	counts := map[string]int{}
+	for _, p := range s.plugins {
+		p.mu.Lock()
+		counts[p.name] = len(p.instances)
+		p.mu.Unlock()
+	}
+	return counts
+}
+
+// TestIdleSpaces checks that spaces without webhooks and policies start nothing.
+func TestIdleSpaces(t *testing.T) {
+	objects := spaces()
+	names := make([]tenant.Name, 100)
+	for i := range names {
+		names[i] = tenant.Name("t" + strings.Repeat("x", i))
+		objects = append(objects, space(names[i], "team")...)
+	}
+	s := newServer(t, serverConfig{objects: objects})
+	if err := s.create("a", pod("team")); err != nil {
+		t.Fatal(err)
+	}
+	running := runtime.NumGoroutine()
+	for _, n := range names {
+		if err := s.create(n, pod("team")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := runtime.NumGoroutine(); now > running+10 {
+		t.Errorf("goroutines: %d before, %d after %d spaces were used", running, now, len(names))
+	}
+	for name, instances := range s.instances() {
+		if instances != 0 {
+			t.Errorf("%s has %d instances", name, instances)
+		}
+	}
+	for _, name := range []string{validating.PluginName, validatingwebhook.PluginName} {
+		if _, ok := s.plugins[name]; !ok {
+			t.Errorf("%s is not part of the chain", name)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(_ context.Context) (bool, error) {
+		return done(), nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for %s: %v", what, err)
+	}
+}
