@@ -1,0 +1,250 @@
+package spaces
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// NewClientConfig returns a config for clients (typed, dynamic and metadata)
+// that read and write the flattened view. config is that of a system
+// administrator and names the server's plain URL.
+//
+// A request goes to the space of the names in its path, field selector or body,
+// with ordinary names; one that names none goes to every space if it is a list
+// or watch, and to the system space otherwise. Responses come back flattened.
+// Names that a controller writes into texts for people (events, conditions) are
+// made ordinary, too. Bodies are JSON; requests are not rate limited.
+func NewClientConfig(config *rest.Config) *rest.Config {
+	return newClientConfig(config, false)
+}
+
+// NewIdentityClientConfig is NewClientConfig for code that joins objects by UID
+// and looks owners up without knowing whether they are namespaced: the garbage
+// collector. The names of all objects and owners, and all UIDs, are flattened,
+// so that an object of one space can never be taken for the owner of one in
+// another. That an object does not exist is believed only if the server says so
+// of this very object.
+func NewIdentityClientConfig(config *rest.Config) *rest.Config {
+	return newClientConfig(config, true)
+}
+
+func newClientConfig(config *rest.Config, identities bool) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.RateLimiter = nil
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &flatteningTransport{next: next, identities: identities}
+	})
+	return config
+}
+
+type flatteningTransport struct {
+	next       http.RoundTripper
+	identities bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	r, err := routeOf(req.URL.Path, req.URL.Query())
+	if err == nil && r.resource != nil {
+		req, err = t.request(req, &r)
+	}
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, fmt.Errorf("mapping %s %s to a space: %w", req.Method, req.URL.Path, err)
+	}
+	response, err := t.next.RoundTrip(req)
+	if err != nil || r.resource == nil {
+		return response, err
+	}
+	return t.response(response, &r)
+}
+
+// request returns req as it is in its space.
+func (t *flatteningTransport) request(req *http.Request, r *route) (*http.Request, error) {
+	body, err := t.requestBody(req, r)
+	if err != nil {
+		return req, err
+	}
+	if req.Method == http.MethodGet && r.collection && !r.named {
+		r.space = tenant.Everything
+	}
+	mapped := req.Clone(req.Context())
+	if body != nil {
+		mapped.Body = io.NopCloser(bytes.NewReader(body))
+		mapped.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		mapped.ContentLength = int64(len(body))
+	}
+	mapped.URL.RawQuery = r.query.Encode()
+	setPath(mapped, r.space, r.path)
+	if accept := mapped.Header.Get("Accept"); accept != "" {
+		mapped.Header.Set("Accept", onlyJSON(accept))
+	}
+	return mapped, nil
+}
+
+// requestBody returns the body of req with ordinary names and takes its space
+// where the path names none.
+func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(req.Body)
+	req.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", err)
+	}
+	if len(body) == 0 || !mayHoldFlattened(body) {
+		return body, nil
+	}
+	contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the content type: %w", err)
+	}
+	w := &rewriter{identities: t.identities, unflatten: true}
+	if r.named {
+		w.space = r.space
+	}
+	switch {
+	case contentType == string(types.JSONPatchType):
+		body, err = w.rewritePatch(body)
+	case strings.HasSuffix(contentType, "json"):
+		body, err = w.rewrite(body, objectPlace)
+	case strings.HasSuffix(contentType, "yaml"):
+		if body, err = yaml.YAMLToJSON(body); err == nil {
+			body, err = w.rewrite(body, objectPlace)
+		}
+	default:
+		err = fmt.Errorf("content type %q is not supported", contentType)
+	}
+	if w.found != "" {
+		r.space = w.found
+	}
+	return body, err
+}
+
+// mayHoldFlattened reports whether a body has a separator in it, as it is or as
+// JSON may escape it.
+func mayHoldFlattened(body []byte) bool {
+	return bytes.Contains(body, []byte(separator)) || bytes.Contains(body, []byte(`\u007`))
+}
+
+// onlyJSON drops from an Accept header what the transport does not rewrite.
+func onlyJSON(accept string) string {
+	var kept []string
+	for clause := range strings.SplitSeq(accept, ",") {
+		if strings.HasPrefix(strings.TrimSpace(clause), runtime.ContentTypeJSON) {
+			kept = append(kept, clause)
+		}
+	}
+	if len(kept) == 0 {
+		return runtime.ContentTypeJSON
+	}
+	return strings.Join(kept, ",")
+}
+
+// response flattens the objects of a response to r.
+func (t *flatteningTransport) response(response *http.Response, r *route) (*http.Response, error) {
+	w := &rewriter{identities: t.identities}
+	if r.space != tenant.Everything {
+		w.space = r.space
+	}
+	contentType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch {
+	case response.StatusCode == http.StatusNotFound:
+		return t.notFound(response, r)
+	case response.StatusCode == http.StatusSwitchingProtocols || contentType != runtime.ContentTypeJSON:
+		return response, nil
+	case isWatch(r.query) && response.StatusCode == http.StatusOK:
+		response.Body = newFrames(response.Body, w)
+		return response, nil
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("reading the response: %w", err)
+	}
+	if body, err = w.rewrite(body, objectPlace); err != nil {
+		return nil, fmt.Errorf("flattening the response: %w", err)
+	}
+	setBody(response, body)
+	return response, nil
+}
+
+func setBody(response *http.Response, body []byte) {
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.ContentLength = int64(len(body))
+	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+}
+
+// notFound distinguishes an object that does not exist from a resource that the
+// space does not have. The latter are what the views of all spaces make
+// possible: a resource of one space's definitions is unknown in another. Its
+// collections are empty there, and nothing is known about its objects.
+func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http.Response, error) {
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("reading the response: %w", err)
+	}
+	setBody(response, body)
+	var status metav1.Status
+	known := json.Unmarshal(body, &status) == nil && status.Details != nil && status.Details.Kind != ""
+	switch {
+	case !known && r.collection && r.space != tenant.Everything && response.Request.Method == http.MethodDelete:
+		return answered(response, http.StatusOK, metav1.Status{TypeMeta: statusType, Status: metav1.StatusSuccess})
+	case !known && r.collection && r.space != tenant.Everything && response.Request.Method == http.MethodGet && !isWatch(r.query):
+		return answered(response, http.StatusOK, metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: metav1.SchemeGroupVersion.String()},
+			Items:    []metav1.PartialObjectMetadata{},
+		})
+	case t.identities && !r.collection && !(known && status.Details.Kind == r.resource[0] && status.Details.Name == r.resource[1]):
+		return answered(response, http.StatusServiceUnavailable, metav1.Status{
+			TypeMeta: statusType,
+			Status:   metav1.StatusFailure,
+			Reason:   metav1.StatusReasonServiceUnavailable,
+			Code:     http.StatusServiceUnavailable,
+			Message:  fmt.Sprintf("it is not known whether %s exists: %s", strings.Join(r.resource, "/"), status.Message),
+		})
+	}
+	return response, nil
+}
+
+var statusType = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+
+func isWatch(query url.Values) bool {
+	watching, _ := strconv.ParseBool(query.Get("watch"))
+	return watching
+}
+
+// answered replaces the answer of a response.
+func answered(response *http.Response, code int, answer any) (*http.Response, error) {
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	response.StatusCode = code
+	response.Status = fmt.Sprintf("%d %s", code, http.StatusText(code))
+	response.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	setBody(response, body)
+	return response, nil
+}

@@ -1,0 +1,357 @@
+package spaces
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// A JSON document is rewritten in one pass that copies everything but the
+// strings in the places below; numbers, order and unknown fields stay as they
+// are.
+
+// place says what stands at a place in a document.
+type place struct {
+	// fields are the places in an object, elements the place of each element of
+	// an array.
+	fields   map[string]*place
+	elements *place
+	// value is what a string here is.
+	value valueKind
+	// object marks the places where an API object begins; its names are
+	// flattened by its own tenant.
+	object bool
+}
+
+type valueKind int
+
+const (
+	unrelated valueKind = iota
+	// namespaceName is the name of a namespace.
+	namespaceName
+	// objectName is metadata.name, flattened in cluster-scoped objects.
+	objectName
+	// ownerName and identity are names and UIDs that are flattened only where
+	// the whole identity of an object is (identities).
+	ownerName
+	identity
+	// text is written for people.
+	text
+)
+
+func reference() *place {
+	return &place{fields: map[string]*place{"namespace": {value: namespaceName}}}
+}
+
+func list(element *place) *place { return &place{elements: element} }
+
+// objectPlace is the place of an API object, or of a list of them.
+var objectPlace = newObjectPlace()
+
+// eventPlace is the place of a frame of a watch.
+var eventPlace = &place{fields: map[string]*place{"object": objectPlace}}
+
+func newObjectPlace() *place {
+	addresses := list(&place{fields: map[string]*place{"targetRef": reference()}})
+	messages := list(&place{fields: map[string]*place{"message": {value: text}}})
+	object := &place{object: true, fields: map[string]*place{
+		"metadata": {fields: map[string]*place{
+			"name":      {value: objectName},
+			"namespace": {value: namespaceName},
+			"uid":       {value: identity},
+			"ownerReferences": list(&place{fields: map[string]*place{
+				"name": {value: ownerName},
+				"uid":  {value: identity},
+			}}),
+		}},
+		"preconditions":  {fields: map[string]*place{"uid": {value: identity}}},
+		"involvedObject": reference(),
+		"regarding":      reference(),
+		"related":        reference(),
+		"target":         reference(),
+		"message":        {value: text},
+		"note":           {value: text},
+		"status": {fields: map[string]*place{
+			"conditions": messages,
+			"message":    {value: text},
+		}},
+		"subsets":   list(&place{fields: map[string]*place{"addresses": addresses, "notReadyAddresses": addresses}}),
+		"endpoints": addresses,
+	}}
+	object.fields["items"] = list(object)
+	return object
+}
+
+// rewriter rewrites the documents of one request.
+type rewriter struct {
+	// space is the space of all objects; empty if each object says its own.
+	space tenant.Name
+	// identities is whether names of all objects and owners, and all UIDs, are
+	// flattened (WithIdentities).
+	identities bool
+	// unflatten is whether flattened names become ordinary ones.
+	unflatten bool
+	// found is the space that unflattened names belong to.
+	found tenant.Name
+}
+
+var errJSON = errors.New("malformed JSON")
+
+// rewrite returns document with the names in its places rewritten. The document
+// stays as it is if there is nothing to do.
+func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
+	if !json.Valid(document) {
+		return nil, errJSON
+	}
+	w := &walk{rewriter: r, src: document, dst: make([]byte, 0, len(document)+64)}
+	if err := w.value(p, scope{space: r.space}); err != nil {
+		return nil, err
+	}
+	return append(w.dst, w.src[w.at:]...), nil
+}
+
+// scope is what is known about the object that a value belongs to.
+type scope struct {
+	space      tenant.Name
+	namespaced bool
+}
+
+// walk is one pass over a valid document.
+type walk struct {
+	*rewriter
+	src, dst []byte
+	at       int // what is before it is in dst
+	pos      int
+}
+
+func (w *walk) skipSpace() {
+	for w.pos < len(w.src) {
+		switch w.src[w.pos] {
+		case ' ', '\t', '\n', '\r', ',', ':':
+			w.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (w *walk) value(p *place, s scope) error {
+	w.skipSpace()
+	switch {
+	case p == nil:
+		w.skip()
+		return nil
+	case w.src[w.pos] == '{' && p.fields != nil:
+		return w.object(p, s)
+	case w.src[w.pos] == '[' && p.elements != nil:
+		return w.array(p.elements, s)
+	case w.src[w.pos] == '"' && p.value != unrelated:
+		return w.str(p.value, s)
+	default:
+		w.skip()
+		return nil
+	}
+}
+
+func (w *walk) object(p *place, s scope) error {
+	if p.object {
+		var err error
+		if s, err = w.scopeHere(s); err != nil {
+			return err
+		}
+	}
+	for w.pos++; ; {
+		w.skipSpace()
+		if w.src[w.pos] == '}' {
+			w.pos++
+			return nil
+		}
+		key, err := w.token()
+		if err != nil {
+			return err
+		}
+		if err := w.value(p.fields[key], s); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *walk) array(element *place, s scope) error {
+	for w.pos++; ; {
+		w.skipSpace()
+		if w.src[w.pos] == ']' {
+			w.pos++
+			return nil
+		}
+		if err := w.value(element, s); err != nil {
+			return err
+		}
+	}
+}
+
+// scopeHere reads ahead what the object at the current position says of itself.
+func (w *walk) scopeHere(s scope) (scope, error) {
+	metadata := gjson.GetBytes(w.src[w.pos:], "metadata")
+	s.namespaced = metadata.Get("namespace").String() != ""
+	if w.unflatten || w.rewriter.space != "" {
+		return s, nil
+	}
+	s.space = tenant.System
+	if owner := metadata.Get("annotations." + escapedAnnotation); owner.Exists() {
+		var err error
+		if s.space, err = tenant.Parse(owner.String()); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+var escapedAnnotation = strings.ReplaceAll(tenant.Annotation, ".", `\.`)
+
+// token reads the string at the current position.
+func (w *walk) token() (string, error) {
+	start := w.pos
+	w.skip()
+	raw := w.src[start:w.pos]
+	for _, c := range raw {
+		if c == '\\' {
+			var s string
+			err := json.Unmarshal(raw, &s)
+			return s, err
+		}
+	}
+	return string(raw[1 : len(raw)-1]), nil
+}
+
+func (w *walk) str(kind valueKind, s scope) error {
+	start := w.pos
+	old, err := w.token()
+	if err != nil {
+		return err
+	}
+	rewritten, err := w.mapped(old, kind, s)
+	if err != nil || rewritten == old {
+		return err
+	}
+	encoded, err := json.Marshal(rewritten)
+	if err != nil {
+		return err
+	}
+	w.dst = append(append(w.dst, w.src[w.at:start]...), encoded...)
+	w.at = w.pos
+	return nil
+}
+
+func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
+	if w.unflatten {
+		return w.unflattened(value, kind)
+	}
+	switch kind {
+	case namespaceName:
+	case objectName:
+		if s.namespaced && !w.identities {
+			return value, nil
+		}
+	case ownerName, identity:
+		if !w.identities {
+			return value, nil
+		}
+	default:
+		return value, nil
+	}
+	if value == "" {
+		return value, nil
+	}
+	return FlattenName(s.space, value), nil
+}
+
+func (w *walk) unflattened(value string, kind valueKind) (string, error) {
+	if kind == text {
+		return plainText(value, w.rewriter.space), nil
+	}
+	owner, plain := tenant.Unflatten(value)
+	if plain == value {
+		return value, nil
+	}
+	if known := w.rewriter.space; known != "" && known != owner {
+		if kind == objectName {
+			return value, nil // an RBAC object may be called anything
+		}
+		return "", fmt.Errorf("request in space %q names %q", known, value)
+	}
+	if w.found != "" && w.found != owner {
+		return "", fmt.Errorf("request names two spaces, %q and %q", w.found, owner)
+	}
+	w.found = owner
+	return plain, nil
+}
+
+// plainText removes the space from the flattened names in text for people.
+func plainText(value string, space tenant.Name) string {
+	if !space.IsSpace() {
+		return value
+	}
+	prefix := string(space) + separator
+	var plain strings.Builder
+	for {
+		before, after, found := strings.Cut(value, prefix)
+		plain.WriteString(before)
+		if !found {
+			return plain.String()
+		}
+		if endsInLabel(before) { // another, longer tenant's name
+			plain.WriteString(prefix)
+		}
+		value = after
+	}
+}
+
+func endsInLabel(s string) bool {
+	if s == "" {
+		return false
+	}
+	last := s[len(s)-1]
+	return last == '-' || '0' <= last && last <= '9' || 'a' <= last && last <= 'z'
+}
+
+// skip moves behind the value at the current position.
+func (w *walk) skip() {
+	switch w.src[w.pos] {
+	case '"':
+		for w.pos++; w.src[w.pos] != '"'; w.pos++ {
+			if w.src[w.pos] == '\\' {
+				w.pos++
+			}
+		}
+		w.pos++
+	case '{', '[':
+		w.skipNested()
+	default:
+		for w.pos < len(w.src) && !strings.ContainsRune(",]} \t\r\n", rune(w.src[w.pos])) {
+			w.pos++
+		}
+	}
+}
+
+func (w *walk) skipNested() {
+	for depth := 0; ; {
+		switch w.src[w.pos] {
+		case '"':
+			w.skip()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		w.pos++
+		if depth == 0 {
+			return
+		}
+	}
+}

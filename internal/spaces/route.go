@@ -1,0 +1,120 @@
+package spaces
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// route is where a request on the flattened view goes.
+type route struct {
+	// space is the space it goes to, Everything for a list or watch that names
+	// no namespace.
+	space tenant.Name
+	// path is the ordinary path in that space.
+	path string
+	// query is the query in that space.
+	query url.Values
+	// named is whether the path itself says which space is meant.
+	named bool
+	// resource is what the path names after its namespace, empty for discovery.
+	resource []string
+	// collection is whether the path is that of a resource rather than an object.
+	collection bool
+}
+
+// routeOf maps an ordinary path with flattened names, and the names in its field
+// selector. The names in a path must all be of one space.
+func routeOf(path string, query url.Values) (route, error) {
+	r := route{space: tenant.System, path: path, query: query}
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	prefix := 0
+	switch {
+	case segments[0] == "api" && len(segments) > 2:
+		prefix = 2
+	case segments[0] == "apis" && len(segments) > 3:
+		prefix = 3
+	default:
+		return r, nil // discovery and the like
+	}
+	resource := segments[prefix:]
+	if resource[0] == "namespaces" && len(resource) > 2 && !isNamespaceSubresource(resource[2:]) {
+		if err := r.unflatten(&resource[1]); err != nil {
+			return r, err
+		}
+		r.named = true
+		resource = resource[2:]
+	}
+	r.collection = len(resource) == 1
+	if len(resource) > 1 {
+		r.named = true
+		if err := r.unflatten(&resource[1]); err != nil {
+			return r, err
+		}
+	}
+	r.resource = resource
+	r.path = "/" + strings.Join(segments, "/")
+	return r, r.selectFields()
+}
+
+func isNamespaceSubresource(rest []string) bool {
+	return len(rest) == 1 && (rest[0] == "status" || rest[0] == "finalize")
+}
+
+// unflatten replaces a flattened name and takes its space.
+func (r *route) unflatten(name *string) error {
+	owner, plain := tenant.Unflatten(*name)
+	if plain == *name {
+		return nil
+	}
+	if r.space != tenant.System && r.space != owner {
+		return fmt.Errorf("request names two spaces, %q and %q", r.space, owner)
+	}
+	if owner != tenant.System && !owner.IsSpace() {
+		return fmt.Errorf("name %q is of no space", *name)
+	}
+	r.space, *name = owner, plain
+	return nil
+}
+
+// selectFields unflattens the names in a field selector.
+func (r *route) selectFields() error {
+	value := r.query.Get("fieldSelector")
+	if !strings.Contains(value, separator) {
+		return nil
+	}
+	selector, err := fields.ParseSelector(value)
+	if err != nil {
+		return fmt.Errorf("parsing the field selector: %w", err)
+	}
+	selector, err = selector.Transform(func(field, value string) (string, string, error) {
+		if !isNameField(field) {
+			return field, value, nil
+		}
+		err := r.unflatten(&value)
+		r.named = true
+		return field, value, err
+	})
+	if err != nil {
+		return err
+	}
+	r.query = cloneQuery(r.query)
+	r.query.Set("fieldSelector", selector.String())
+	return nil
+}
+
+func isNameField(field string) bool {
+	return field == "metadata.name" || field == "metadata.namespace" || strings.HasSuffix(field, ".namespace")
+}
+
+func cloneQuery(query url.Values) url.Values {
+	result := make(url.Values, len(query))
+	for key, values := range query {
+		result[key] = values
+	}
+	return result
+}
