@@ -12,48 +12,84 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// flatAttributes is a request as it looks on flattened names.
+// flatAttributes is a request as it looks on flattened names. Its objects are
+// flattened when they are asked for: most plugins look at few requests.
 type flatAttributes struct {
 	admission.Attributes
-	tenant            tenant.Name
+	tenant tenant.Name
+	// inPlace flattens the object itself, so that a plugin's changes reach it;
+	// otherwise the plugin gets a copy.
+	inPlace           bool
 	object, oldObject runtime.Object
 }
 
-// flattenInPlace flattens a request whose object a plugin may change. The object
-// itself is flattened, so that changes reach it; restore makes its names plain
-// again and must be called before anybody else sees it.
-func flattenInPlace(a admission.Attributes, n tenant.Name) (flat *flatAttributes, restore func()) {
-	flat = &flatAttributes{Attributes: a, tenant: n, object: a.GetObject(), oldObject: flatCopy(a, a.GetOldObject(), n)}
-	accessor := objectMeta(flat.object)
-	if accessor == nil {
-		return flat, func() {}
-	}
-	flattenMeta(a, accessor, n)
-	return flat, func() {
-		_, namespace := tenant.Unflatten(accessor.GetNamespace())
-		accessor.SetNamespace(namespace)
-		if isNamespace(a) {
-			_, name := tenant.Unflatten(accessor.GetName())
-			accessor.SetName(name)
-		}
-	}
+// flattenInPlace flattens a request whose object a plugin may change. restore
+// must be called before anybody else sees the object.
+func flattenInPlace(a admission.Attributes, n tenant.Name) *flatAttributes {
+	return &flatAttributes{Attributes: a, tenant: n, inPlace: true}
 }
 
 // flattenCopy flattens a request that a plugin only reads.
 func flattenCopy(a admission.Attributes, n tenant.Name) *flatAttributes {
-	return &flatAttributes{
-		Attributes: a, tenant: n,
-		object: flatCopy(a, a.GetObject(), n), oldObject: flatCopy(a, a.GetOldObject(), n),
+	return &flatAttributes{Attributes: a, tenant: n}
+}
+
+// GetObject returns the object under its flattened name.
+func (f *flatAttributes) GetObject() runtime.Object {
+	if f.object != nil {
+		return f.object
+	}
+	f.object = f.Attributes.GetObject()
+	if f.inPlace {
+		f.flatten(objectMeta(f.object))
+	} else {
+		f.object = f.flatCopy(f.object)
+	}
+	return f.object
+}
+
+// GetOldObject returns a copy of the old object under its flattened name: the
+// original may be shared with a cache.
+func (f *flatAttributes) GetOldObject() runtime.Object {
+	if f.oldObject == nil {
+		f.oldObject = f.flatCopy(f.Attributes.GetOldObject())
+	}
+	return f.oldObject
+}
+
+// restore makes the names of an object that was flattened in place plain again.
+func (f *flatAttributes) restore() {
+	accessor := objectMeta(f.object)
+	if !f.inPlace || accessor == nil {
+		return
+	}
+	_, namespace := tenant.Unflatten(accessor.GetNamespace())
+	accessor.SetNamespace(namespace)
+	if isNamespace(f.Attributes) {
+		_, name := tenant.Unflatten(accessor.GetName())
+		accessor.SetName(name)
 	}
 }
 
-func flatCopy(a admission.Attributes, obj runtime.Object, n tenant.Name) runtime.Object {
+func (f *flatAttributes) flatCopy(obj runtime.Object) runtime.Object {
 	if objectMeta(obj) == nil {
 		return obj
 	}
 	copied := view.ShallowCopy(obj)
-	flattenMeta(a, objectMeta(copied), n)
+	f.flatten(objectMeta(copied))
 	return copied
+}
+
+func (f *flatAttributes) flatten(accessor metav1.Object) {
+	if accessor == nil {
+		return
+	}
+	if namespace := accessor.GetNamespace(); namespace != "" {
+		accessor.SetNamespace(tenant.Flatten(f.tenant, namespace))
+	}
+	if name := accessor.GetName(); name != "" && isNamespace(f.Attributes) {
+		accessor.SetName(tenant.Flatten(f.tenant, name))
+	}
 }
 
 // objectMeta returns the metadata of obj, or nil if it has none.
@@ -68,32 +104,22 @@ func objectMeta(obj runtime.Object) metav1.Object {
 	return accessor
 }
 
-func flattenMeta(a admission.Attributes, accessor metav1.Object, n tenant.Name) {
-	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(tenant.Flatten(n, namespace))
-	}
-	if name := accessor.GetName(); name != "" && isNamespace(a) {
-		accessor.SetName(tenant.Flatten(n, name))
-	}
-}
-
 func isNamespace(a admission.Attributes) bool {
 	return a.GetKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
+// GetNamespace returns the flattened namespace.
 func (f *flatAttributes) GetNamespace() string {
 	return tenant.Flatten(f.tenant, f.Attributes.GetNamespace())
 }
 
+// GetName returns the name, flattened if it is a namespace's.
 func (f *flatAttributes) GetName() string {
 	if isNamespace(f.Attributes) {
 		return tenant.Flatten(f.tenant, f.Attributes.GetName())
 	}
 	return f.Attributes.GetName()
 }
-
-func (f *flatAttributes) GetObject() runtime.Object    { return f.object }
-func (f *flatAttributes) GetOldObject() runtime.Object { return f.oldObject }
 
 // AddAnnotation adds a plain value to the audit event.
 func (f *flatAttributes) AddAnnotation(key, value string) error {

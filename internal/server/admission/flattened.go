@@ -49,8 +49,8 @@ func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o a
 			return err
 		}
 	}
-	flat, restore := flattenInPlace(a, n)
-	defer restore()
+	flat := flattenInPlace(a, n)
+	defer flat.restore()
 	return view.PlainError(mutate(withPlainWarnings(ctx, n), p.instance, flat, o), n)
 }
 

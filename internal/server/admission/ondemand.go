@@ -101,7 +101,7 @@ func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	if p.shared.Terminating(n) {
 		return nil, nil
 	}
-	if !p.WaitForReady() {
+	if !p.hub.HasSynced() && !p.WaitForReady() {
 		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
 	i := p.get(n)
