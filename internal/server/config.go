@@ -13,6 +13,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/keyutil"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
@@ -21,12 +24,18 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/spaces"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // config is the configuration of the three servers that make up the API server.
@@ -35,6 +44,9 @@ type config struct {
 	extensions *apiextensionsapiserver.Config
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
+	// views are the shared informers over every space.
+	views informers.SharedInformerFactory
+	rbac  *spacerbac.Index
 	// tenants is set once the storage of Tenants exists, before anything is served.
 	tenants *tenantregistry.Lookup
 }
@@ -51,7 +63,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	registerTenants()
-	generic, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+	generic, systemInformers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
 		controlplane.DefaultAPIResourceConfigSource(),
@@ -60,31 +72,57 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	flattened, err := kubernetes.NewForConfig(spaces.NewClientConfig(generic.LoopbackClientConfig))
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
+	}
 	// Tenants have no protobuf and are stored as JSON.
 	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
-	c := &config{ranges: &storage.Ranges{Client: etcdClient(storageFactory.StorageConfig.Transport)}}
+	c := &config{ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)}}
+	accounts, err := serviceAccounts(opts, generic, flattened)
+	if err != nil {
+		return nil, err
+	}
 	if generic.Authentication.Authenticator, err = authentication.New(ctx, generic.Authentication.Authenticator, authentication.Config{
-		ClientCA:      generic.SecureServing.ClientCA,
-		TokenFile:     opts.tokenFile,
-		DefaultTenant: opts.defaultTenant,
+		ClientCA:        generic.SecureServing.ClientCA,
+		TokenFile:       opts.tokenFile,
+		DefaultTenant:   opts.defaultTenant,
+		ServiceAccounts: accounts,
 	}); err != nil {
 		return nil, err
 	}
-	generic.Authorization.Authorizer = authorization.New(generic.Authorization.Authorizer, generic.Authorization.Authorizer)
+	if c.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
+		return nil, err
+	}
+	if c.rbac, err = spacerbac.NewIndex(c.views); err != nil {
+		return nil, err
+	}
+	inSpace := rbac.New(c.rbac, c.rbac, c.rbac, c.rbac)
+	generic.Authorization.Authorizer = authorization.New(generic.Authorization.Authorizer, inSpace)
+	generic.RuleResolver = authorization.NewRuleResolver(generic.RuleResolver, inSpace)
 	generic.BuildHandlerChainFunc = c.handlerChain
 
-	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, generic, informers, storageFactory)
+	if err := admission.Apply(opts.kube.Admission, admission.Config{
+		Informers:   c.views,
+		Client:      flattened,
+		Loopback:    generic.LoopbackClientConfig,
+		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
+	}); err != nil {
+		return nil, err
+	}
+	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, generic, systemInformers, storageFactory)
 	if err != nil {
 		return nil, err
 	}
 	c.kube = kube
+	kube.ControlPlane.Extra.ServiceAccountIssuer = authentication.WithTenantClaim(kube.ControlPlane.Extra.ServiceAccountIssuer)
 	authResolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
 		generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
-	if c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, informers, admissionInitializers,
+	if c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, systemInformers, admissionInitializers,
 		opts.kube.CompletedOptions, opts.kube.MasterCount, serviceResolver, authResolver); err != nil {
 		return nil, err
 	}
-	if c.aggregator, err = controlplaneapiserver.CreateAggregatorConfig(*generic, opts.kube.CompletedOptions, informers,
+	if c.aggregator, err = controlplaneapiserver.CreateAggregatorConfig(*generic, opts.kube.CompletedOptions, systemInformers,
 		serviceResolver, kube.ControlPlane.ProxyTransport, kube.ControlPlane.Extra.PeerProxy, admissionInitializers); err != nil {
 		return nil, err
 	}
@@ -110,9 +148,38 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	return nil
 }
 
+// serviceAccounts returns how tokens of tenants' service accounts are verified:
+// by the same keys as those of the system space.
+func serviceAccounts(opts CompletedOptions, generic *genericapiserver.Config, client kubernetes.Interface) (authentication.ServiceAccounts, error) {
+	options := opts.kube.Authentication.ServiceAccounts
+	accounts := authentication.ServiceAccounts{
+		Issuers:   options.Issuers,
+		Keys:      options.ExternalPublicKeysGetter,
+		Audiences: generic.Authentication.APIAudiences,
+		Client:    client,
+	}
+	if accounts.Keys != nil || len(options.KeyFiles) == 0 {
+		return accounts, nil
+	}
+	var keys []any
+	for _, file := range options.KeyFiles {
+		read, err := keyutil.PublicKeysFromFile(file)
+		if err != nil {
+			return accounts, fmt.Errorf("reading --service-account-key-file %q: %w", file, err)
+		}
+		keys = append(keys, read...)
+	}
+	var err error
+	accounts.Keys, err = serviceaccount.StaticPublicKeysGetter(keys)
+	return accounts, err
+}
+
 // etcdClient returns a function that connects to etcd once, when first needed.
-func etcdClient(config storagebackend.TransportConfig) func() (*clientv3.Client, error) {
+func etcdClient(opts CompletedOptions, config storagebackend.TransportConfig) func() (*clientv3.Client, error) {
 	return sync.OnceValues(func() (*clientv3.Client, error) {
+		if opts.etcdClient != nil {
+			return opts.etcdClient(), nil
+		}
 		etcd := clientv3.Config{Endpoints: config.ServerList}
 		if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
 			tls, err := transport.TLSInfo{

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -17,12 +19,16 @@ type Options struct {
 	// DefaultTenant is the tenant of users whose credentials carry none. Empty
 	// (the default) refuses them (arktos-api-resource-model, "default-tenant").
 	DefaultTenant string
+	// EtcdClient connects to etcd for verifying the end of spaces. By default a
+	// client with the flags' addresses and credentials.
+	EtcdClient func() *clientv3.Client
 }
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	kube := options.NewServerRunOptions()
 	kube.Authorization.Modes = []string{"Node", "RBAC"}
+	admission.Register(kube.Admission)
 	return &Options{Kube: kube}
 }
 
@@ -42,12 +48,13 @@ type CompletedOptions struct {
 	defaultTenant tenant.Name
 	// tokenFile is taken from upstream's options: the seed's format has columns
 	// that upstream would misread.
-	tokenFile string
+	tokenFile  string
+	etcdClient func() *clientv3.Client
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{}
+	completed := CompletedOptions{etcdClient: o.EtcdClient}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
@@ -21,6 +23,10 @@ import (
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 )
+
+// viewsPoll is how often a starting server looks whether its shared views have
+// read everything.
+const viewsPoll = 20 * time.Millisecond
 
 // Server is an assembled API server.
 type Server struct {
@@ -92,6 +98,12 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 		return nil, err
 	}
 	config.tenants = tenantregistry.NewLookup(tenants)
+	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
+		config.views.StartWithContext(hook)
+		return wait.PollUntilContextCancel(hook, viewsPoll, true, func(context.Context) (bool, error) {
+			return config.rbac.HasSynced(), nil
+		})
+	})
 	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
 		go config.tenants.Run(hook)
 		return nil

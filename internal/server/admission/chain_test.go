@@ -37,7 +37,7 @@ import (
 // server is a chain as upstream's options configure it, over a fake of the
 // flattened view.
 type server struct {
-	t         *testing.T
+	t         testing.TB
 	chain     admission.Interface
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
@@ -61,7 +61,7 @@ type serverConfig struct {
 	loopback    *rest.Config
 }
 
-func newServer(t *testing.T, c serverConfig) *server {
+func newServer(t testing.TB, c serverConfig) *server {
 	t.Helper()
 	if c.authorizer == nil {
 		c.authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()

@@ -29,6 +29,8 @@ type Config struct {
 	TokenFile string
 	// DefaultTenant is the tenant of users without one; empty for none.
 	DefaultTenant tenant.Name
+	// ServiceAccounts of tenants.
+	ServiceAccounts ServiceAccounts
 }
 
 // errRejected ends authentication: the credentials were genuine and unusable,
@@ -39,6 +41,7 @@ var errRejected = errors.New("credentials rejected")
 type authenticators struct {
 	certificates  authenticator.Request
 	tokens        authenticator.Request
+	accounts      authenticator.Request
 	upstream      authenticator.Request
 	defaultTenant tenant.Name
 }
@@ -58,13 +61,16 @@ func New(_ context.Context, upstream authenticator.Request, config Config) (auth
 		}
 		a.tokens = group.NewAuthenticatedGroupAdder(bearertoken.New(tokens))
 	}
+	if len(config.ServiceAccounts.Issuers) > 0 && config.ServiceAccounts.Keys != nil {
+		a.accounts = group.NewAuthenticatedGroupAdder(bearertoken.New(newSpaceTokens(config.ServiceAccounts)))
+	}
 	return a, nil
 }
 
 // AuthenticateRequest implements authenticator.Request.
 func (a *authenticators) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	var failures []error
-	for _, own := range []authenticator.Request{a.certificates, a.tokens} {
+	for _, own := range []authenticator.Request{a.certificates, a.tokens, a.accounts} {
 		if own == nil {
 			continue
 		}
@@ -100,17 +106,28 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 		// The name of the server itself, which comes by the loopback token only.
 		return nil, false, fmt.Errorf("%w: user name %q is reserved", errRejected, u.GetName())
 	}
-	response.User = withTenant(u, n)
-	return response, true, note(req, n)
+	// The response may be one that the token cache shares.
+	settled := *response
+	settled.User = withTenant(u, n)
+	if err := note(req, n); err != nil {
+		return nil, false, err
+	}
+	return &settled, true, nil
 }
 
-// note tells the outer filters which tenant the credentials have.
+// note tells the other filters which tenant the credentials have. Within a
+// TokenReview the request has a tenant already; it stays, and a review in one
+// tenant knows no users of another.
 func note(req *http.Request, n tenant.Name) error {
 	r := tenant.RequestFrom(req.Context())
-	if r == nil {
+	switch {
+	case r == nil:
 		return errors.New("request did not pass the tenant filter")
+	case r.Authenticated == "":
+		r.Authenticated = n
+	case r.Authenticated != tenant.System && r.Authenticated != n:
+		return errRejected
 	}
-	r.Authenticated = n
 	return nil
 }
 

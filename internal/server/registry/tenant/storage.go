@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
@@ -83,6 +84,26 @@ type REST struct{ *genericregistry.Store }
 // ShortNames implements rest.ShortNamesProvider.
 func (*REST) ShortNames() []string { return []string{"te"} }
 
+// Update implements rest.Updater. It serves patches and server-side apply too.
+func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	held := func(ctx context.Context, obj, old runtime.Object) error {
+		if releases(obj, old) {
+			return apierrors.NewForbidden(Resource, name, fmt.Errorf(
+				"finalizer %s is removed through the subresource finalize alone, once the space is empty; delete the tenant and wait",
+				v1alpha1.SpaceFinalizer))
+		}
+		return update(ctx, obj, old)
+	}
+	return r.Store.Update(ctx, name, info, create, held, forceAllowCreate, options)
+}
+
+// releases reports whether an update removes the space finalizer.
+func releases(obj, old runtime.Object) bool {
+	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
+	return slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer)
+}
+
 // Delete implements rest.GracefulDeleter.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if tenant.Name(name) == tenant.System {
@@ -153,9 +174,8 @@ func (*FinalizeREST) Destroy() {}
 func (r *FinalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	verified := func(ctx context.Context, obj, old runtime.Object) error {
-		t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-		if slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
-			if err := r.verifyEmpty(ctx, previous); err != nil {
+		if releases(obj, old) {
+			if err := r.verifyEmpty(ctx, old.(*v1alpha1.Tenant)); err != nil {
 				return err
 			}
 		}
@@ -173,12 +193,31 @@ func (r *FinalizeREST) verifyEmpty(ctx context.Context, t *v1alpha1.Tenant) erro
 		return apierrors.NewInternalError(fmt.Errorf("verifying that the space of tenant %q is empty: %w", t.Name, err))
 	}
 	if len(left) > 0 {
-		parts := make([]string, 0, len(left))
-		for _, resource := range slices.Sorted(maps.Keys(left)) {
-			parts = append(parts, fmt.Sprintf("%s=%d", resource, left[resource]))
-		}
-		return apierrors.NewConflict(Resource, t.Name, fmt.Errorf("its space is not empty, etcd still holds: %s", strings.Join(parts, ", ")))
+		return errNotEmpty(t.Name, left)
 	}
-	klog.InfoS("Space verified empty in etcd", "tenant", t.Name, "uid", t.UID, "keys", 0)
+	klog.InfoS("Space verified empty in etcd", "tenant", t.Name, "uid", t.UID, "keys", 0, "keysAtDeletion", keysAtDeletion(t))
 	return nil
+}
+
+func keysAtDeletion(t *v1alpha1.Tenant) int64 {
+	if t.Status.Deletion == nil {
+		return 0
+	}
+	return t.Status.Deletion.Keys
+}
+
+// errNotEmpty returns a conflict with one cause for each resource of which etcd
+// holds keys: its field names the resource, its message the number.
+func errNotEmpty(name string, left map[string]int64) error {
+	parts := make([]string, 0, len(left))
+	causes := make([]metav1.StatusCause, 0, len(left))
+	for _, resource := range slices.Sorted(maps.Keys(left)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", resource, left[resource]))
+		causes = append(causes, metav1.StatusCause{
+			Type: v1alpha1.CauseKeysLeft, Field: resource, Message: strconv.FormatInt(left[resource], 10),
+		})
+	}
+	err := apierrors.NewConflict(Resource, name, fmt.Errorf("its space is not empty, etcd still holds: %s", strings.Join(parts, ", ")))
+	err.ErrStatus.Details.Causes = causes
+	return err
 }

@@ -51,20 +51,21 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 }
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return s.rules.validate(ctx, obj.(*v1alpha1.Tenant), nil)
+	t := obj.(*v1alpha1.Tenant)
+	return append(s.rules.validate(ctx, t, nil), validateSystem(t)...)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	errs := s.rules.validate(ctx, t, previous)
-	if slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"),
-			v1alpha1.SpaceFinalizer+" is removed through the subresource finalize, once the space is empty"))
-	}
+	return append(s.rules.validate(ctx, t, previous), validateSystem(t)...)
+}
+
+// validateSystem keeps the built-in tenant in service.
+func validateSystem(t *v1alpha1.Tenant) field.ErrorList {
 	if tenant.Name(t.Name) == tenant.System && t.Spec.Suspended {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "suspended"), "the built-in tenant cannot be suspended"))
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "suspended"), "the built-in tenant cannot be suspended")}
 	}
-	return errs
+	return nil
 }
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }

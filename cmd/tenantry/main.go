@@ -1,0 +1,52 @@
+// Command tenantry gives every tenant of one Kubernetes control plane a virtual
+// cluster of its own.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+	"k8s.io/component-base/version"
+)
+
+func main() {
+	// One failing request or controller must not end the process for everybody.
+	utilruntime.ReallyCrash = false
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	if err := newCommand().Execute(); err != nil {
+		fmt.Fprintf(os.Stderr, "tenantry: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tenantry",
+		Short: "A virtual cluster for every tenant on one shared control plane",
+		Long: `Tenantry gives every tenant of one Kubernetes installation its own virtual
+cluster, a space, on one shared control plane.
+
+  tenantry up                    everything in one process, for one machine
+  tenantry server                the API server alone, against an external etcd
+  tenantry kubeconfig TENANT     credentials for a user of a tenant`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newKubeconfigCommand(), newVersionCommand())
+	return cmd
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
+		},
+	}
+}

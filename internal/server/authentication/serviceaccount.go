@@ -1,0 +1,180 @@
+package authentication
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// tenantClaim is the claim of a service account token that names its tenant
+// (arktos-access-control, "Service Account Authenticator"). Tokens of the system
+// space have none and stay as upstream makes them.
+const tenantClaim = tenant.Annotation
+
+// tokenCacheTTL is for how long a verified token is not looked up again,
+// upstream's default.
+const tokenCacheTTL = 10 * time.Second
+
+// tokenGenerator adds the tenant to the tokens it generates.
+type tokenGenerator struct{ serviceaccount.TokenGenerator }
+
+// WithTenantClaim returns a generator whose tokens carry the tenant of the
+// request that they are generated in.
+func WithTenantClaim(delegate serviceaccount.TokenGenerator) serviceaccount.TokenGenerator {
+	if delegate == nil {
+		return nil
+	}
+	return tokenGenerator{delegate}
+}
+
+// GenerateToken implements serviceaccount.TokenGenerator.
+func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return "", err
+	}
+	if n == tenant.System {
+		return g.TokenGenerator.GenerateToken(ctx, claims, private)
+	}
+	encoded, err := json.Marshal(private)
+	if err != nil {
+		return "", fmt.Errorf("encoding claims: %w", err)
+	}
+	withTenant := make(map[string]any)
+	if err := json.Unmarshal(encoded, &withTenant); err != nil {
+		return "", fmt.Errorf("decoding claims: %w", err)
+	}
+	withTenant[tenantClaim] = string(n)
+	return g.TokenGenerator.GenerateToken(ctx, claims, withTenant)
+}
+
+// ServiceAccounts says how tokens of tenants' service accounts are verified.
+type ServiceAccounts struct {
+	Issuers   []string
+	Keys      serviceaccount.PublicKeysGetter
+	Audiences authenticator.Audiences
+	// Client reads the objects of every space by flattened names.
+	Client kubernetes.Interface
+}
+
+// spaceTokens verifies tokens that carry a tenant, against that tenant's objects.
+type spaceTokens struct{ delegate authenticator.Token }
+
+func newSpaceTokens(config ServiceAccounts) authenticator.Token {
+	verified := serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences,
+		serviceaccount.NewValidator(spaceGetter{config.Client}))
+	return cache.New(spaceTokens{verified}, false, tokenCacheTTL, 0)
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	n, err := claimedTenant(token)
+	if err != nil || n == "" {
+		return nil, false, nil // not a token of a space; others may know it
+	}
+	response, ok, err := t.delegate.AuthenticateToken(withClaimedTenant(ctx, n), token)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	// The signature covers the claim, so from here on it is the truth.
+	response.User = withTenant(response.User, n)
+	return response, true, nil
+}
+
+// claimedTenant reads the tenant of a token without verifying it.
+func claimedTenant(token string) (tenant.Name, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return "", nil
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return "", err
+	}
+	var claims map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return "", err
+	}
+	raw, ok := claims[tenantClaim]
+	if !ok {
+		return "", nil
+	}
+	var name string
+	if err := json.Unmarshal(raw, &name); err != nil {
+		return "", err
+	}
+	n, err := tenant.Parse(name)
+	if err == nil && !n.IsSpace() {
+		err = fmt.Errorf("tenant %q is reserved", n)
+	}
+	return n, err
+}
+
+type claimKey struct{}
+
+func withClaimedTenant(ctx context.Context, n tenant.Name) context.Context {
+	return context.WithValue(ctx, claimKey{}, n)
+}
+
+var errNoClaim = errors.New("no tenant claimed")
+
+// spaceGetter reads the objects that a token is bound to, in the space that the
+// token claims.
+type spaceGetter struct{ client kubernetes.Interface }
+
+func (g spaceGetter) namespace(ctx context.Context, namespace string) (string, error) {
+	n, ok := ctx.Value(claimKey{}).(tenant.Name)
+	if !ok {
+		return "", errNoClaim
+	}
+	return tenant.Flatten(n, namespace), nil
+}
+
+// GetServiceAccount implements serviceaccount.ServiceAccountTokenGetter.
+func (g spaceGetter) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	flat, err := g.namespace(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return g.client.CoreV1().ServiceAccounts(flat).Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetPod implements serviceaccount.ServiceAccountTokenGetter.
+func (g spaceGetter) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	flat, err := g.namespace(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return g.client.CoreV1().Pods(flat).Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetSecret implements serviceaccount.ServiceAccountTokenGetter.
+func (g spaceGetter) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	flat, err := g.namespace(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return g.client.CoreV1().Secrets(flat).Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are
+// objects of the system space, whoever's pods they run.
+func (g spaceGetter) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
+	return g.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+}
+
+var _ serviceaccount.ServiceAccountTokenGetter = spaceGetter{}

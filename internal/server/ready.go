@@ -1,0 +1,25 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// readyPoll is how often a starting server is asked whether it is ready.
+const readyPoll = 20 * time.Millisecond
+
+// WaitUntilReady returns when the running server answers /readyz, or the error
+// of ctx.
+func (s *Server) WaitUntilReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.LoopbackConfig())
+	if err != nil {
+		return fmt.Errorf("creating a client of the server itself: %w", err)
+	}
+	return wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	})
+}
