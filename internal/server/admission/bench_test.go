@@ -20,8 +20,10 @@ func BenchmarkChain(b *testing.B) {
 		&corev1.LimitRange{ObjectMeta: flatMeta(tenant.System, "team", "l")},
 	)})
 	for name, object := range map[string]func() runtime.Object{
-		"pod":       func() runtime.Object { return pod("team") },
-		"configmap": func() runtime.Object { return &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c"}} },
+		"pod": func() runtime.Object { return pod("team") },
+		"configmap": func() runtime.Object {
+			return &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c"}}
+		},
 	} {
 		for _, n := range []tenant.Name{tenant.System, "a"} {
 			b.Run(name+"/"+n.String(), func(b *testing.B) {
