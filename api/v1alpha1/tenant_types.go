@@ -16,6 +16,11 @@ const (
 	// ConditionDeleting tells what a deletion waits for.
 	ConditionDeleting = "Deleting"
 
+	// CauseKeysLeft is the type of the causes of a refusal by the subresource
+	// finalize. Each names a resource of which etcd still holds keys, in its
+	// field, and their number, in its message.
+	CauseKeysLeft metav1.CauseType = "KeysLeft"
+
 	// ReasonReady and the others are the reasons of the conditions.
 	ReasonReady       = "SpaceReady"
 	ReasonProgressing = "SpaceProgressing"
@@ -49,7 +54,7 @@ type Tenant struct {
 }
 
 // TenantSpec is what the platform wants of a tenant.
-// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || self.suspendedReason == '' || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || self.suspendedReason == ” || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
 type TenantSpec struct {
 	// admins have every right in the space. Defaults to the user "admin".
 	// +optional
@@ -103,6 +108,17 @@ type TenantStatus struct {
 	// +patchMergeKey=type
 	// +patchStrategy=merge
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// deletion counts what a deletion has found and what is left of it.
+	// +optional
+	Deletion *TenantDeletion `json:"deletion,omitempty"`
+}
+
+// TenantDeletion is how far the deletion of a space has come.
+type TenantDeletion struct {
+	// keys is the number of keys that the space had in etcd when its deletion began.
+	Keys int64 `json:"keys"`
+	// left is the number of keys that etcd held when it was last counted.
+	Left int64 `json:"left"`
 }
 
 // TenantList is a list of tenants.

@@ -16,6 +16,11 @@ func (in Tenant) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantDeletion) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantDeletion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TenantList) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantList"
 }

@@ -17,6 +17,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		Subject{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Subject(ref),
 		Tenant{}.OpenAPIModelName():                       schema_tenantry_tenantry_api_v1alpha1_Tenant(ref),
+		TenantDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref),
 		TenantList{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_TenantList(ref),
 		TenantSpec{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref),
 		TenantStatus{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref),
@@ -154,6 +155,36 @@ func schema_tenantry_tenantry_api_v1alpha1_Tenant(ref common.ReferenceCallback) 
 		},
 		Dependencies: []string{
 			TenantSpec{}.OpenAPIModelName(), TenantStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TenantDeletion is how far the deletion of a space has come.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"keys": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keys is the number of keys that the space had in etcd when its deletion began.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"left": {
+						SchemaProps: spec.SchemaProps{
+							Description: "left is the number of keys that etcd held when it was last counted.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"keys", "left"},
+			},
+		},
 	}
 }
 
@@ -306,11 +337,17 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							},
 						},
 					},
+					"deletion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deletion counts what a deletion has found and what is left of it.",
+							Ref:         ref(TenantDeletion{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1.Condition{}.OpenAPIModelName()},
+			TenantDeletion{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
 	}
 }
 

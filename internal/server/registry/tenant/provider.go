@@ -39,7 +39,14 @@ func (g CoreGroup) NewRESTStorage(resources serverstorage.APIResourceConfigSourc
 	for path, storage := range g.Storage.Map() {
 		group.VersionedResourcesStorageMap["v1"][path] = storage
 	}
+	group.VersionedResourcesStorageMap["v1"][Resource.Resource] = coreREST{g.Storage.Tenant}
 	return group, nil
 }
+
+// coreREST has the short name; in both groups it would be ambiguous.
+type coreREST struct{ *REST }
+
+// ShortNames implements rest.ShortNamesProvider.
+func (coreREST) ShortNames() []string { return []string{"te"} }
 
 var _ rest.Patcher = &StatusREST{}

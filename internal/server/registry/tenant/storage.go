@@ -81,9 +81,6 @@ func (s *Storage) Map() map[string]rest.Storage {
 // REST serves Tenants.
 type REST struct{ *genericregistry.Store }
 
-// ShortNames implements rest.ShortNamesProvider.
-func (*REST) ShortNames() []string { return []string{"te"} }
-
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {

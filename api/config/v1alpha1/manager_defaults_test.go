@@ -1,0 +1,71 @@
+package v1alpha1
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const header = "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n"
+
+func TestLoadManagerConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want ManagerConfiguration
+		err  string
+	}{
+		"quota": {
+			file: header + "defaultQuota: {pods: 5}\n",
+			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 16},
+		},
+		"concurrency": {
+			file: header + "defaultQuota: {pods: 5}\nconcurrency: 3\n",
+			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 3},
+		},
+		"unknown field":        {file: header + "quota: {}\n", err: `unknown field "quota"`},
+		"empty quota":          {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
+		"negative limit":       {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
+		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
+		"other kind":           {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},
+		"no YAML":              {file: "{", err: "reading"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "manager.yaml")
+			if err := os.WriteFile(path, []byte(tc.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := LoadManagerConfiguration(path)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("got error %v, want one with %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.want.TypeMeta = got.TypeMeta
+			if diff := cmp.Diff(tc.want, *got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLoadManagerConfigurationDefaults(t *testing.T) {
+	got, err := LoadManagerConfiguration("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.DefaultQuota) == 0 || got.Concurrency == 0 {
+		t.Errorf("incomplete defaults: %+v", got)
+	}
+	if _, err := LoadManagerConfiguration(filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("a missing file is no error")
+	}
+}

@@ -1,0 +1,23 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "config.tenantry.io", Version: "v1alpha1"}
+
+// ManagerConfiguration configures the operator.
+type ManagerConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// defaultQuota is the hard limits of the mandatory ResourceQuota of Tenants
+	// that name none (arktos-access-control, "Resource Quota Isolation").
+	// +optional
+	DefaultQuota corev1.ResourceList `json:"defaultQuota,omitempty"`
+	// concurrency is the number of Tenants reconciled at once. Defaults to 16.
+	// +optional
+	Concurrency int `json:"concurrency,omitempty"`
+}
