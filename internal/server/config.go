@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -21,6 +22,7 @@ import (
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	rbacapi "k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
@@ -139,7 +141,12 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {
 		generic.RESTOptionsGetter = &storage.RESTOptionsGetter{
-			RESTOptionsGetter: generic.RESTOptionsGetter, Uncached: uncached, Ranges: c.ranges,
+			RESTOptionsGetter: generic.RESTOptionsGetter,
+			Uncached:          uncached,
+			Ranges:            c.ranges,
+			Fallbacks: map[schema.GroupResource]storage.Fallback{
+				rbacapi.Resource("clusterroles"): defaultClusterRoles{},
+			},
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{

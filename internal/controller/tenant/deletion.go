@@ -118,6 +118,9 @@ func deleteEach(ctx context.Context, objects metadata.Interface, resource schema
 	background := metav1.DeletePropagationBackground
 	for i := range list.Items {
 		item := &list.Items[i]
+		if item.UID == "" {
+			continue // a default that the server shows and does not store
+		}
 		gone := false
 		if item.DeletionTimestamp == nil {
 			err := objects.Resource(resource).Delete(ctx, item.Name, metav1.DeleteOptions{PropagationPolicy: &background})
