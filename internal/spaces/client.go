@@ -121,7 +121,7 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 		return nil, fmt.Errorf("reading the content type: %w", err)
 	}
 	w := &rewriter{identities: t.identities, unflatten: true}
-	if r.named {
+	if r.named && !r.ofClusterScoped() {
 		w.space = r.space
 	}
 	switch {

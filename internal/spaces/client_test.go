@@ -121,6 +121,19 @@ func TestRequests(t *testing.T) {
 			body: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"ns"},"involvedObject":{"namespace":"ns","name":"p"},"message":"killed ns/p, not ba|x","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}`,
 			want: types.NamespacedName{Namespace: "a|ns", Name: "e"},
 		},
+		"event of a cluster-scoped object": {
+			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
+				return c.CoreV1().Events("default").Create(ctx, &corev1.Event{
+					ObjectMeta:     metav1.ObjectMeta{Name: "a|ns.1", Namespace: "default"},
+					InvolvedObject: corev1.ObjectReference{Kind: "Namespace", Name: "a|ns"},
+					Message:        "a|ns is gone",
+				}, metav1.CreateOptions{})
+			},
+			answer: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"ns.1","namespace":"default"}}`,
+			method: "POST", uri: "/tenants/a/api/v1/namespaces/default/events",
+			body: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"ns.1","namespace":"default"},"involvedObject":{"kind":"Namespace","name":"ns"},"message":"ns is gone","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}`,
+			want: types.NamespacedName{Namespace: "a|default", Name: "ns.1"},
+		},
 		"contents stay": {
 			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
 				return c.CoreV1().ConfigMaps("a|ns").Update(ctx, &corev1.ConfigMap{

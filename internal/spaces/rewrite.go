@@ -1,6 +1,7 @@
 package spaces
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,11 @@ const (
 )
 
 func reference() *place {
-	return &place{fields: map[string]*place{"namespace": {value: namespaceName}}}
+	return &place{fields: map[string]*place{
+		"namespace": {value: namespaceName},
+		"name":      {value: ownerName},
+		"uid":       {value: identity},
+	}}
 }
 
 func list(element *place) *place { return &place{elements: element} }
@@ -272,14 +277,14 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 
 func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 	if kind == text {
-		return plainText(value, w.rewriter.space), nil
+		return plainText(value, cmp.Or(w.rewriter.space, w.found)), nil
 	}
 	owner, plain := tenant.Unflatten(value)
 	if plain == value {
 		return value, nil
 	}
 	if known := w.rewriter.space; known != "" && known != owner {
-		if kind == objectName {
+		if (kind == objectName || kind == ownerName) && !w.identities {
 			return value, nil // an RBAC object may be called anything
 		}
 		return "", fmt.Errorf("request in space %q names %q", known, value)

@@ -61,6 +61,13 @@ func routeOf(path string, query url.Values) (route, error) {
 	return r, r.selectFields()
 }
 
+// ofClusterScoped reports whether the request may be an event of a cluster-scoped
+// object. Recorders write those to a namespace "default" that belongs to no space
+// yet: it is that of the space of the object.
+func (r *route) ofClusterScoped() bool {
+	return r.space == tenant.System && r.resource[0] == "events"
+}
+
 func isNamespaceSubresource(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "status" || rest[0] == "finalize")
 }

@@ -1,0 +1,42 @@
+package kubecontrollers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/kubernetes/pkg/controller/podautoscaler"
+	"k8s.io/kubernetes/pkg/controller/podautoscaler/metrics"
+	resourceclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
+	"k8s.io/metrics/pkg/client/custom_metrics"
+	"k8s.io/metrics/pkg/client/external_metrics"
+)
+
+// Upstream's defaults.
+const (
+	autoscalerPeriod        = 15 * time.Second
+	downscaleStabilisation  = 5 * time.Minute
+	autoscalerTolerance     = 0.1
+	cpuInitialisation       = 5 * time.Minute
+	initialReadinessDelayed = 30 * time.Second
+)
+
+func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (func(context.Context), error) {
+	versions := custom_metrics.NewAvailableAPIsGetter(e.discovery)
+	resources, err := resourceclient.NewForConfig(e.config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the metrics client: %w", err)
+	}
+	external, err := external_metrics.NewForConfig(e.config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the external metrics client: %w", err)
+	}
+	c := podautoscaler.NewHorizontalController(ctx, e.client.CoreV1(), e.scales, e.client.AutoscalingV2(), e.mapper,
+		metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(e.config, e.mapper, versions), external),
+		e.informers.Autoscaling().V2().HorizontalPodAutoscalers(), e.informers.Core().V1().Pods(),
+		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
+	return func(ctx context.Context) {
+		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())
+		c.Run(ctx, fewWorkers)
+	}, nil
+}

@@ -1,0 +1,205 @@
+package kubecontrollers
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller"
+	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/disruption"
+	"k8s.io/kubernetes/pkg/controller/endpoint"
+	"k8s.io/kubernetes/pkg/controller/endpointslice"
+	"k8s.io/kubernetes/pkg/controller/endpointslicemirroring"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+	"k8s.io/kubernetes/pkg/controller/volume/pvcprotection"
+	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
+	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+)
+
+// builder creates a controller and returns the loop that runs it.
+type builder struct {
+	name  string
+	build func(context.Context, *environment) (func(context.Context), error)
+}
+
+// controllers is the list of all controllers.
+var controllers = []builder{
+	{"namespace", newNamespace},
+	{"serviceaccount", newServiceAccount},
+	{"root-ca", newRootCA},
+	{"resourcequota", newResourceQuota},
+	{"garbage-collector", newGarbageCollector},
+	{"clusterrole-aggregation", newClusterRoleAggregation},
+	{"deployment", newDeployment},
+	{"replicaset", newReplicaSet},
+	{"replication", newReplication},
+	{"statefulset", newStatefulSet},
+	{"job", newJob},
+	{"cronjob", newCronJob},
+	{"endpoints", newEndpoints},
+	{"endpointslice", newEndpointSlice},
+	{"endpointslice-mirroring", newEndpointSliceMirroring},
+	{"disruption", newDisruption},
+	{"ttl-after-finished", newTTLAfterFinished},
+	{"horizontal-pod-autoscaler", newHorizontalPodAutoscaler},
+	{"pvc-protection", newPVCProtection},
+	{"pv-protection", newPVProtection},
+}
+
+// Workers. What runs for every new tenant has enough of them for a hundred new
+// tenants, with four namespaces each, in a second: a request takes some
+// milliseconds on a busy server.
+const (
+	tenancyWorkers  = 32
+	deletionWorkers = 32
+	garbageWorkers  = 20
+	quotaWorkers    = 16
+	workloadWorkers = 10
+	fewWorkers      = 5
+)
+
+const (
+	// namespaceResync and quotaResync are upstream's defaults.
+	namespaceResync = 5 * time.Minute
+	quotaResync     = 5 * time.Minute
+	// quotaDiscovery is how often the quota controller looks for new resources.
+	quotaDiscovery = 30 * time.Second
+
+	maxEndpoints = 100
+)
+
+func newNamespace(ctx context.Context, e *environment) (func(context.Context), error) {
+	c := namespace.NewNamespaceController(ctx, e.client, e.metadata, e.namespacedResources(),
+		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
+	return func(ctx context.Context) { c.Run(ctx, deletionWorkers) }, nil
+}
+
+func newServiceAccount(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(),
+		e.client, serviceaccount.DefaultServiceAccountsControllerOptions())
+	return func(ctx context.Context) { c.Run(ctx, tenancyWorkers) }, err
+}
+
+func newRootCA(_ context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), e.client, e.rootCA)
+	return func(ctx context.Context) { c.Run(ctx, tenancyWorkers) }, err
+}
+
+func newResourceQuota(ctx context.Context, e *environment) (func(context.Context), error) {
+	quotas, err := quotainstall.NewQuotaConfigurationForControllers(
+		quotageneric.ListerFuncForResourceFunc(e.informers.ForResource), e.informers)
+	if err != nil {
+		return nil, err
+	}
+	resources := e.discovery.ServerPreferredNamespacedResources
+	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:               e.client.CoreV1(),
+		ResourceQuotaInformer:     e.informers.Core().V1().ResourceQuotas(),
+		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
+		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
+		Registry:                  quotageneric.NewRegistry(quotas.Evaluators()),
+		DiscoveryFunc:             resources,
+		IgnoredResourcesFunc:      quotas.IgnoredResources,
+		InformersStarted:          e.started,
+		InformerFactory:           e.objects(),
+		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
+	})
+	return func(ctx context.Context) {
+		go c.Sync(ctx, resources, quotaDiscovery)
+		c.Run(ctx, quotaWorkers)
+	}, err
+}
+
+func newDeployment(ctx context.Context, e *environment) (func(context.Context), error) {
+	apps := e.informers.Apps().V1()
+	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), e.informers.Core().V1().Pods(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, err
+}
+
+func newReplicaSet(ctx context.Context, e *environment) (func(context.Context), error) {
+	c := replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), e.informers.Core().V1().Pods(),
+		e.client, replicaset.BurstReplicas)
+	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, nil
+}
+
+func newReplication(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c := replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+}
+
+func newStatefulSet(ctx context.Context, e *environment) (func(context.Context), error) {
+	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
+	c := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
+		apps.ControllerRevisions(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, nil
+}
+
+func newJob(ctx context.Context, e *environment) (func(context.Context), error) {
+	c, err := job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
+	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, err
+}
+
+func newCronJob(ctx context.Context, e *environment) (func(context.Context), error) {
+	batch := e.informers.Batch().V1()
+	c, err := cronjob.NewControllerV2(ctx, batch.Jobs(), batch.CronJobs(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+}
+
+func newEndpoints(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), e.client, 0)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+}
+
+func newEndpointSlice(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c := endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
+		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+}
+
+func newEndpointSliceMirroring(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c := endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
+		core.Services(), maxEndpoints, e.client, 0)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+}
+
+func newDisruption(ctx context.Context, e *environment) (func(context.Context), error) {
+	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
+	c := disruption.NewDisruptionController(ctx, core.Pods(), e.informers.Policy().V1().PodDisruptionBudgets(),
+		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
+		e.client, e.mapper, e.scales, e.discovery)
+	return c.Run, nil
+}
+
+func newTTLAfterFinished(ctx context.Context, e *environment) (func(context.Context), error) {
+	c := ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+}
+
+func newPVCProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+	core := e.informers.Core().V1()
+	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+}
+
+func newPVProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}

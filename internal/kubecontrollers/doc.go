@@ -1,0 +1,15 @@
+// Package kubecontrollers runs the upstream controllers of Kubernetes, unchanged
+// and one instance each, for the system space and every tenant's space at once.
+//
+// They work on the flattened view (package spaces), in which no two spaces share
+// a namespace or an object. What that view alone does not make safe is made so
+// here:
+//
+//   - ClusterRole aggregation selects roles by label across a whole cluster; it
+//     is shown one space at a time (aggregation.go).
+//   - The garbage collector joins by UID and looks owners up without knowing
+//     their space; it is shown identities that carry the space (garbage.go).
+//
+// Queues and metrics have fixed names. An idle tenant costs no goroutine and no
+// request.
+package kubecontrollers

@@ -1,0 +1,125 @@
+package kubecontrollers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
+	"k8s.io/controller-manager/pkg/informerfactory"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+)
+
+// environment is what the controllers share.
+type environment struct {
+	rootCA    []byte
+	informers informers.SharedInformerFactory
+	// config is that of clients on the flattened view, identities that of the
+	// garbage collector's.
+	config, identities *rest.Config
+	client             *kubernetes.Clientset
+	metadata           metadata.Interface
+	discovery          discovery.DiscoveryInterface
+	mapper             *restmapper.DeferredDiscoveryRESTMapper
+	scales             scale.ScalesGetter
+	// metadataInformers are those of resources without a Go type.
+	metadataInformers metadatainformer.SharedInformerFactory
+	started           chan struct{}
+}
+
+const userAgent = "tenantry-controllers"
+
+// mapperPeriod is how often the REST mapper forgets what it knows, as upstream's
+// controller manager does.
+const mapperPeriod = 30 * time.Second
+
+func newEnvironment(ctx context.Context, config Config) (*environment, error) {
+	named := rest.AddUserAgent(rest.CopyConfig(config.ServerConfig), "")
+	named.UserAgent = userAgent
+	e := &environment{
+		rootCA:     config.RootCA,
+		informers:  config.Informers,
+		config:     spaces.NewClientConfig(named),
+		identities: spaces.NewIdentityClientConfig(named),
+		started:    make(chan struct{}),
+	}
+	var err error
+	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
+		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
+	}
+	if e.metadata, err = metadata.NewForConfig(e.config); err != nil {
+		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
+	}
+	e.discovery = e.client.Discovery()
+	e.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(e.discovery))
+	e.scales, err = scale.NewForConfig(e.config, e.mapper, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(e.discovery))
+	if err != nil {
+		return nil, fmt.Errorf("creating the scale client of all spaces: %w", err)
+	}
+	e.metadataInformers = metadatainformer.NewSharedInformerFactory(e.metadata, 0)
+	return e, nil
+}
+
+// objects are the informers of any resource.
+func (e *environment) objects() informerfactory.InformerFactory {
+	return informerfactory.NewInformerFactory(e.informers, e.metadataInformers)
+}
+
+// start starts the informers that the controllers asked for.
+func (e *environment) start(ctx context.Context) {
+	e.informers.StartWithContext(ctx)
+	e.metadataInformers.Start(ctx.Done())
+	close(e.started)
+	go func() {
+		ticker := time.NewTicker(mapperPeriod)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				e.mapper.Reset()
+			}
+		}
+	}()
+}
+
+// discoveryAge is how long discovery is believed. It is less than the five
+// seconds that the namespace controller waits before it empties a namespace:
+// whatever could be created in a namespace before its deletion is known by then.
+const discoveryAge = 3 * time.Second
+
+// namespacedResources returns a function that returns the server's namespaced
+// resources without asking for every namespace again.
+func (e *environment) namespacedResources() func() ([]*metav1.APIResourceList, error) {
+	var mu sync.Mutex
+	var known []*metav1.APIResourceList
+	var asked time.Time
+	return func() ([]*metav1.APIResourceList, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if known != nil && now.Sub(asked) < discoveryAge {
+			return known, nil
+		}
+		resources, err := e.discovery.ServerPreferredNamespacedResources()
+		if err != nil {
+			return resources, err // what is incomplete is not kept
+		}
+		known, asked = resources, now
+		return known, nil
+	}
+}

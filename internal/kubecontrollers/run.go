@@ -1,0 +1,110 @@
+package kubecontrollers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// Config is what the controllers need.
+type Config struct {
+	// ServerConfig is that of a system administrator and names the server's
+	// plain URL.
+	ServerConfig *rest.Config
+	// Informers are those of spaces.NewInformerFactory. Run starts what the
+	// controllers add to them.
+	Informers informers.SharedInformerFactory
+	// RootCA is the PEM bundle published as config map kube-root-ca.crt in every
+	// namespace.
+	RootCA []byte
+	// LeaderElection makes Run wait for the lease tenantry-controllers in
+	// kube-system of the system space. Several replicas of the server need it.
+	LeaderElection bool
+}
+
+const (
+	leaseNamespace = "kube-system"
+	leaseName      = "tenantry-controllers"
+
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// ErrLostLease means that another replica runs the controllers now, or that the
+// lease could not be renewed in time. The process should end and start again.
+var ErrLostLease = errors.New("the lease of the controllers was lost")
+
+// Run runs the controllers until ctx ends.
+func Run(ctx context.Context, config Config) error {
+	if !config.LeaderElection {
+		return run(ctx, config)
+	}
+	client, err := kubernetes.NewForConfig(config.ServerConfig)
+	if err != nil {
+		return fmt.Errorf("creating the client of the lease: %w", err)
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, leaseNamespace, leaseName,
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())})
+	if err != nil {
+		return fmt.Errorf("creating the lease: %w", err)
+	}
+	result := make(chan error, 1)
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		Name:            leaseName,
+		ReleaseOnCancel: true,
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { result <- run(ctx, config) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if ctx.Err() == nil {
+		return ErrLostLease
+	}
+	select {
+	case err := <-result:
+		return err
+	default:
+		return nil // never led
+	}
+}
+
+// run builds all controllers, so that their informers are known, starts the
+// informers, and runs the controllers until ctx ends.
+func run(ctx context.Context, config Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e, err := newEnvironment(ctx, config)
+	if err != nil {
+		return err
+	}
+	var loops []func(context.Context)
+	for _, c := range controllers {
+		loop, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), e)
+		if err != nil {
+			return fmt.Errorf("creating the %s controller: %w", c.name, err)
+		}
+		loops = append(loops, loop)
+	}
+	e.start(ctx)
+	var running sync.WaitGroup
+	for _, loop := range loops {
+		running.Go(func() { loop(ctx) })
+	}
+	running.Wait()
+	return nil
+}
