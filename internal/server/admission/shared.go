@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	quota "k8s.io/apiserver/pkg/quota/v1"
@@ -19,6 +20,7 @@ import (
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 
+	spacequota "github.com/tenantry/tenantry/internal/server/admission/quota"
 	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -26,8 +28,9 @@ import (
 // shared is what the plugins of all modes have in common.
 type shared struct {
 	Config
-	// upstream makes the plugins themselves.
-	upstream *admission.Plugins
+	// upstream makes the plugins themselves, own the one that is assembled here
+	// from upstream's parts.
+	upstream, own *admission.Plugins
 	// flat are the informers of flattened plugins.
 	flat     informers.SharedInformerFactory
 	views    *view.Views
@@ -43,6 +46,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	s := &shared{
 		Config:   config,
 		upstream: upstream,
+		own:      admission.NewPlugins(),
 		flat:     withLiveNamespaces(config.Informers, config.Client),
 		views:    view.New(config.Informers),
 		services: aggregatorapiserver.NewClusterIPServiceResolver(config.Informers.Core().V1().Services().Lister()),
@@ -51,6 +55,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		}),
 		spaces: newSpaceClients(config.Loopback),
 	}
+	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config) })
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)
 	}
@@ -129,8 +134,12 @@ type plugin struct {
 
 // build makes an instance of the plugin.
 func (p *plugin) build(config []byte, initializer admission.PluginInitializer) (admission.Interface, error) {
-	if config == nil {
-		return p.shared.upstream.InitPlugin(p.name, nil, initializer)
+	plugins := p.shared.upstream
+	if p.name == resourcequota.PluginName {
+		plugins = p.shared.own
 	}
-	return p.shared.upstream.InitPlugin(p.name, bytes.NewReader(config), initializer)
+	if config == nil {
+		return plugins.InitPlugin(p.name, nil, initializer)
+	}
+	return plugins.InitPlugin(p.name, bytes.NewReader(config), initializer)
 }

@@ -1,0 +1,72 @@
+package spacepolicy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestPlugin(t *testing.T) {
+	critical := &core.Pod{Spec: core.PodSpec{PriorityClassName: "system-cluster-critical"}}
+	for name, tc := range map[string]struct {
+		space       tenant.Name
+		resource    schema.GroupResource
+		subresource string
+		namespace   string
+		object      runtime.Object
+		want        string
+	}{
+		"node in a space": {
+			space: "a", resource: schema.GroupResource{Resource: "nodes"},
+			want: `nodes "x" is forbidden: SpacePolicy: nodes belong to the system space`,
+		},
+		"node in the system space": {space: tenant.System, resource: schema.GroupResource{Resource: "nodes"}},
+		"daemon set in a space": {
+			space: "a", resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, namespace: "ns",
+			want: `daemonsets.apps "x" is forbidden: SpacePolicy: a space has no nodes to run a pod on each of; use a Deployment`,
+		},
+		"CSI node in a space": {
+			space: "a", resource: schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"},
+			want: `csinodes.storage.k8s.io "x" is forbidden: SpacePolicy: nodes belong to the system space`,
+		},
+		"a custom resource of the same name": {space: "a", resource: schema.GroupResource{Group: "example.com", Resource: "nodes"}},
+		"deployment in a space":              {space: "a", resource: schema.GroupResource{Group: "apps", Resource: "deployments"}},
+		"critical pod in kube-system":        {space: "a", resource: core.Resource("pods"), namespace: "kube-system", object: critical},
+		"critical pod in the system space":   {space: tenant.System, resource: core.Resource("pods"), namespace: "ns", object: critical},
+		"a critical pod's binding":           {space: "a", resource: core.Resource("pods"), subresource: "binding", namespace: "ns", object: critical},
+		"critical pod": {
+			space: "a", resource: core.Resource("pods"), namespace: "ns", object: critical,
+			want: `pods "x" is forbidden: SpacePolicy: in a space, pods with priority class system-cluster-critical are allowed in namespace kube-system only; use a PriorityClass of your own`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := admission.NewAttributesRecord(tc.object, nil, schema.GroupVersionKind{}, tc.namespace, "x",
+				tc.resource.WithVersion("v1"), tc.subresource, admission.Create, nil, false, nil)
+			ctx := tenant.WithSpace(t.Context(), tc.space)
+			for phase, err := range map[string]error{"Admit": New().Admit(ctx, a, nil), "Validate": New().Validate(ctx, a, nil)} {
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != apierrors.IsForbidden(err) {
+					t.Errorf("%s: %v: %s", phase, err, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutTenant(t *testing.T) {
+	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "x",
+		core.Resource("nodes").WithVersion("v1"), "", admission.Create, nil, false, nil)
+	if err := New().Validate(t.Context(), a, nil); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v, want it forbidden", err)
+	}
+}
