@@ -65,6 +65,13 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Run(groupCtx) })
-	_ = controllers
+	if controllers {
+		group.Go(func() error {
+			if err := s.WaitUntilReady(groupCtx); err != nil {
+				return ignoreCanceled(err)
+			}
+			return ignoreCanceled(s.RunControllers(groupCtx, true))
+		})
+	}
 	return group.Wait()
 }

@@ -143,6 +143,7 @@ func (o *upOptions) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Se
 	options := server.NewOptions()
 	options.DefaultTenant = o.defaultTenant
 	options.EtcdClient = store.Client
+	options.RootCAFile = keys.ServerCAFile()
 	kube := options.Kube
 	store.Transport(&kube.Etcd.StorageConfig.Transport)
 	kube.SecureServing.BindPort = o.port
@@ -182,6 +183,7 @@ func (o *upOptions) serve(ctx context.Context, s *server.Server, store *etcd.Ser
 		if err := s.WaitUntilReady(groupCtx); err != nil {
 			return ignoreCanceled(err)
 		}
+		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{DefaultTenant: tenant.Name(o.defaultTenant)})
 		})

@@ -94,6 +94,9 @@ func (p *PKI) path(name string) string { return filepath.Join(p.dir, name) }
 // ServiceAccountKey is the file of the key that signs service account tokens.
 func (p *PKI) ServiceAccountKey() string { return p.path("service-account.key") }
 
+// ServerCAFile returns the file with the authority of the server's certificate.
+func (p *PKI) ServerCAFile() string { return p.path("server-ca.crt") }
+
 // ClientCAFile returns the file with the authority of client certificates.
 func (p *PKI) ClientCAFile() string { return p.path("client-ca.crt") }
 

@@ -18,12 +18,17 @@ import (
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithSpace          does the space exist, and does it take this request
 //	WithTenantField    metadata.tenant of request bodies
+//	Router             what serves the space
 func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver.Config) http.Handler {
 	// Completing the configuration has put the loopback token in front of the
 	// authenticators; its user belongs to the system tenant.
 	withTenants := *generic
 	withTenants.Authentication.Authenticator = authentication.WithLoopback(generic.Authentication.Authenticator)
 
+	if c.router != nil { // not in the servers that the aggregator delegates to
+		c.router.System = apiHandler
+		apiHandler = c.router
+	}
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)

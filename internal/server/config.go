@@ -33,6 +33,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/discovery"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -47,8 +48,9 @@ type config struct {
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
 	// views are the shared informers over every space.
-	views informers.SharedInformerFactory
-	rbac  *spacerbac.Index
+	views  informers.SharedInformerFactory
+	rbac   *spacerbac.Index
+	router *discovery.Router
 	// tenants is set once the storage of Tenants exists, before anything is served.
 	tenants *tenantregistry.Lookup
 }

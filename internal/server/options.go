@@ -19,6 +19,9 @@ type Options struct {
 	// DefaultTenant is the tenant of users whose credentials carry none. Empty
 	// (the default) refuses them (arktos-api-resource-model, "default-tenant").
 	DefaultTenant string
+	// RootCAFile is the bundle by which pods verify the server, published in
+	// every namespace. Defaults to the serving certificate.
+	RootCAFile string
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -39,6 +42,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.DefaultTenant, "default-tenant", o.DefaultTenant,
 		"Tenant of users whose credentials carry no tenant. It is created if it is missing. "+
 			"If empty, such users are refused.")
+	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
+		"Bundle by which pods verify the server. It is published as kube-root-ca.crt in every namespace. "+
+			"Defaults to the serving certificate.")
 	return sets
 }
 
@@ -49,12 +55,13 @@ type CompletedOptions struct {
 	// tokenFile is taken from upstream's options: the seed's format has columns
 	// that upstream would misread.
 	tokenFile  string
+	rootCAFile string
 	etcdClient func() *clientv3.Client
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient}
+	completed := CompletedOptions{etcdClient: o.EtcdClient, rootCAFile: o.RootCAFile}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"os"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -11,8 +13,10 @@ import (
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
@@ -20,8 +24,10 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 
+	"github.com/tenantry/tenantry/internal/kubecontrollers"
+	"github.com/tenantry/tenantry/internal/server/crd"
+	"github.com/tenantry/tenantry/internal/server/discovery"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
-	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
 // viewsPoll is how often a starting server looks whether its shared views have
@@ -31,7 +37,8 @@ const viewsPoll = 20 * time.Millisecond
 // Server is an assembled API server.
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
-	ranges     *storage.Ranges
+	views      informers.SharedInformerFactory
+	rootCA     []byte
 }
 
 // New assembles the API server and its storage. It listens already, but serves
@@ -50,6 +57,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the resource server: %w", err)
 	}
+	custom := c.routeSpaces(kube, extensions.GenericAPIServer, notFound)
 	crds := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	aggregator, err := controlplaneapiserver.CreateAggregatorServer(c.aggregator.Complete(), kube.GenericAPIServer,
@@ -57,7 +65,51 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	return &Server{aggregator: aggregator, ranges: c.ranges}, nil
+	if err := aggregator.GenericAPIServer.AddPostStartHook("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
+		go func() {
+			if err := custom.Run(hook); err != nil {
+				klog.ErrorS(err, "Following the definitions of all spaces")
+			}
+		}()
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	rootCA, _ := c.kube.ControlPlane.Generic.SecureServing.Cert.CurrentCertKeyContent()
+	if file := opts.rootCAFile; file != "" {
+		if rootCA, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("reading the root CA: %w", err)
+		}
+	}
+	return &Server{aggregator: aggregator, views: c.views, rootCA: rootCA}, nil
+}
+
+// routeSpaces decides what serves the requests of spaces.
+func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *genericapiserver.GenericAPIServer, notFound http.Handler) *crd.Servers {
+	generic := c.kube.ControlPlane.Generic
+	c.router = &discovery.Router{
+		Builtin:     kube.GenericAPIServer.UnprotectedHandler(),
+		Definitions: extensions.UnprotectedHandler(),
+		AllGroups:   generic.AggregatedDiscoveryGroupManager,
+		IsBuiltin: func(group string) bool {
+			return group != tenantregistry.Resource.Group && legacyscheme.Scheme.IsGroupRegistered(group)
+		},
+		Serializer: generic.Serializer,
+	}
+	custom := crd.New(c.extensions, c.router.Groups, notFound)
+	c.router.Custom = custom
+	return custom
+}
+
+// RunControllers runs the controllers of Kubernetes for all spaces until ctx
+// ends. With elected, several replicas agree on one that does.
+func (s *Server) RunControllers(ctx context.Context, elected bool) error {
+	return kubecontrollers.Run(ctx, kubecontrollers.Config{
+		ServerConfig:   s.LoopbackConfig(),
+		Informers:      s.views,
+		RootCA:         s.rootCA,
+		LeaderElection: elected,
+	})
 }
 
 // LoopbackConfig returns the credentials by which the server calls itself, as a

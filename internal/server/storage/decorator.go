@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,6 +38,24 @@ type RESTOptionsGetter struct {
 	Ranges *Ranges
 	// Fallbacks, by resource.
 	Fallbacks map[schema.GroupResource]Fallback
+	// Only, if set, is the one space whose objects are stored and cached. The
+	// custom resources of a tenant are decoded by that tenant's definitions.
+	Only tenant.Name
+}
+
+// In returns a copy for what one space alone defines. Its CustomResource-
+// Definitions are served elsewhere and need no second cache.
+func (g *RESTOptionsGetter) In(n tenant.Name, uncached ...schema.GroupResource) *RESTOptionsGetter {
+	only := *g
+	only.Only = n
+	only.Uncached = maps.Clone(g.Uncached)
+	if only.Uncached == nil {
+		only.Uncached = make(map[schema.GroupResource]bool, len(uncached))
+	}
+	for _, resource := range uncached {
+		only.Uncached[resource] = true
+	}
+	return &only
 }
 
 // Uncached returns the resources without watch cache according to etcd's
@@ -74,11 +93,16 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		triggers storage.IndexerFuncs,
 		indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		raw, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, resourcePrefix)
+		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
+		etcdPrefix, cachePrefix := resourcePrefix, resourcePrefix
+		if g.Only != "" {
+			etcdPrefix = prefix + string(g.Only)
+			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only), "/")
+		}
+		raw, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, etcdPrefix)
 		if err != nil {
 			return nil, destroy, err
 		}
-		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
 		namespaced, err := isNamespaced(prefix, keyFunc, newFunc())
 		if err != nil {
 			destroy()
@@ -104,7 +128,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
+			ResourcePrefix:      cachePrefix,
 			KeyFunc:             cacheKey,
 			NewFunc:             newFunc,
 			NewListFunc:         newListFunc,

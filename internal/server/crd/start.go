@@ -1,0 +1,61 @@
+package crd
+
+import (
+	"context"
+	"net/http"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// inSpace narrows the storage of custom resources to one space.
+func inSpace(getter generic.RESTOptionsGetter, n tenant.Name) generic.RESTOptionsGetter {
+	if spaces, ok := getter.(*storage.RESTOptionsGetter); ok {
+		return spaces.In(n, definitions.GroupResource())
+	}
+	return getter
+}
+
+// start runs an extension server for the space of n. What the process has once,
+// such as fairness and audit, stays with the server of the system space; what
+// reads definitions does so in the space.
+func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
+	recommended := *s.config.GenericConfig
+	config := &apiextensionsapiserver.Config{GenericConfig: &recommended, ExtraConfig: s.config.ExtraConfig}
+	own := &recommended.Config
+	own.LoopbackClientConfig = rest.CopyConfig(own.LoopbackClientConfig)
+	own.LoopbackClientConfig.Host += "/tenants/" + string(n)
+	own.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	own.HealthzChecks, own.LivezChecks, own.ReadyzChecks = nil, nil, nil
+	own.FlowControl = nil
+	own.AuditBackend = nil
+	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
+	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
+	own.RESTOptionsGetter = inSpace(own.RESTOptionsGetter, n)
+	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
+	groups := aggregated.NewResourceManager("apis")
+	groups.SetGroups(s.builtin())
+	own.AggregatedDiscoveryGroupManager = groups
+
+	extensions, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(s.notFound))
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(ctx)
+	extensions.GenericAPIServer.PrepareRun()
+	extensions.GenericAPIServer.RunPostStartHooks(running)
+	return &server{
+		handler: extensions.GenericAPIServer.UnprotectedHandler(),
+		groups:  groups,
+		stop: func() {
+			cancel()
+			extensions.GenericAPIServer.Destroy()
+		},
+	}, nil
+}
