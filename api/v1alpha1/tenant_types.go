@@ -27,6 +27,7 @@ const (
 	ReasonSuspended   = "Suspended"
 	ReasonTerminating = "Terminating"
 	ReasonFailed      = "ReconcileFailed"
+	ReasonInvalid     = "InvalidSpec"
 )
 
 // Tenant is a customer or department with a virtual cluster of its own, its

@@ -10,7 +10,9 @@ import (
 
 // addControllers is the list of the operator's controllers.
 func addControllers(mgr ctrl.Manager, opts Options) error {
-	if err := tenant.Setup(mgr, opts.Quota); err != nil {
+	if err := tenant.Setup(mgr, tenant.Options{
+		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency,
+	}); err != nil {
 		return fmt.Errorf("setting up the tenant controller: %w", err)
 	}
 	return nil

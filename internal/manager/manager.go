@@ -5,28 +5,28 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Options configure the operator.
 type Options struct {
-	// Quota is the hard limits of Tenants that name none. DefaultQuota if nil.
-	Quota corev1.ResourceList
+	// Config is the configuration file; the built-in defaults if nil.
+	Config *configv1alpha1.ManagerConfiguration
 	// DefaultTenant is created if it is missing; empty for none.
 	DefaultTenant tenant.Name
 	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
@@ -37,22 +37,12 @@ type Options struct {
 	LeaderElection bool
 }
 
-// DefaultQuota returns the limits of a tenant for which nobody has said more.
-func DefaultQuota() corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourcePods:                   resource.MustParse("1000"),
-		corev1.ResourceServices:               resource.MustParse("500"),
-		corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
-		corev1.ResourceConfigMaps:             resource.MustParse("2000"),
-		corev1.ResourceSecrets:                resource.MustParse("2000"),
-	}
-}
-
 // Run runs the operator until ctx ends. restConfig names the system space.
 func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	ctrl.SetLogger(logger())
-	if opts.Quota == nil {
-		opts.Quota = DefaultQuota()
+	if opts.Config == nil {
+		opts.Config = &configv1alpha1.ManagerConfiguration{}
+		opts.Config.Default()
 	}
 	if opts.MetricsBindAddress == "" {
 		opts.MetricsBindAddress = "0"
@@ -71,6 +61,7 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 		Scheme:                  scheme,
 		Metrics:                 metricsserver.Options{BindAddress: opts.MetricsBindAddress},
 		HealthProbeBindAddress:  "0",
+		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		LeaderElection:          opts.LeaderElection,
 		LeaderElectionID:        "tenantry-manager",
 		LeaderElectionNamespace: metav1.NamespaceSystem,

@@ -37,10 +37,13 @@ var spaceNamespaces = []string{
 	metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
 }
 
-// NewChildrenCache returns a cache of what the controller keeps in all spaces.
+// childrenCache is a cache of what the controller keeps in all spaces.
+type childrenCache struct{ cache.Cache }
+
+// newChildrenCache returns a cache of what the controller keeps in all spaces.
 // Names are flattened, because the cache of controller-runtime knows no
 // tenants; what the controller does not compare is left out.
-func NewChildrenCache(config *rest.Config) (cache.Cache, error) {
+func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 	all := rest.CopyConfig(config)
 	all.Host += "/tenants/" + string(tenant.All)
 	all.ContentType = runtime.ContentTypeProtobuf
@@ -51,7 +54,7 @@ func NewChildrenCache(config *rest.Config) (cache.Cache, error) {
 	inDefault := func(name string) fields.Selector {
 		return fields.Set{"metadata.namespace": metav1.NamespaceDefault, "metadata.name": name}.AsSelector()
 	}
-	return cache.New(all, cache.Options{
+	children, err := cache.New(all, cache.Options{
 		Scheme:      clientgoscheme.Scheme,
 		Mapper:      childMapper(),
 		NewInformer: newInformer,
@@ -62,6 +65,7 @@ func NewChildrenCache(config *rest.Config) (cache.Cache, error) {
 			&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", AdminBinding)},
 		},
 	})
+	return &childrenCache{children}, err
 }
 
 // childMapper maps the kinds of the cache without asking the server.

@@ -2,12 +2,16 @@ package tenant
 
 import (
 	"context"
-	"time"
+	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -15,32 +19,64 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// patience is how long a step may wait for other controllers before the Tenant
-// says so. Normally they are done within milliseconds, and a Tenant's first
-// status is that it is ready.
-const patience = time.Second
+// spaces is what the controller does in the spaces; Spaces does it by requests.
+type spaces interface {
+	CreateNamespace(ctx context.Context, n tenant.Name, name string) error
+	ListNamespaces(ctx context.Context, n tenant.Name) ([]corev1.Namespace, error)
+	DeleteNamespace(ctx context.Context, n tenant.Name, name string) error
+	CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error
+	CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
+	UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
+	CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
+	UpdateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
+	DeleteBinding(ctx context.Context, n tenant.Name, name string) error
+	ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error)
+	DeleteObject(ctx context.Context, n tenant.Name, object StoredObject) error
+}
+
+var _ spaces = &Spaces{}
 
 // Reconciler reconciles Tenants.
 type Reconciler struct {
 	// Client reads and writes the system space.
 	Client client.Client
-	// Children observes what the controller keeps in the spaces.
-	Children cache.Cache
+	// Children observes what the controller keeps in the spaces, by flattened names.
+	Children client.Reader
 	// Spaces writes into the spaces.
-	Spaces *Spaces
+	Spaces spaces
 	// Quota is the default of Tenants that name none.
 	Quota corev1.ResourceList
 	// Recorder records events about Tenants.
 	Recorder events.EventRecorder
 }
 
-// outcome is what a step or a whole reconcile came to. The zero value is done.
+// outcome is what a step came to, if it did not fail. The zero value is done.
 type outcome struct {
 	// waiting says what for; the event that ends the wait triggers a reconcile.
 	waiting string
 }
 
 func (o outcome) done() bool { return o.waiting == "" }
+
+// step brings one part of a space about.
+type step func(ctx context.Context, t *v1alpha1.Tenant) (outcome, error)
+
+// phases returns the steps in order. Those of one phase run at once: a Tenant is
+// ready as fast as the slowest chain of requests. The namespace "default" comes
+// alone and first, because by the time the last phase writes into it the
+// server's own caches have seen it; otherwise admission waits for them.
+func (r *Reconciler) phases() [][]step {
+	return [][]step{
+		{r.ensureNamespace(metav1.NamespaceDefault)},
+		{
+			r.ensureNamespace(metav1.NamespaceSystem),
+			r.ensureNamespace(metav1.NamespacePublic),
+			r.ensureNamespace(corev1.NamespaceNodeLease),
+			r.ensureAdmins,
+		},
+		{r.ensureQuota, r.ensureServiceAccount},
+	}
+}
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -49,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if tenant.Name(t.Name) == tenant.System {
-		return reconcile.Result{}, r.commit(ctx, t, readyStatus(t))
+		return reconcile.Result{}, r.commit(ctx, t, ready(t))
 	}
 	if t.DeletionTimestamp != nil {
 		return r.delete(ctx, t)
@@ -58,35 +94,66 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case err != nil:
 		return reconcile.Result{}, r.failed(ctx, t, err)
-	case result.done():
-		return reconcile.Result{}, r.commit(ctx, t, readyStatus(t))
-	case time.Since(t.CreationTimestamp.Time) < patience+time.Second:
-		return reconcile.Result{RequeueAfter: patience}, nil
+	case !result.done():
+		return reconcile.Result{}, r.commit(ctx, t, progressing(result.waiting))
 	default:
-		return reconcile.Result{}, r.commit(ctx, t, progressingStatus(t, result.waiting))
+		return reconcile.Result{}, r.commit(ctx, t, ready(t))
 	}
 }
 
 // ensure runs the steps that make a space.
 func (r *Reconciler) ensure(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
-	for _, step := range []func(context.Context, *v1alpha1.Tenant) (outcome, error){
-		r.ensureNamespacesAndAdmins,
-		r.ensureQuota,
-		r.awaitServiceAccount,
-	} {
-		if result, err := step(ctx, t); err != nil || !result.done() {
+	for _, phase := range r.phases() {
+		if result, err := runAtOnce(ctx, t, phase); err != nil || !result.done() {
 			return result, err
 		}
 	}
 	return outcome{}, nil
 }
 
-// failed puts an error into the status and returns it for a retry.
-func (r *Reconciler) failed(ctx context.Context, t *v1alpha1.Tenant, err error) error {
-	if apierrors.IsConflict(err) {
-		return err // a retry reads what it has missed
+// runAtOnce runs the steps of a phase and returns the first error or else the
+// first that waits.
+func runAtOnce(ctx context.Context, t *v1alpha1.Tenant, phase []step) (outcome, error) {
+	group, groupCtx := errgroup.WithContext(ctx)
+	results := make([]outcome, len(phase))
+	for i, run := range phase {
+		group.Go(func() (err error) {
+			results[i], err = run(groupCtx, t)
+			return err
+		})
 	}
-	if commitErr := r.commit(ctx, t, failedStatus(t, err)); commitErr != nil {
+	if err := group.Wait(); err != nil {
+		return outcome{}, err
+	}
+	for _, result := range results {
+		if !result.done() {
+			return result, nil
+		}
+	}
+	return outcome{}, nil
+}
+
+// observe reads a child and reports whether there is one.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, child client.Object) (bool, error) {
+	switch err := r.Children.Get(ctx, key, child); {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("reading %s from the cache: %w", key, err)
+	}
+}
+
+// failed puts an error into the status and returns it for a retry. What the
+// server finds invalid comes from the Tenant's spec and is tried again when that
+// changes.
+func (r *Reconciler) failed(ctx context.Context, t *v1alpha1.Tenant, err error) error {
+	reason := v1alpha1.ReasonFailed
+	if apierrors.IsInvalid(err) {
+		reason, err = v1alpha1.ReasonInvalid, reconcile.TerminalError(err)
+	}
+	if commitErr := r.commit(ctx, t, notReady(reason, err.Error())); commitErr != nil {
 		return commitErr
 	}
 	return err

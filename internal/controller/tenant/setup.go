@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,13 +20,19 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// concurrency is the number of Tenants reconciled at once. A reconcile mostly
-// waits for the server.
-const concurrency = 16
+// Options configure the controller.
+type Options struct {
+	// Quota is the hard limits of Tenants that name none.
+	Quota corev1.ResourceList
+	// Concurrency is the number of Tenants reconciled at once. A reconcile
+	// mostly waits for the server.
+	Concurrency int
+}
 
-// Setup adds the controller to a manager.
-func Setup(mgr manager.Manager, quota corev1.ResourceList) error {
-	children, err := NewChildrenCache(mgr.GetConfig())
+// Setup adds the controller to a manager whose configuration names the system
+// space.
+func Setup(mgr manager.Manager, opts Options) error {
+	children, err := newChildrenCache(mgr.GetConfig())
 	if err != nil {
 		return err
 	}
@@ -40,52 +47,54 @@ func Setup(mgr manager.Manager, quota corev1.ResourceList) error {
 		Client:   mgr.GetClient(),
 		Children: children,
 		Spaces:   spaces,
-		Quota:    quota,
+		Quota:    opts.Quota,
 		Recorder: mgr.GetEventRecorder("tenant-controller"),
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("tenant").
-		For(&v1alpha1.Tenant{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, deletionStarted))).
-		WatchesRawSource(source.Kind(children, &corev1.Namespace{}, toTenant[*corev1.Namespace](), removed[*corev1.Namespace]())).
-		WatchesRawSource(source.Kind(children, &corev1.ServiceAccount{}, toTenant[*corev1.ServiceAccount](), appearedOrRemoved[*corev1.ServiceAccount]())).
-		WatchesRawSource(source.Kind(children, &corev1.ResourceQuota{}, toTenant[*corev1.ResourceQuota](), changedOrRemoved[*corev1.ResourceQuota]())).
-		WatchesRawSource(source.Kind(children, &rbacv1.ClusterRoleBinding{}, toTenant[*rbacv1.ClusterRoleBinding](), changedOrRemoved[*rbacv1.ClusterRoleBinding]())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		For(&v1alpha1.Tenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionStarted))).
+		WatchesRawSource(children.source(&corev1.Namespace{})).
+		WatchesRawSource(children.source(&corev1.ServiceAccount{})).
+		WatchesRawSource(children.source(&corev1.ResourceQuota{})).
+		WatchesRawSource(children.source(&rbacv1.ClusterRoleBinding{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Concurrency}).
 		Complete(r)
 }
 
+// source is the watch of one kind of children.
+func (c *childrenCache) source(kind client.Object) source.Source {
+	return source.Kind(c.Cache, kind, handler.TypedEnqueueRequestsFromMapFunc(toTenant), disturbed)
+}
+
 // toTenant maps a child to the Tenant whose space it is in.
-func toTenant[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, child T) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: tenantOf(child)}}}
-	})
+func toTenant(_ context.Context, child client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: tenantOf(child)}}}
 }
 
 // deletionStarted passes the update that sets a deletion timestamp.
 var deletionStarted = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return true },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil
 	},
 }
 
-// removed passes deletions: what the controller creates it need not be told of.
-func removed[T client.Object]() predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{
-		CreateFunc: func(event.TypedCreateEvent[T]) bool { return false },
-		UpdateFunc: func(event.TypedUpdateEvent[T]) bool { return false },
-	}
+// disturbed passes what somebody has removed or changed. Of what the controller
+// itself creates it need not be told.
+var disturbed = predicate.TypedFuncs[client.Object]{
+	CreateFunc: func(event.TypedCreateEvent[client.Object]) bool { return false },
+	UpdateFunc: func(e event.TypedUpdateEvent[client.Object]) bool { return contentChanged(e.ObjectOld, e.ObjectNew) },
 }
 
-func appearedOrRemoved[T client.Object]() predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{
-		UpdateFunc: func(event.TypedUpdateEvent[T]) bool { return false },
-	}
-}
-
-func changedOrRemoved[T client.Object]() predicate.TypedPredicate[T] {
-	return predicate.TypedFuncs[T]{
-		CreateFunc: func(event.TypedCreateEvent[T]) bool { return false },
+// contentChanged compares what the cache keeps of a child.
+func contentChanged(before, after client.Object) bool {
+	switch a := after.(type) {
+	case *corev1.ResourceQuota:
+		b, ok := before.(*corev1.ResourceQuota)
+		return !ok || !apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+	case *rbacv1.ClusterRoleBinding:
+		b, ok := before.(*rbacv1.ClusterRoleBinding)
+		return !ok || a.RoleRef != b.RoleRef || !apiequality.Semantic.DeepEqual(a.Subjects, b.Subjects)
+	default:
+		return false
 	}
 }

@@ -10,9 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -25,11 +23,10 @@ const FieldManager = "tenantry-tenant-controller"
 type Spaces struct {
 	config *rest.Config
 	http   *http.Client
-	core   rest.Interface
-	rbac   rest.Interface
+	rest   rest.Interface
 }
 
-// NewSpaces returns a client for all spaces.
+// NewSpaces returns a client for all spaces. config names the system space.
 func NewSpaces(config *rest.Config) (*Spaces, error) {
 	shared := rest.CopyConfig(config)
 	shared.QPS = -1 // the server's priority and fairness limits, not the client
@@ -37,81 +34,104 @@ func NewSpaces(config *rest.Config) (*Spaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Spaces{config: shared, http: pool}
-	if s.core, err = s.restClient(corev1.SchemeGroupVersion); err != nil {
+	core := rest.CopyConfig(shared)
+	core.ContentType, core.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	core.APIPath = "/api"
+	// All paths are absolute and all types know their own group, so this one
+	// client serves every group.
+	core.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	core.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientForConfigAndClient(core, pool)
+	if err != nil {
 		return nil, err
 	}
-	s.rbac, err = s.restClient(rbacv1.SchemeGroupVersion)
-	return s, err
+	return &Spaces{config: shared, http: pool, rest: client}, nil
 }
 
-func (s *Spaces) restClient(gv schema.GroupVersion) (rest.Interface, error) {
-	config := rest.CopyConfig(s.config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.APIPath = "/api"
-	config.GroupVersion = &gv
-	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
-	return rest.RESTClientForConfigAndClient(config, s.http)
+const (
+	namespacesPath = "/api/v1/namespaces"
+	quotasPath     = namespacesPath + "/" + metav1.NamespaceDefault + "/resourcequotas"
+	bindingsPath   = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+)
+
+func inSpace(n tenant.Name, path string) string { return "/tenants/" + string(n) + path }
+
+func (s *Spaces) create(ctx context.Context, n tenant.Name, path string, obj runtime.Object) error {
+	return s.rest.Post().AbsPath(inSpace(n, path)).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
 }
 
-func (s *Spaces) path(n tenant.Name, rest string) string {
-	return "/tenants/" + string(n) + rest
+func (s *Spaces) update(ctx context.Context, n tenant.Name, path string, obj runtime.Object) error {
+	return s.rest.Put().AbsPath(inSpace(n, path)).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
 }
 
 // CreateNamespace creates a namespace in the space of n.
 func (s *Spaces) CreateNamespace(ctx context.Context, n tenant.Name, name string) error {
-	return s.core.Post().AbsPath(s.path(n, "/api/v1/namespaces")).
-		Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}).Do(ctx).Error()
+	return s.create(ctx, n, namespacesPath, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-const bindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-
-// CreateBinding creates a ClusterRoleBinding in the space of n.
-func (s *Spaces) CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	return s.rbac.Post().AbsPath(s.path(n, bindingsPath)).Body(binding).Do(ctx).Error()
+// ListNamespaces lists the namespaces in the space of n.
+func (s *Spaces) ListNamespaces(ctx context.Context, n tenant.Name) ([]corev1.Namespace, error) {
+	list := &corev1.NamespaceList{}
+	err := s.rest.Get().AbsPath(inSpace(n, namespacesPath)).Do(ctx).Into(list)
+	return list.Items, err
 }
 
-// DeleteBinding deletes the observed ClusterRoleBinding, so that it is created
-// anew: the role of a binding cannot be changed.
-func (s *Spaces) DeleteBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	return s.rbac.Delete().AbsPath(s.path(n, bindingsPath+"/"+AdminBinding)).
-		Body(&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(binding.UID))}).Do(ctx).Error()
+// DeleteNamespace deletes a namespace in the space of n.
+func (s *Spaces) DeleteNamespace(ctx context.Context, n tenant.Name, name string) error {
+	return s.rest.Delete().AbsPath(inSpace(n, namespacesPath+"/"+name)).Do(ctx).Error()
 }
 
-const quotasPath = "/api/v1/namespaces/" + metav1.NamespaceDefault + "/resourcequotas"
+// CreateServiceAccount creates a service account in the space of n.
+func (s *Spaces) CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error {
+	return s.create(ctx, n, namespacesPath+"/"+namespace+"/serviceaccounts",
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+}
 
 // CreateQuota creates the default ResourceQuota in the space of n.
 func (s *Spaces) CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error {
-	return s.core.Post().AbsPath(s.path(n, quotasPath)).Body(quota).Do(ctx).Error()
+	return s.create(ctx, n, quotasPath, quota)
 }
 
 // UpdateQuota replaces the default ResourceQuota in the space of n.
 func (s *Spaces) UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error {
-	return s.core.Put().AbsPath(s.path(n, quotasPath+"/"+quota.Name)).Body(quota).Do(ctx).Error()
+	return s.update(ctx, n, quotasPath+"/"+quota.Name, quota)
 }
 
-// root returns a configuration whose server is the space root of n. Clients
-// made from it share the connection pool and are garbage after the call.
-func (s *Spaces) root(n tenant.Name) *rest.Config {
-	config := rest.CopyConfig(s.config)
-	config.Host += s.path(n, "")
-	return config
+// CreateBinding creates a ClusterRoleBinding in the space of n.
+func (s *Spaces) CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+	return s.create(ctx, n, bindingsPath, binding)
 }
 
-// Discovery returns what is served in the space of n.
-func (s *Spaces) Discovery(n tenant.Name) (discovery.DiscoveryInterface, error) {
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(s.root(n), s.http)
-	if err != nil {
-		return nil, fmt.Errorf("creating the discovery client of tenant %q: %w", n, err)
+// UpdateBinding replaces the subjects of a ClusterRoleBinding in the space of n.
+// A binding to another role is invalid: it has to be replaced.
+func (s *Spaces) UpdateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+	return s.update(ctx, n, bindingsPath+"/"+binding.Name, binding)
+}
+
+// DeleteBinding deletes a ClusterRoleBinding in the space of n.
+func (s *Spaces) DeleteBinding(ctx context.Context, n tenant.Name, name string) error {
+	return s.rest.Delete().AbsPath(inSpace(n, bindingsPath+"/"+name)).Do(ctx).Error()
+}
+
+// servedVersions returns in which versions a group is served in the space of n,
+// the preferred one first.
+func (s *Spaces) servedVersions(ctx context.Context, n tenant.Name, group string) ([]string, error) {
+	switch group {
+	case corev1.GroupName, rbacv1.GroupName:
+		return []string{"v1"}, nil
 	}
-	return client, nil
-}
-
-// Metadata returns a client for the metadata of every object in the space of n.
-func (s *Spaces) Metadata(n tenant.Name) (metadata.Interface, error) {
-	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(s.root(n)), s.http)
-	if err != nil {
-		return nil, fmt.Errorf("creating the metadata client of tenant %q: %w", n, err)
+	served := &metav1.APIGroup{}
+	if err := s.rest.Get().AbsPath(inSpace(n, "/apis/"+group)).Do(ctx).Into(served); err != nil {
+		return nil, fmt.Errorf("discovering the versions of group %q: %w", group, err)
 	}
-	return client, nil
+	versions := make([]string, 0, len(served.Versions)+1)
+	if served.PreferredVersion.Version != "" {
+		versions = append(versions, served.PreferredVersion.Version)
+	}
+	for _, version := range served.Versions {
+		if version.Version != served.PreferredVersion.Version {
+			versions = append(versions, version.Version)
+		}
+	}
+	return versions, nil
 }

@@ -12,46 +12,74 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-func readyStatus(t *v1alpha1.Tenant) metav1.Condition {
+// messageLimit keeps messages within what the schema allows, with room to spare.
+const messageLimit = 2048
+
+// statusChange is one part of what a reconcile has to say.
+type statusChange func(status *v1alpha1.TenantStatus, generation int64)
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) statusChange {
+	if len(message) > messageLimit {
+		message = message[:messageLimit] + "..."
+	}
+	return func(s *v1alpha1.TenantStatus, generation int64) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation,
+		})
+	}
+}
+
+func ready(t *v1alpha1.Tenant) statusChange {
 	if t.Spec.Suspended {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSuspended,
-			Message: "requests of the tenant's users are refused; its data is kept",
+		return notReady(v1alpha1.ReasonSuspended, "requests of the tenant's users are refused; its data is kept")
+	}
+	return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "the space can be used")
+}
+
+func progressing(waiting string) statusChange {
+	return notReady(v1alpha1.ReasonProgressing, "waiting for "+waiting)
+}
+
+func notReady(reason, message string) statusChange {
+	return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
+}
+
+// deleting says what a deletion waits for.
+func deleting(message string) statusChange {
+	inner := []statusChange{
+		notReady(v1alpha1.ReasonTerminating, "the tenant is being deleted"),
+		condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonTerminating, message),
+	}
+	return func(s *v1alpha1.TenantStatus, generation int64) {
+		for _, change := range inner {
+			change(s, generation)
 		}
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
-		Message: "the space can be used",
+}
+
+// counted records how many keys etcd holds of a space that is being emptied.
+func counted(keys int64) statusChange {
+	return func(s *v1alpha1.TenantStatus, _ int64) {
+		if s.Deletion == nil {
+			s.Deletion = &v1alpha1.TenantDeletion{Keys: keys}
+		}
+		s.Deletion.Left = keys
 	}
 }
 
-func progressingStatus(_ *v1alpha1.Tenant, waiting string) metav1.Condition {
-	return metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing,
-		Message: "waiting for " + waiting,
-	}
-}
-
-func failedStatus(_ *v1alpha1.Tenant, err error) metav1.Condition {
-	return metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFailed,
-		Message: err.Error(),
-	}
-}
-
-// commit writes the conditions if they say something new.
-func (r *Reconciler) commit(ctx context.Context, t *v1alpha1.Tenant, conditions ...metav1.Condition) error {
+// commit writes the status if it says something new.
+func (r *Reconciler) commit(ctx context.Context, t *v1alpha1.Tenant, changes ...statusChange) error {
 	changed := t.DeepCopy()
-	for _, condition := range conditions {
-		condition.ObservedGeneration = t.Generation
-		meta.SetStatusCondition(&changed.Status.Conditions, condition)
+	for _, change := range changes {
+		change(&changed.Status, t.Generation)
 	}
 	changed.Status.ObservedGeneration = t.Generation
 	if apiequality.Semantic.DeepEqual(t.Status, changed.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(t)); err != nil {
-		return fmt.Errorf("updating the status of tenant %q: %w", t.Name, client.IgnoreNotFound(err))
+	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("updating the status of tenant %q: %w", t.Name, err)
 	}
 	return nil
 }

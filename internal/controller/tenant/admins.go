@@ -1,0 +1,76 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// ensureAdmins binds spec.admins to cluster-admin in the space.
+func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
+	n := tenant.Name(t.Name)
+	desired := adminBinding(t.Spec.Admins)
+	observed := &rbacv1.ClusterRoleBinding{}
+	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding)}, observed)
+	if err != nil {
+		return outcome{}, err
+	}
+	if found && observed.RoleRef == desired.RoleRef && apiequality.Semantic.DeepEqual(observed.Subjects, desired.Subjects) {
+		return outcome{}, nil
+	}
+	if found && observed.RoleRef != desired.RoleRef {
+		return outcome{}, r.replaceBinding(ctx, n, desired)
+	}
+	if !found {
+		if err := r.Spaces.CreateBinding(ctx, n, desired); !apierrors.IsAlreadyExists(err) {
+			return outcome{}, wrap(err, "creating clusterrolebinding %q", AdminBinding)
+		}
+		// Somebody else's, or one that the cache has not seen yet.
+	}
+	err = r.Spaces.UpdateBinding(ctx, n, desired)
+	if apierrors.IsInvalid(err) { // it has another role
+		return outcome{}, r.replaceBinding(ctx, n, desired)
+	}
+	return outcome{}, wrap(err, "restoring clusterrolebinding %q", AdminBinding)
+}
+
+// replaceBinding deletes and creates: the role of a binding cannot be changed.
+func (r *Reconciler) replaceBinding(ctx context.Context, n tenant.Name, desired *rbacv1.ClusterRoleBinding) error {
+	if err := r.Spaces.DeleteBinding(ctx, n, desired.Name); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting clusterrolebinding %q: %w", desired.Name, err)
+	}
+	return wrap(r.Spaces.CreateBinding(ctx, n, desired), "creating clusterrolebinding %q", desired.Name)
+}
+
+func adminBinding(admins []v1alpha1.Subject) *rbacv1.ClusterRoleBinding {
+	if len(admins) == 0 {
+		admins = []v1alpha1.Subject{{Kind: v1alpha1.SubjectUser, Name: "admin"}}
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: AdminBinding},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+	for _, admin := range admins {
+		subject := rbacv1.Subject{Kind: string(admin.Kind), APIGroup: rbacv1.GroupName, Name: admin.Name}
+		if !slices.Contains(binding.Subjects, subject) {
+			binding.Subjects = append(binding.Subjects, subject)
+		}
+	}
+	return binding
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

@@ -1,0 +1,157 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// fakeSpaces is one space that records what is done in it.
+type fakeSpaces struct {
+	mu    sync.Mutex
+	calls []string
+	// errors, by call.
+	errors     map[string]error
+	quota      *corev1.ResourceQuota
+	binding    *rbacv1.ClusterRoleBinding
+	namespaces []corev1.Namespace
+	objects    map[schema.GroupResource][]StoredObject
+}
+
+func (s *fakeSpaces) call(call string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+	return s.errors[call]
+}
+
+// sorted returns the calls without the order of those made at once.
+func (s *fakeSpaces) sorted() []string {
+	slices.Sort(s.calls)
+	return s.calls
+}
+
+func (s *fakeSpaces) CreateNamespace(_ context.Context, _ tenant.Name, name string) error {
+	return s.call("create namespace " + name)
+}
+
+func (s *fakeSpaces) ListNamespaces(context.Context, tenant.Name) ([]corev1.Namespace, error) {
+	return s.namespaces, s.call("list namespaces")
+}
+
+func (s *fakeSpaces) DeleteNamespace(_ context.Context, _ tenant.Name, name string) error {
+	return s.call("delete namespace " + name)
+}
+
+func (s *fakeSpaces) CreateServiceAccount(_ context.Context, _ tenant.Name, namespace, name string) error {
+	return s.call("create service account " + namespace + "/" + name)
+}
+
+func (s *fakeSpaces) CreateQuota(_ context.Context, _ tenant.Name, quota *corev1.ResourceQuota) error {
+	s.quota = quota
+	return s.call("create quota")
+}
+
+func (s *fakeSpaces) UpdateQuota(_ context.Context, _ tenant.Name, quota *corev1.ResourceQuota) error {
+	s.quota = quota
+	return s.call("update quota")
+}
+
+func (s *fakeSpaces) CreateBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+	s.binding = binding
+	return s.call("create binding")
+}
+
+func (s *fakeSpaces) UpdateBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+	s.binding = binding
+	return s.call("update binding")
+}
+
+func (s *fakeSpaces) DeleteBinding(context.Context, tenant.Name, string) error {
+	return s.call("delete binding")
+}
+
+func (s *fakeSpaces) ListObjects(_ context.Context, _ tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {
+	return s.objects[resource], s.call("list " + resource.String())
+}
+
+func (s *fakeSpaces) DeleteObject(_ context.Context, _ tenant.Name, object StoredObject) error {
+	return s.call("delete " + object.String())
+}
+
+// fixture is a Reconciler over fakes.
+type fixture struct {
+	*Reconciler
+	spaces *fakeSpaces
+	events *events.FakeRecorder
+	// finalize answers the subresource finalize, one answer for each request.
+	finalize []error
+}
+
+func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{spaces: &fakeSpaces{}, events: events.NewFakeRecorder(10)}
+	f.Reconciler = &Reconciler{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(acme).WithStatusSubresource(acme).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: f.updateSubresource}).Build(),
+		Children: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(children...).Build(),
+		Spaces:   f.spaces,
+		Quota:    corev1.ResourceList{"pods": one},
+		Recorder: f.events,
+	}
+	return f
+}
+
+func (f *fixture) updateSubresource(_ context.Context, _ client.Client, subresource string, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+	if len(f.finalize) == 0 {
+		return apierrors.NewBadRequest("unexpected update of " + subresource)
+	}
+	if slices.Contains(obj.GetFinalizers(), v1alpha1.SpaceFinalizer) || obj.GetResourceVersion() != "" || obj.GetUID() == "" {
+		return apierrors.NewBadRequest("unexpected content")
+	}
+	answer := f.finalize[0]
+	f.finalize = f.finalize[1:]
+	f.spaces.calls = append(f.spaces.calls, subresource)
+	return answer
+}
+
+func newTenant(change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
+	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{
+		Name: "acme", UID: "1", Generation: 2, Finalizers: []string{v1alpha1.SpaceFinalizer},
+	}}
+	for _, f := range change {
+		f(t)
+	}
+	return t
+}
+
+// notEmpty is how the server refuses to finalize.
+func notEmpty(left remaining) error {
+	err := apierrors.NewConflict(schema.GroupResource{Resource: "tenants"}, "acme", nil)
+	for resource, count := range left {
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: v1alpha1.CauseKeysLeft, Field: resource.String(), Message: string(rune('0' + count)),
+		})
+	}
+	return err
+}
