@@ -149,11 +149,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, chil
 // server finds invalid comes from the Tenant's spec and is tried again when that
 // changes.
 func (r *Reconciler) failed(ctx context.Context, t *v1alpha1.Tenant, err error) error {
-	reason := v1alpha1.ReasonFailed
+	reason, message := v1alpha1.ReasonFailed, err.Error()
 	if apierrors.IsInvalid(err) {
 		reason, err = v1alpha1.ReasonInvalid, reconcile.TerminalError(err)
 	}
-	if commitErr := r.commit(ctx, t, notReady(reason, err.Error())); commitErr != nil {
+	if commitErr := r.commit(ctx, t, notReady(reason, message)); commitErr != nil {
 		return commitErr
 	}
 	return err

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -74,7 +76,7 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	case info.IsResourceRequest && isTenants(info):
 		return apierrors.NewNotFound(tenants, info.Name)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
-		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted and takes no new objects", n))
+		return errTerminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted", n))
 	case state.Suspended && own != tenant.System:
@@ -86,6 +88,18 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	default:
 		return nil
 	}
+}
+
+// errTerminating refuses a new object as a terminating namespace does, so that
+// controllers that would create it know that it is of no use to try again.
+func errTerminating(n tenant.Name) error {
+	err := apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted and takes no new objects", n))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type:    corev1.NamespaceTerminatingCause,
+		Message: fmt.Sprintf("tenant %s is being terminated", n),
+		Field:   "metadata.namespace",
+	})
+	return err
 }
 
 // isTenants reports whether a request is for Tenants, which are objects of the

@@ -1,0 +1,68 @@
+package filters
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestAdmit(t *testing.T) {
+	pods := func(verb string) *request.RequestInfo {
+		return &request.RequestInfo{IsResourceRequest: true, Verb: verb, Resource: "pods"}
+	}
+	review := &request.RequestInfo{
+		IsResourceRequest: true, Verb: "create", APIGroup: "authorization.k8s.io", Resource: "selfsubjectaccessreviews",
+	}
+	terminating := tenantregistry.State{Terminating: true}
+	suspended := tenantregistry.State{Suspended: true, Reason: "unpaid"}
+	for name, tc := range map[string]struct {
+		own     tenant.Name
+		info    *request.RequestInfo
+		state   tenantregistry.State
+		missing bool
+		is      func(error) bool // nil if admitted
+		message string
+	}{
+		"member":                                {own: "a", info: pods("create")},
+		"system user":                           {own: tenant.System, info: pods("create")},
+		"system user, unknown tenant":           {own: tenant.System, info: pods("get"), missing: true, is: apierrors.IsNotFound, message: `"a"`},
+		"user of a missing tenant":              {own: "a", info: pods("get"), missing: true, is: apierrors.IsForbidden, message: "does not exist"},
+		"Tenants inside a space":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "tenants"}, is: apierrors.IsNotFound},
+		"Tenants of the group inside a space":   {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "tenantry.io", Resource: "tenants"}, is: apierrors.IsNotFound},
+		"terminating, system user creates":      {own: tenant.System, info: pods("create"), state: terminating, is: apierrors.IsForbidden, message: "no new objects"},
+		"terminating, system user deletes":      {own: tenant.System, info: pods("deletecollection"), state: terminating},
+		"terminating, system user drops a lock": {own: tenant.System, info: pods("patch"), state: terminating},
+		"terminating, member reads":             {own: "a", info: pods("list"), state: terminating},
+		"terminating, member writes":            {own: "a", info: pods("update"), state: terminating, is: apierrors.IsForbidden, message: "being deleted"},
+		"terminating, member deletes":           {own: "a", info: pods("delete"), state: terminating, is: apierrors.IsForbidden, message: "being deleted"},
+		"terminating, member asks":              {own: "a", info: review, state: terminating},
+		"suspended, member":                     {own: "a", info: pods("get"), state: suspended, is: apierrors.IsForbidden, message: "suspended: unpaid"},
+		"suspended, discovery":                  {own: "a", info: &request.RequestInfo{Verb: "get", Path: "/api"}, state: suspended, is: apierrors.IsForbidden},
+		"suspended, system user":                {own: tenant.System, info: pods("create"), state: suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := admit("a", tc.own, tc.info, tc.state, !tc.missing)
+			if tc.is == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !tc.is(err) || !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("got error %v, want one with %q", err, tc.message)
+			}
+		})
+	}
+}
+
+func TestControllersGiveUpOnTerminatingTenants(t *testing.T) {
+	if !apierrors.HasStatusCause(errTerminating("a"), corev1.NamespaceTerminatingCause) {
+		t.Error("the refusal does not look like that of a terminating namespace")
+	}
+}
