@@ -152,7 +152,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges, Only: tenant.System,
 	}
 	return nil
 }

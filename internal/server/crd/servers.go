@@ -80,6 +80,13 @@ func (s *Servers) Groups(n tenant.Name) http.Handler {
 	return nil
 }
 
+// listWatch is read by list and watch: a streaming list would key definitions by
+// name, by which those of two tenants are one.
+type listWatch struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is asked by reflectors.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
 // Run follows the definitions of all tenants until ctx ends.
 func (s *Servers) Run(ctx context.Context) error {
 	all := rest.CopyConfig(s.config.GenericConfig.LoopbackClientConfig)
@@ -88,14 +95,14 @@ func (s *Servers) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the client of all definitions: %w", err)
 	}
-	source := &cache.ListWatch{
+	source := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.Resource(definitions).List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return client.Resource(definitions).Watch(ctx, options)
 		},
-	}
+	}}
 	go func() {
 		<-ctx.Done()
 		s.queue.ShutDown()

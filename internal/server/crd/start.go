@@ -17,7 +17,16 @@ import (
 // inSpace narrows the storage of custom resources to one space.
 func inSpace(getter generic.RESTOptionsGetter, n tenant.Name) generic.RESTOptionsGetter {
 	if spaces, ok := getter.(*storage.RESTOptionsGetter); ok {
-		return spaces.In(n, definitions.GroupResource())
+		return spaces.In(n)
+	}
+	return getter
+}
+
+// withoutCache keeps definitions, which the server of the system space serves
+// in all spaces, out of a second watch cache.
+func withoutCache(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	if spaces, ok := getter.(*storage.RESTOptionsGetter); ok {
+		return spaces.WithoutCache(definitions.GroupResource())
 	}
 	return getter
 }
@@ -37,7 +46,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.AuditBackend = nil
 	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
-	own.RESTOptionsGetter = inSpace(own.RESTOptionsGetter, n)
+	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
 	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
 	groups := aggregated.NewResourceManager("apis")
 	groups.SetGroups(s.builtin())

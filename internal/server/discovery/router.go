@@ -71,6 +71,9 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	if path == "/apis" || path == "/apis/" {
 		return r.discovery(n)
 	}
+	if path == "/openapi/v3" && r.Custom.Groups(n) != nil {
+		return mergedPaths(r.Builtin, r.Custom.Handler(n))
+	}
 	group, ok := groupOf(path)
 	switch {
 	case !ok || r.IsBuiltin(group):

@@ -43,19 +43,22 @@ type RESTOptionsGetter struct {
 	Only tenant.Name
 }
 
-// In returns a copy for what one space alone defines. Its CustomResource-
-// Definitions are served elsewhere and need no second cache.
-func (g *RESTOptionsGetter) In(n tenant.Name, uncached ...schema.GroupResource) *RESTOptionsGetter {
+// In returns a copy for what the space of n alone defines.
+func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 	only := *g
 	only.Only = n
-	only.Uncached = maps.Clone(g.Uncached)
-	if only.Uncached == nil {
-		only.Uncached = make(map[schema.GroupResource]bool, len(uncached))
-	}
-	for _, resource := range uncached {
-		only.Uncached[resource] = true
-	}
 	return &only
+}
+
+// WithoutCache returns a copy that gives a resource no watch cache.
+func (g *RESTOptionsGetter) WithoutCache(resource schema.GroupResource) *RESTOptionsGetter {
+	uncached := *g
+	uncached.Uncached = maps.Clone(g.Uncached)
+	if uncached.Uncached == nil {
+		uncached.Uncached = make(map[schema.GroupResource]bool, 1)
+	}
+	uncached.Uncached[resource] = true
+	return &uncached
 }
 
 // Uncached returns the resources without watch cache according to etcd's
@@ -96,7 +99,12 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
 		etcdPrefix, cachePrefix := resourcePrefix, resourcePrefix
 		if g.Only != "" {
-			etcdPrefix = prefix + string(g.Only)
+			foreign := *config
+			foreign.Codec = foreignCodec{Codec: config.Codec, only: g.Only}
+			config = &foreign
+			if g.Only != tenant.System {
+				etcdPrefix = prefix + string(g.Only)
+			}
 			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only), "/")
 		}
 		raw, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, etcdPrefix)
@@ -117,6 +125,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			newFunc:        newFunc,
 			newListFunc:    newListFunc,
 			fallback:       g.Fallbacks[resource],
+			only:           g.Only,
 		}
 		etcd := &etcdKeys{Interface: raw, resourcePrefix: prefix, attributes: attributes, cacheKey: cacheKey}
 		if g.Uncached[resource] {

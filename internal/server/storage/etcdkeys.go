@@ -27,6 +27,11 @@ type etcdKeys struct {
 
 var _ storage.Interface = &etcdKeys{}
 
+// IsWatchListSemanticsUnSupported keeps the watch cache from filling itself by
+// a streaming list: on the way the reflector would key objects by namespace and
+// name, by which equal names of two spaces are one object.
+func (s *etcdKeys) IsWatchListSemanticsUnSupported() bool { return true }
+
 func (s *etcdKeys) key(cacheKey string) (string, tenant.Name) {
 	key, n, _ := tenant.EtcdKey(s.resourcePrefix, cacheKey)
 	return key, n
@@ -108,9 +113,18 @@ func (s *etcdKeys) scope(n tenant.Name, p storage.SelectionPredicate) storage.Se
 	return p
 }
 
+// rangeKey completes the key of a range, which callers name without its
+// trailing slash.
+func rangeKey(key string, recursive bool) string {
+	if recursive && !strings.HasSuffix(key, "/") {
+		return key + "/"
+	}
+	return key
+}
+
 // GetList implements storage.Interface.
 func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.ListOptions, list runtime.Object) error {
-	key, n := s.key(withSlash(cacheKey, len(s.resourcePrefix)))
+	key, n := s.key(rangeKey(cacheKey, opts.Recursive))
 	if n == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return s.listInCacheOrder(ctx, key, opts, list)
 	}
@@ -142,7 +156,7 @@ func (s *etcdKeys) listInCacheOrder(ctx context.Context, key string, opts storag
 
 // Watch implements storage.Interface.
 func (s *etcdKeys) Watch(ctx context.Context, cacheKey string, opts storage.ListOptions) (watch.Interface, error) {
-	key, n := s.key(withSlash(cacheKey, len(s.resourcePrefix)))
+	key, n := s.key(rangeKey(cacheKey, opts.Recursive))
 	opts.Predicate = s.scope(n, opts.Predicate)
 	return s.Interface.Watch(ctx, key, opts)
 }

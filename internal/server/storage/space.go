@@ -29,13 +29,32 @@ type Space struct {
 	// fallback, if set, answers reads of objects that every space has without
 	// storing them.
 	fallback Fallback
+	// only, if set, is the one space that this storage is for.
+	only tenant.Name
 }
 
 var _ storage.Interface = &Space{}
 
+// tenant returns the space that a call acts in. Storage of one space serves
+// upstream's controllers of definitions, too, which know no tenants.
+func (s *Space) tenant(ctx context.Context) (tenant.Name, error) {
+	if s.only != "" && tenant.RequestFrom(ctx) == nil {
+		return s.only, nil
+	}
+	n, err := tenant.From(ctx)
+	switch {
+	case err != nil || s.only == "" || n == s.only:
+		return n, err
+	case n == tenant.Everything && s.only == tenant.System:
+		return tenant.System, nil
+	default:
+		return "", apierrors.NewBadRequest("custom resources are defined by each tenant; name one tenant")
+	}
+}
+
 // single returns the cache key of one object.
 func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, error) {
-	n, err := tenant.From(ctx)
+	n, err := s.tenant(ctx)
 	if err != nil {
 		return "", "", fmt.Errorf("storage key %q: %w", key, err)
 	}
@@ -107,7 +126,7 @@ type collection struct {
 }
 
 func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
-	n, err := tenant.From(ctx)
+	n, err := s.tenant(ctx)
 	if err != nil {
 		return collection{}, fmt.Errorf("storage key %q: %w", key, err)
 	}
