@@ -13,6 +13,7 @@ import (
 func newManagerCommand() *cobra.Command {
 	options := manager.Options{LeaderElection: true}
 	path := ""
+	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator: the controllers of Tenants",
@@ -25,13 +26,15 @@ needs a system user with every right (group system:masters).`,
 			if err != nil {
 				return fmt.Errorf("reading --kubeconfig: %w", err)
 			}
-			return manager.Run(genericapiserver.SetupSignalContext(), config, options)
+			ctx := genericapiserver.SetupSignalContext()
+			logs.errorsUntil(ctx)
+			return manager.Run(ctx, config, options)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
-	addLogFlags(fs)
+	logs.add(fs)
 	return cmd
 }

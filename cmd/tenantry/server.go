@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -57,7 +58,7 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 		return err
 	}
 	if errs := completed.Validate(); len(errs) > 0 {
-		return errors.Join(errs...)
+		return utilerrors.NewAggregate(errs)
 	}
 	s, err := server.New(ctx, completed)
 	if err != nil {
@@ -74,4 +75,11 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 		})
 	}
 	return group.Wait()
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

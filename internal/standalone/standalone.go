@@ -1,0 +1,181 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/tenantry/tenantry/internal/atomicfile"
+	"github.com/tenantry/tenantry/internal/etcd"
+	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/manager"
+	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/statedir"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Options say where the state is and how the process is reached.
+type Options struct {
+	// Dir holds all state. It is created if it is missing.
+	Dir string
+	// BindAddress and Port are where the API server listens.
+	BindAddress string
+	Port        int
+	// EtcdListenClientURL, if not empty, is an address for etcd clients, without
+	// authentication: http://IP:PORT or unix:///PATH.
+	EtcdListenClientURL string
+	// UnsafeNoFsync trades durability for speed. For tests alone.
+	UnsafeNoFsync bool
+	// DefaultTenant is the tenant of users whose credentials carry none.
+	DefaultTenant string
+	// TokenAuthFile, AuditPolicyFile and AuditLogPath are as in kube-apiserver.
+	TokenAuthFile   string
+	AuditPolicyFile string
+	AuditLogPath    string
+}
+
+// Running is what callers get to know when everything is ready.
+type Running struct {
+	// Address is the host and port at which the API server is reached.
+	Address string
+	// AdminKubeconfig is the file with the credentials of a system administrator.
+	AdminKubeconfig string
+	// Keys sign the certificates of further users.
+	Keys *pki.PKI
+	// Etcd is a client of the store of all objects. It lives as long as Run.
+	Etcd *clientv3.Client
+}
+
+// Run holds the directory and runs everything in it until ctx ends. It calls
+// ready once, when requests are answered and the admin's kubeconfig is written;
+// an error of ready ends it.
+func Run(ctx context.Context, o Options, ready func(Running) error) error {
+	address, err := o.checkAddress()
+	if err != nil {
+		return err
+	}
+	dir, err := statedir.Acquire(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Release()
+	keys, err := pki.Ensure(dir.PKI(), o.BindAddress)
+	if err != nil {
+		return err
+	}
+	store, err := etcd.Start(ctx, etcd.Options{
+		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, UnsafeNoFsync: o.UnsafeNoFsync,
+	})
+	if err != nil {
+		return err
+	}
+	defer store.Stop()
+	s, err := o.newServer(ctx, keys, store)
+	if err != nil {
+		return err
+	}
+	return o.serve(ctx, s, store, func() error {
+		if err := writeAdmin(dir.AdminKubeconfig(), address, keys); err != nil {
+			return err
+		}
+		return ready(Running{Address: address, AdminKubeconfig: dir.AdminKubeconfig(), Keys: keys, Etcd: store.Client()})
+	})
+}
+
+// checkAddress finds out early, and in one line, whether the port is free. It
+// returns the address for clients on this machine.
+func (o Options) checkAddress() (string, error) {
+	ip := net.ParseIP(o.BindAddress)
+	if ip == nil {
+		return "", fmt.Errorf("--bind-address: %q is not an IP address", o.BindAddress)
+	}
+	port := strconv.Itoa(o.Port)
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.BindAddress, port))
+	if err != nil {
+		return "", fmt.Errorf("--secure-port: %w", err)
+	}
+	if err := listener.Close(); err != nil {
+		return "", err
+	}
+	if ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port), nil
+	}
+	return net.JoinHostPort(o.BindAddress, port), nil
+}
+
+func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Server) (*server.Server, error) {
+	options := server.NewOptions()
+	options.DefaultTenant = o.DefaultTenant
+	options.EtcdClient = store.Client
+	options.RootCAFile = keys.ServerCAFile()
+	kube := options.Kube
+	store.Transport(&kube.Etcd.StorageConfig.Transport)
+	kube.SecureServing.BindPort = o.Port
+	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
+	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
+	kube.Authentication.ClientCert.ClientCA = keys.ClientCAFile()
+	kube.Authentication.TokenFile.TokenFile = o.TokenAuthFile
+	kube.Authentication.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
+	kube.Authentication.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
+	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
+	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
+	kube.Audit.PolicyFile = o.AuditPolicyFile
+	kube.Audit.LogOptions.Path = o.AuditLogPath
+	completed, err := options.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	return server.New(ctx, completed)
+}
+
+func writeAdmin(path, address string, keys *pki.PKI) error {
+	admin, err := kubeconfig.New(keys, "https://"+address, kubeconfig.User{
+		Tenant: tenant.System, Name: "admin", Groups: []string{"system:masters"},
+	})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, admin)
+}
+
+// serve runs the server, and the controllers once it is ready.
+func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server, ready func() error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Run(groupCtx) })
+	group.Go(func() error {
+		select {
+		case err := <-store.Failed():
+			return fmt.Errorf("etcd: %w", err)
+		case <-groupCtx.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		if err := s.WaitUntilReady(groupCtx); err != nil {
+			return ignoreCanceled(err)
+		}
+		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
+		group.Go(func() error {
+			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{DefaultTenant: tenant.Name(o.DefaultTenant)})
+		})
+		return ready()
+	})
+	return group.Wait()
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
