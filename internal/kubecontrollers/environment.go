@@ -46,8 +46,9 @@ const userAgent = "tenantry-controllers"
 const mapperPeriod = 30 * time.Second
 
 func newEnvironment(ctx context.Context, config Config) (*environment, error) {
-	named := rest.AddUserAgent(rest.CopyConfig(config.ServerConfig), "")
+	named := rest.CopyConfig(config.ServerConfig)
 	named.UserAgent = userAgent
+	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
 	e := &environment{
 		rootCA:     config.RootCA,
 		informers:  config.Informers,
