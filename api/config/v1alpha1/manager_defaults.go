@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Default fills in what c leaves open.
+// Default fills in what c leaves open. The built-in quota limits what costs other
+// tenants something and leaves out what the platform itself keeps in every
+// namespace, such as the certificate authority's ConfigMap.
 func (c *ManagerConfiguration) Default() {
 	if c.DefaultQuota == nil {
 		c.DefaultQuota = corev1.ResourceList{
 			corev1.ResourcePods:                   resource.MustParse("1000"),
 			corev1.ResourceServices:               resource.MustParse("500"),
 			corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
-			corev1.ResourceConfigMaps:             resource.MustParse("2000"),
-			corev1.ResourceSecrets:                resource.MustParse("2000"),
 		}
 	}
 	if c.Concurrency == 0 {
