@@ -181,6 +181,7 @@ func (s *Server) Failed() <-chan error { return s.failed }
 // Stop ends all connections and closes the data.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
+		s.serving.Store(false)
 		s.grpc.Stop()
 		s.etcd.Close()
 	})

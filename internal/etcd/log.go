@@ -21,9 +21,9 @@ const (
 )
 
 // newLogger returns a logger that writes to klog and gives every message that
-// would end the process to fail. The goroutine that logged it ends. Until etcd
-// serves, errors are like warnings: the one that counts is returned to whoever
-// starts it.
+// would end the process to fail. The goroutine that logged it ends. Before and
+// after etcd serves, errors are like warnings: the one that counts is returned
+// to whoever starts it, and a stop is no error.
 func newLogger(serving *atomic.Bool, fail func(error)) *zap.Logger {
 	hook := failHook{fail}
 	return zap.New(klogCore{LevelEnabler: klogLevels{serving}}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
