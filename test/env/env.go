@@ -1,0 +1,176 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/standalone"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const address = "127.0.0.1"
+
+// Environment is a running Tenantry.
+type Environment struct {
+	running standalone.Running
+	cancel  context.CancelFunc
+	dir     string
+	done    chan error
+}
+
+// Start runs Tenantry and returns when it is ready. Changes adjust the options.
+func Start(ctx context.Context, changes ...func(*standalone.Options)) (*Environment, error) {
+	dir, err := os.MkdirTemp("", "tenantry-test-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a directory: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	options := standalone.Options{Dir: dir, BindAddress: address, Port: port, UnsafeNoFsync: true}
+	for _, change := range changes {
+		change(&options)
+	}
+	runCtx, cancel := context.WithCancel(context.Background())
+	e := &Environment{cancel: cancel, dir: dir, done: make(chan error, 1)}
+	ready := make(chan struct{})
+	go func() {
+		e.done <- standalone.Run(runCtx, options, func(r standalone.Running) error {
+			e.running = r
+			close(ready)
+			return nil
+		})
+	}()
+	select {
+	case <-ready:
+		return e, nil
+	case err := <-e.done:
+		cancel()
+		return nil, fmt.Errorf("starting Tenantry: %w", err)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("starting Tenantry: %w", context.Cause(ctx))
+	}
+}
+
+// Stop ends everything, waits for it and removes the state.
+func (e *Environment) Stop() error {
+	e.cancel()
+	if err := <-e.done; err != nil {
+		return fmt.Errorf("running Tenantry: %w", err)
+	}
+	return os.RemoveAll(e.dir)
+}
+
+// Admin returns a config of a system administrator in the system space.
+func (e *Environment) Admin() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", e.running.AdminKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the admin's kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// UserConfig returns a config of a user of tenant t, whose server is the root of
+// the tenant's space. ShortPath changes that.
+func (e *Environment) UserConfig(t tenant.Name, user string, groups ...string) (*rest.Config, error) {
+	data, err := kubeconfig.New(e.running.Keys, "https://"+e.running.Address,
+		kubeconfig.User{Tenant: t, Name: user, Groups: groups})
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of %q: %w", user, err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// ShortPath returns a config with the same credentials, whose URLs name no space.
+func (e *Environment) ShortPath(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Host = "https://" + e.running.Address
+	return config
+}
+
+// Etcd returns a client of the store of all objects.
+func (e *Environment) Etcd() *clientv3.Client { return e.running.Etcd }
+
+// CreateTenant creates a tenant and waits until it is ready.
+func (e *Environment) CreateTenant(ctx context.Context, t tenant.Name) error {
+	config, err := e.Admin()
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	tenants := client.Resource(v1alpha1.GroupVersion.WithResource("tenants"))
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
+	object.SetName(t.String())
+	if _, err := tenants.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating tenant %q: %w", t, err)
+	}
+	selector := fields.OneTermEqualSelector("metadata.name", t.String()).String()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return tenants.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return tenants.Watch(ctx, o)
+		},
+	}
+	if _, err := watchtools.UntilWithSync(ctx, source, object, nil, isReady); err != nil {
+		return fmt.Errorf("waiting for tenant %q: %w", t, err)
+	}
+	return nil
+}
+
+func isReady(event watch.Event) (bool, error) {
+	object, ok := event.Object.(*unstructured.Unstructured)
+	if !ok {
+		return false, fmt.Errorf("unexpected %T in a watch of tenants", event.Object)
+	}
+	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if err != nil {
+		return false, err
+	}
+	for _, condition := range conditions {
+		fields, _ := condition.(map[string]any)
+		if fields["type"] == v1alpha1.ConditionReady && fields["status"] == string(metav1.ConditionTrue) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
