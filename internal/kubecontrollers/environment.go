@@ -36,6 +36,7 @@ type environment struct {
 	scales             scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
+	custom            *customResources
 	started           chan struct{}
 }
 
@@ -70,6 +71,13 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the scale client of all spaces: %w", err)
 	}
+	dynamicClient, err := dynamic.NewForConfig(e.config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the dynamic client of all spaces: %w", err)
+	}
+	if e.custom, err = newCustomResources(dynamicClient); err != nil {
+		return nil, fmt.Errorf("creating the informer of custom resources: %w", err)
+	}
 	e.metadataInformers = metadatainformer.NewSharedInformerFactory(e.metadata, 0)
 	return e, nil
 }
@@ -83,6 +91,7 @@ func (e *environment) objects() informerfactory.InformerFactory {
 func (e *environment) start(ctx context.Context) {
 	e.informers.StartWithContext(ctx)
 	e.metadataInformers.Start(ctx.Done())
+	go e.custom.definitions.RunWithContext(ctx)
 	close(e.started)
 	go func() {
 		ticker := time.NewTicker(mapperPeriod)
@@ -103,8 +112,8 @@ func (e *environment) start(ctx context.Context) {
 // whatever could be created in a namespace before its deletion is known by then.
 const discoveryAge = 3 * time.Second
 
-// namespacedResources returns a function that returns the server's namespaced
-// resources without asking for every namespace again.
+// namespacedResources returns a function that returns the namespaced resources of
+// all spaces without asking for every namespace again.
 func (e *environment) namespacedResources() func() ([]*metav1.APIResourceList, error) {
 	var mu sync.Mutex
 	var known []*metav1.APIResourceList
@@ -119,6 +128,16 @@ func (e *environment) namespacedResources() func() ([]*metav1.APIResourceList, e
 		resources, err := e.discovery.ServerPreferredNamespacedResources()
 		if err != nil {
 			return resources, err // what is incomplete is not kept
+		}
+		select {
+		case <-e.started:
+		default:
+			// The namespace controller asks while it is created, which must not
+			// fail, and empties nothing by the answer.
+			return resources, nil
+		}
+		if resources, err = e.custom.addNamespaced(resources); err != nil {
+			return nil, err
 		}
 		known, asked = resources, now
 		return known, nil
