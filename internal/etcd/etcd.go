@@ -66,6 +66,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkData(o.Dir); err != nil {
+		return nil, damaged(o.Dir, err)
+	}
 	s := &Server{failed: make(chan error, 1)}
 	// etcd reports what it cannot cope with by ending the process or by a panic
 	// in a goroutine of its own. The logger is where both can be turned into an

@@ -134,6 +134,21 @@ func TestStartUnusableDirectory(t *testing.T) {
 		"database is cut off": func(dir string) error {
 			return os.Truncate(filepath.Join(dir, "member/snap/db"), 1<<12)
 		},
+		"pages are junk": func(dir string) error {
+			f, err := os.OpenFile(filepath.Join(dir, "member/snap/db"), os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			info, err := f.Stat()
+			if err != nil {
+				return err
+			}
+			const page = 4096 // the first two are the header
+			_, err = f.WriteAt([]byte(strings.Repeat("junk", int(info.Size()-2*page)/4)), 2*page)
+			return err
+		},
+		"log is lost": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "member/wal")) },
 		"log is junk": func(dir string) error {
 			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
 			if err != nil || len(logs) == 0 {
