@@ -3,23 +3,23 @@
 package admission
 
 import (
-	"net"
+	"context"
+	"fmt"
 	"net/http"
-	"os/exec"
-	"path/filepath"
-	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env"
 )
 
 const (
@@ -28,8 +28,7 @@ const (
 	poll         = 50 * time.Millisecond
 )
 
-// admin is a system administrator on the system space.
-var admin *rest.Config
+var environment *env.Environment
 
 func TestAdmission(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -38,55 +37,41 @@ func TestAdmission(t *testing.T) {
 	RunSpecs(t, "Admission")
 }
 
-var _ = BeforeSuite(func() {
-	binary, err := gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
+var _ = BeforeSuite(func(ctx context.Context) {
+	var err error
+	environment, err = env.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	dir := filepath.Join(GinkgoT().TempDir(), "state")
-	server, err := gexec.Start(exec.Command(binary, "up", "--dir", dir, "--secure-port", freePort()), GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Eventually(server.Terminate(), readyTimeout).Should(gexec.Exit())
-		gexec.CleanupBuildArtifacts()
-	})
-	Eventually(func() error {
-		admin, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
-		return err
-	}, startTimeout).Should(Succeed())
-	admin.QPS = -1
-})
+	DeferCleanup(environment.Stop)
+}, NodeTimeout(startTimeout))
 
-func freePort() string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}
-
-// system returns a client of the system space.
+// system returns a system administrator's client of the system space.
 func system() *kubernetes.Clientset {
-	client, err := kubernetes.NewForConfig(admin)
+	config, err := environment.Admin()
 	Expect(err).NotTo(HaveOccurred())
-	return client
+	return newClient(config)
 }
 
-// newTenant creates a tenant and returns a client of its space, in which pods
-// can be created.
-func newTenant(ctx SpecContext, prefix string) *kubernetes.Clientset {
-	tenants := system().CoreV1().RESTClient()
-	created := &metav1.PartialObjectMetadata{}
-	body := `{"apiVersion": "v1", "kind": "Tenant", "metadata": {"generateName": "` + prefix + `-"}}`
-	Expect(tenants.Post().AbsPath("/api/v1/tenants").SetHeader("Content-Type", "application/json").
-		SetHeader("Accept", "application/json").Body([]byte(body)).Do(ctx).Into(created)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		result := tenants.Delete().AbsPath("/api/v1/tenants", created.Name).Do(ctx)
-		Expect(result.Error()).NotTo(HaveOccurred())
-	})
-	config := rest.CopyConfig(admin)
-	config.Host += "/tenants/" + created.Name
+func newClient(config *rest.Config) *kubernetes.Clientset {
+	config.WarningHandler = rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
-	ensureServiceAccount(ctx, client, "default")
 	return client
+}
+
+// tenants numbers the tenants of the suite.
+var tenants atomic.Int32
+
+// newTenant creates a tenant and returns a client of its administrator.
+func newTenant(ctx SpecContext, prefix string) *kubernetes.Clientset {
+	name := tenant.Name(fmt.Sprintf("%s-%d", prefix, tenants.Add(1)))
+	Expect(environment.CreateTenant(ctx, name)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		result := system().CoreV1().RESTClient().Delete().AbsPath("/api/v1/tenants", name.String()).Do(ctx)
+		Expect(result.Error()).NotTo(HaveOccurred())
+	})
+	config, err := environment.UserConfig(name, "admin")
+	Expect(err).NotTo(HaveOccurred())
+	return newClient(config)
 }
 
 // ensureServiceAccount creates the default service account of a namespace unless
