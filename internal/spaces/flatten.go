@@ -23,7 +23,7 @@ func flattenAll(obj runtime.Object) error {
 }
 
 // flatten brings one object into the flattened view, in place, and drops what no
-// consumer of the view reads. An object that is flattened already stays so.
+// consumer of the view reads.
 func flatten(obj runtime.Object) error {
 	accessor, ok := obj.(metav1.Object)
 	if !ok {
