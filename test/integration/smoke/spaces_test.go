@@ -79,7 +79,9 @@ var _ = Describe("Spaces", Ordered, func() {
 			}
 		}
 		Expect(count(ctx, "/registry/tenants/a")).To(BeEquivalentTo(1))
-		Expect(count(ctx, "/registry/namespaces/default")).To(BeEquivalentTo(1))
+		_, err := clientFor(system()).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "yard"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(count(ctx, "/registry/namespaces/yard")).To(BeEquivalentTo(1))
 		Expect(count(ctx, "/registry/namespaces/"+namespace)).To(BeZero())
 		Expect(count(ctx, "/registry/configmaps/"+namespace+"/", clientv3.WithPrefix())).To(BeZero())
 	})
