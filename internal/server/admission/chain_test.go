@@ -121,16 +121,18 @@ func newServer(t testing.TB, c serverConfig) *server {
 
 // serveSchemas serves the schema of pods in the system space and in every other.
 func serveSchemas(w http.ResponseWriter, req *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+	answer := "{}"
 	switch path := req.URL.Path; {
 	case strings.HasSuffix(path, "/openapi/v3"):
-		io.WriteString(w, `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=1"}}}`)
+		answer = `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=1"}}}`
 	case strings.HasSuffix(path, "/openapi/v3/api/v1"):
-		io.WriteString(w, `{"openapi": "3.0.0", "components": {"schemas": {"io.k8s.api.core.v1.Pod": {
+		answer = `{"openapi": "3.0.0", "components": {"schemas": {"io.k8s.api.core.v1.Pod": {
 			"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-			"x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}]}}}}`)
-	default:
-		io.WriteString(w, "{}")
+			"x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}]}}}}`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := io.WriteString(w, answer); err != nil {
+		panic(err)
 	}
 }
 

@@ -43,7 +43,7 @@ func newHook(t *testing.T) *hook {
 	h := &hook{}
 	h.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPost {
-			w.Write([]byte("{}"))
+			serveSchemas(w, req)
 			return
 		}
 		review := admissionv1.AdmissionReview{}
@@ -63,7 +63,9 @@ func newHook(t *testing.T) *hook {
 		review.Response = &admissionv1.AdmissionResponse{
 			UID: review.Request.UID, Result: &metav1.Status{Message: "not " + req.URL.Path},
 		}
-		json.NewEncoder(w).Encode(review)
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Errorf("answering the review: %v", err)
+		}
 	}))
 	t.Cleanup(h.Close)
 	return h

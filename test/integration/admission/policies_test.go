@@ -50,7 +50,9 @@ func (h *hook) serve(w http.ResponseWriter, req *http.Request) {
 		UID: review.Request.UID, Allowed: true, Patch: data, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(review)
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		GinkgoLogr.Error(err, "answering the review")
+	}
 }
 
 func (h *hook) called() []string {

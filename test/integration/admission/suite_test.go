@@ -4,6 +4,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -110,7 +111,7 @@ func newPod(ctx SpecContext, client kubernetes.Interface, namespace string, chan
 // beForbidden matches an error with status 403.
 func beForbidden() OmegaMatcher {
 	return WithTransform(func(err error) int {
-		if status, ok := err.(apierrors.APIStatus); ok {
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			return int(status.Status().Code)
 		}
 		return 0

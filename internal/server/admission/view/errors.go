@@ -28,7 +28,7 @@ func PlainError(err error, n tenant.Name) error {
 	if err == nil || !n.IsSpace() {
 		return err
 	}
-	if status, ok := err.(*apierrors.StatusError); ok {
+	if status, ok := err.(*apierrors.StatusError); ok { //nolint:errorlint // around a wrapped one is more text
 		return plainStatus(status, n)
 	}
 	if message := PlainText(err.Error(), n); message != err.Error() {

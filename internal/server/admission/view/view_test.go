@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -251,7 +252,7 @@ func TestPlainError(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.Error()); diff != "" {
 				t.Error(diff)
 			}
-			if status, ok := got.(apierrors.APIStatus); ok {
+			if status := apierrors.APIStatus(nil); errors.As(got, &status) {
 				if diff := cmp.Diff("x", status.Status().Details.Name); diff != "" {
 					t.Error(diff)
 				}
