@@ -59,6 +59,9 @@ type serverConfig struct {
 	terminating func(tenant.Name) bool
 	authorizer  authorizer.Authorizer
 	loopback    *rest.Config
+	enable      []string
+	disable     []string
+	file        string // --admission-control-config-file
 }
 
 func newServer(t testing.TB, c serverConfig) *server {
@@ -75,6 +78,8 @@ func newServer(t testing.TB, c serverConfig) *server {
 	s.informers = informers.NewSharedInformerFactory(s.client, 0)
 	o := options.NewAdmissionOptions()
 	Register(o)
+	o.GenericAdmission.EnablePlugins, o.GenericAdmission.DisablePlugins = c.enable, c.disable
+	o.GenericAdmission.ConfigFile = c.file
 	if errs := o.Validate(); len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -2,8 +2,9 @@
 // one chain for all, in which each plugin reads the objects of the request's
 // space and never those of another.
 //
-// The plugins are upstream's, unmodified. What each of them joins on decides how
-// it gets there (modes.go):
+// The plugins are upstream's, unmodified, save for the shell around upstream's
+// quota evaluator (package quota) and one that is ours (package spacepolicy).
+// What each of them joins on decides how it gets there (modes.go):
 //
 //	unchanged  reads no object of a space; one instance
 //	flattened  joins on namespaces; one instance, which is shown each request on
