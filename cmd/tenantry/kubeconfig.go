@@ -23,17 +23,24 @@ of their own. The tenant "system" stands for the system space.
 
 The certificate gives an identity, not rights: the user "admin" is the
 administrator of a space unless the Tenant says otherwise, others need a
-RoleBinding or ClusterRoleBinding in it.`,
+RoleBinding or ClusterRoleBinding in it. In the system space rights come with
+the group "system:masters", which is the default there.`,
 		Example: `  tenantry kubeconfig acme > acme.kubeconfig
-  tenantry kubeconfig acme --user jane --group developers`,
-		Args: cobra.ExactArgs(1),
+  tenantry kubeconfig acme --user jane --group developers
+  tenantry kubeconfig system --user john`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name one tenant, not %d: tenantry kubeconfig TENANT", len(args))
+			}
 			name, err := tenant.Parse(args[0])
 			if err != nil {
 				return err
 			}
 			if name == tenant.All {
 				return fmt.Errorf("tenant %q is reserved", name)
+			}
+			if name == tenant.System && !cmd.Flags().Changed("group") {
+				groups = []string{"system:masters"}
 			}
 			keys, err := pki.Open(statedir.PKI(dir))
 			if err != nil {
@@ -56,6 +63,6 @@ RoleBinding or ClusterRoleBinding in it.`,
 	fs.StringVar(&dir, "dir", dir, "Directory that \"tenantry up\" uses.")
 	fs.StringVar(&server, "server", "", "URL of the server. Defaults to that of DIR/admin.kubeconfig.")
 	fs.StringVar(&user, "user", user, "Name of the user.")
-	fs.StringArrayVar(&groups, "group", nil, "Group of the user. Can be repeated.")
+	fs.StringArrayVar(&groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space.")
 	return cmd
 }
