@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/component-base/version"
@@ -17,7 +18,7 @@ func main() {
 	// One failing request or controller must not end the process for everybody.
 	utilruntime.ReallyCrash = false
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	if err := newCommand().Execute(); err != nil {
+	if err := newCommand().ExecuteContext(genericapiserver.SetupSignalContext()); err != nil {
 		fmt.Fprintf(os.Stderr, "tenantry: %v\n", err)
 		os.Exit(1)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/manager"
@@ -21,12 +20,12 @@ func newManagerCommand() *cobra.Command {
 needs a system user with every right (group system:masters).`,
 		Example: `  tenantry manager --kubeconfig .tenantry/admin.kubeconfig`,
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := clientcmd.BuildConfigFromFlags("", path)
 			if err != nil {
 				return fmt.Errorf("reading --kubeconfig: %w", err)
 			}
-			ctx := genericapiserver.SetupSignalContext()
+			ctx := cmd.Context()
 			logs.errorsUntil(ctx)
 			return manager.Run(ctx, config, options)
 		},

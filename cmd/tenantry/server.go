@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
@@ -34,8 +33,8 @@ Tenants need "tenantry manager" as well.`,
     --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file=sa.key --service-account-signing-key-file=sa.key`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return runServer(genericapiserver.SetupSignalContext(), options, controllers)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServer(cmd.Context(), options, controllers)
 		},
 	}
 	sets := options.Flags()

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tenantry/tenantry/internal/standalone"
 )
@@ -32,7 +31,7 @@ Two kinds of files are of interest to others:
   kubectl --kubeconfig acme.kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := genericapiserver.SetupSignalContext()
+			ctx := cmd.Context()
 			return standalone.Run(ctx, o, func(r standalone.Running) error {
 				logs.errorsUntil(ctx)
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], o.Dir)

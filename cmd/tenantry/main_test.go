@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/statedir"
+)
+
+// TestMistakes checks that what cannot work ends with one line that says why.
+func TestMistakes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy := t.TempDir()
+	held, err := statedir.Acquire(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Release() })
+	corrupt := t.TempDir()
+	if err := os.MkdirAll(statedir.PKI(corrupt), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(statedir.PKI(corrupt), "client-ca.crt"), []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown command":     {[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		"unknown flag":        {[]string{"up", "--nope"}, "unknown flag: --nope"},
+		"argument of up":      {[]string{"up", "here"}, `unknown command "here"`},
+		"taken port":          {[]string{"up", "--secure-port", port}, "--secure-port: listen tcp 127.0.0.1:" + port},
+		"port out of range":   {[]string{"up", "--secure-port", "99999"}, "--secure-port: listen tcp: address 99999: invalid port"},
+		"address not an IP":   {[]string{"up", "--bind-address", "localhost"}, `"localhost" is not an IP address`},
+		"directory in use":    {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
+		"directory is a file": {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
+		"corrupt keys":        {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
+		"no tenant":           {[]string{"kubeconfig"}, "accepts 1 arg(s)"},
+		"invalid tenant":      {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
+		"reserved tenant":     {[]string{"kubeconfig", "all"}, `"all" is reserved`},
+		"never started":       {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
+		"server without etcd": {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := run(test.args...)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %q does not contain %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q has more than one line", err)
+			}
+		})
+	}
+}
+
+func TestKubeconfigOfTenantUser(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pki.Ensure(statedir.PKI(dir), "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run("kubeconfig", "acme", "--dir", dir, "--server", "https://127.0.0.1:6443",
+		"--user", "jane", "--group", "developers", "--group", "testers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "https://127.0.0.1:6443/tenants/acme"; config.Host != want {
+		t.Errorf("server is %q, want %q", config.Host, want)
+	}
+	block, _ := pem.Decode(config.CertData)
+	if block == nil {
+		t.Fatal("no certificate")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert.Subject.CommonName != "jane" {
+		t.Errorf("user is %q, want jane", cert.Subject.CommonName)
+	}
+	if diff := cmp.Diff([]string{"tenant:acme"}, cert.Subject.Organization); diff != "" {
+		t.Errorf("organization (-want +got):\n%s", diff)
+	}
+	groups := slices.Sorted(slices.Values(cert.Subject.OrganizationalUnit))
+	if diff := cmp.Diff([]string{"developers", "testers"}, groups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// TestHelp checks that every command says what it is for.
+func TestHelp(t *testing.T) {
+	for _, cmd := range newCommand().Commands() {
+		t.Run(cmd.Name(), func(t *testing.T) {
+			out, err := run(cmd.Name(), "--help")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, "Usage:") {
+				t.Errorf("help shows no usage: %q", out)
+			}
+		})
+	}
+}
+
+func run(args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := newCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err := cmd.ExecuteContext(context.Background())
+	return out.String(), err
+}
