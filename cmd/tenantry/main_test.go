@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 		"directory in use":    {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
 		"directory is a file": {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
 		"corrupt keys":        {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
-		"no tenant":           {[]string{"kubeconfig"}, "accepts 1 arg(s)"},
+		"no tenant":           {[]string{"kubeconfig"}, "name one tenant, not 0"},
 		"invalid tenant":      {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
 		"reserved tenant":     {[]string{"kubeconfig", "all"}, `"all" is reserved`},
 		"never started":       {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
