@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
+	"github.com/tenantry/tenantry/internal/server/inprocess"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 )
 
@@ -113,9 +114,13 @@ func (s *Server) RunControllers(ctx context.Context, elected bool) error {
 }
 
 // LoopbackConfig returns the credentials by which the server calls itself, as a
-// user of the system tenant with every right.
+// user of the system tenant with every right, and a transport that does so
+// without a connection.
 func (s *Server) LoopbackConfig() *rest.Config {
-	return rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
+	config := rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = inprocess.NewTransport(s.aggregator.GenericAPIServer.Handler)
+	return config
 }
 
 // Run serves until ctx ends and then drains.
@@ -134,6 +139,9 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
+	// Upstream's system namespaces controller asks for this informer while the
+	// factory starts, and counts on admission to have asked before it.
+	c.ControlPlane.Extra.VersionedInformers.Core().V1().Namespaces().Informer()
 	client, err := kubernetes.NewForConfig(c.ControlPlane.Generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
