@@ -12,7 +12,7 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
-.PHONY: help build run test lint generate manifests bench verify-generated
+.PHONY: help build run test lint generate manifests bench
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +25,14 @@ run: build ## Run everything in one process, with its state in .tenantry.
 
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
-	go test ./...
+	go test -timeout 20m ./...
 
-lint: ## Check formatting, vet and the import rule.
-	@test -z "$$(gofmt -l api cmd config internal test)" || { gofmt -l api cmd config internal test; exit 1; }
-	go vet ./...
+lint: bin/golangci-lint ## Check formatting, the linters of .golangci.yml and the import rule.
+	bin/golangci-lint run ./...
 	go test ./test/imports
+
+bin/golangci-lint: tools/go.mod tools/go.sum
+	go build -C tools -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 generate: ## Generate deep copies and OpenAPI definitions.
 	go tool controller-gen object paths=./api/...

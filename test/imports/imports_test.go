@@ -14,10 +14,10 @@ const module = "github.com/tenantry/tenantry/"
 var forbidden = map[string][]string{
 	"internal/tenant":     {module, "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
 	"api":                 {module + "internal", module + "cmd", "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
-	"internal/server":     {"sigs.k8s.io/controller-runtime", module + "internal/manager", module + "internal/controller", module + "cmd"},
-	"internal/spaces":     {"sigs.k8s.io/controller-runtime", module + "internal/server", module + "internal/manager", module + "cmd"},
-	"internal/manager":    {"k8s.io/kubernetes", module + "internal/server", module + "cmd"},
-	"internal/controller": {"k8s.io/kubernetes", module + "internal/server", module + "internal/manager", module + "cmd"},
+	"internal/server":     {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/manager", module + "internal/controller", module + "cmd"},
+	"internal/spaces":     {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/server", module + "internal/manager", module + "cmd"},
+	"internal/manager":    {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "cmd"},
+	"internal/controller": {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "internal/manager", module + "cmd"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
