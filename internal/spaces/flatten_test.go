@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -125,6 +126,10 @@ func TestSharedValues(t *testing.T) {
 	delete(first, "probe")
 	if other := sharedMap(map[string]string{"kubernetes.io/metadata.name": "other"}); other["kubernetes.io/metadata.name"] != "other" {
 		t.Errorf("got %v", other)
+	}
+	one, other := sharedResources(corev1.ResourceList{"pods": resource.MustParse("1")}), sharedResources(corev1.ResourceList{"pods": resource.MustParse("2")})
+	if one.Pods().Value() != 1 || other.Pods().Value() != 2 {
+		t.Errorf("got %v, %v", one, other)
 	}
 	if sharedString("a") != "a" || sharedMap(map[string]string{}) != nil {
 		t.Error("values change by being shared")

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -37,6 +38,10 @@ func trim(obj runtime.Object, accessor metav1.Object) {
 		if slices.Equal(obj.Spec.Finalizers, kubernetesFinalizer) {
 			obj.Spec.Finalizers = kubernetesFinalizer
 		}
+	case *corev1.ResourceQuota:
+		obj.Spec.Hard = sharedResources(obj.Spec.Hard)
+		obj.Status.Hard = sharedResources(obj.Status.Hard)
+		obj.Status.Used = sharedResources(obj.Status.Used)
 	case *corev1.ConfigMap:
 		trimConfigMap(obj)
 	case *corev1.Secret:
@@ -84,6 +89,7 @@ var (
 	seed          = maphash.MakeSeed()
 	sharedStrings [sharedSlots]atomic.Pointer[string]
 	sharedMaps    [sharedSlots]atomic.Pointer[map[string]string]
+	sharedLists   [sharedSlots]atomic.Pointer[corev1.ResourceList]
 )
 
 // sharedString returns a string equal to s that equal strings share.
@@ -120,4 +126,27 @@ func sharedMap(m map[string]string) map[string]string {
 	}
 	slot.Store(&m)
 	return m
+}
+
+// sharedResources returns a list equal to list that equal lists share: idle
+// tenants have the same default quota and the same use of it.
+func sharedResources(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) == 0 {
+		return list
+	}
+	sum := uint64(0)
+	for name, quantity := range list {
+		sum += maphash.Comparable(seed, resourceAmount{name, quantity.Value()})
+	}
+	slot := &sharedLists[sum%sharedSlots]
+	if p := slot.Load(); p != nil && equality.Semantic.DeepEqual(*p, list) {
+		return *p
+	}
+	slot.Store(&list)
+	return list
+}
+
+type resourceAmount struct {
+	name  corev1.ResourceName
+	value int64
 }
