@@ -1,0 +1,144 @@
+package filters
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// send passes a body through the filter in the space of tenant "a" and returns
+// what arrives behind it.
+func send(t *testing.T, contentType, body string) (status int, arrived string) {
+	t.Helper()
+	handler := WithTenantField(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		read, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if req.ContentLength != int64(len(read)) {
+			t.Errorf("Content-Length %d, body has %d bytes", req.ContentLength, len(read))
+		}
+		arrived = string(read)
+	}), scheme.Codecs.WithoutConversion())
+	req := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces", strings.NewReader(body))
+	req.Header.Set("Content-Type", contentType)
+	ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: "u"})
+	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "namespaces"})
+	ctx = tenant.WithRequest(ctx, &tenant.Request{Authenticated: "a"})
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, req.WithContext(ctx))
+	return response.Code, arrived
+}
+
+func TestTenantFieldIsTakenOut(t *testing.T) {
+	for contentType, bodies := range map[string]map[string]string{
+		"application/json": {
+			`{"metadata":{"name":"n","tenant":"a"}}`:                                `{"metadata":{"name":"n"}}`,
+			`{"metadata":{"name":"n","tenant":""}}`:                                 `{"metadata":{"name":"n"}}`,
+			`{"metadata":{"name":"n","tenant":null}}`:                               `{"metadata":{"name":"n"}}`,
+			`{"metadata":{"name":"n"},"data":{"tenant":"b"}}`:                       `{"metadata":{"name":"n"},"data":{"tenant":"b"}}`,
+			`{"metadata":{"tenant":"a","tenant":"a"}}`:                              `{"metadata":{}}`,
+			`{"spec":{"template":{"metadata":{"tenant":"b"}}},"metadata":{}}`:       `{"spec":{"template":{"metadata":{"tenant":"b"}}},"metadata":{}}`,
+			`{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`:      `{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`,
+			`{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`: `{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`,
+			`not json, tenant`: `not json, tenant`,
+		},
+		"application/merge-patch+json":           {`{"metadata":{"tenant":"a"}}`: `{"metadata":{}}`},
+		"application/strategic-merge-patch+json": {`{"metadata":{"tenant":"a"}}`: `{"metadata":{}}`},
+		"application/apply-patch+yaml":           {"metadata:\n  name: web\n  tenant: a\n": `{"metadata":{"name":"web"}}`},
+		"application/yaml":                       {"metadata:\n  tenant: \"\"\n": `{"metadata":{}}`},
+		"application/json-patch+json": {
+			`[{"op":"add","path":"/metadata/tenant","value":"a"}]`:                                              `[]`,
+			`[{"op":"remove","path":"/metadata/tenant"}]`:                                                       `[]`,
+			`[{"op":"replace","path":"/metadata","value":{"name":"n","tenant":"a"}}]`:                           `[{"op":"replace","path":"/metadata","value":{"name":"n"}}]`,
+			`[{"op":"add","path":"/data/tenant","value":"b"}]`:                                                  `[{"op":"add","path":"/data/tenant","value":"b"}]`,
+			`[{"op":"test","path":"/metadata/tenant","value":"a"},{"op":"add","path":"/data/x","value":"y"}]`:   `[{"op":"add","path":"/data/x","value":"y"}]`,
+			`[{"op":"replace","path":"","value":{"metadata":{"tenant":"a"},"data":{"k":"v"},"tenant":"kept"}}]`: `[{"op":"replace","path":"","value":{"metadata":{},"data":{"k":"v"},"tenant":"kept"}}]`,
+		},
+		"application/vnd.kubernetes.protobuf": {"k8s\x00tenant": "k8s\x00tenant"},
+	} {
+		for body, want := range bodies {
+			t.Run(contentType+" "+body, func(t *testing.T) {
+				status, got := send(t, contentType, body)
+				if status != http.StatusOK {
+					t.Fatalf("status %d", status)
+				}
+				if !equal(want, got) {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+func equal(want, got string) bool {
+	var a, b any
+	if json.Unmarshal([]byte(want), &a) != nil || json.Unmarshal([]byte(got), &b) != nil {
+		return want == got
+	}
+	return cmp.Equal(a, b)
+}
+
+func TestForeignTenantFieldIsRefused(t *testing.T) {
+	for contentType, bodies := range map[string][]string{
+		"application/json": {
+			`{"metadata":{"tenant":"b"}}`, `{"metadata":{"tenant":"system"}}`, `{"metadata":{"tenant":7}}`,
+			`{"metadata":{"tenant":"a","tenant":"b"}}`, `{"metadata":{"tenant":{"a":"b"}}}`,
+		},
+		"application/merge-patch+json":           {`{"metadata":{"tenant":"b"}}`},
+		"application/strategic-merge-patch+json": {`{"metadata":{"tenant":"b"}}`},
+		"application/apply-patch+yaml":           {"metadata:\n  tenant: b\n", `{"metadata":{"tenant":"b"}}`},
+		"application/json-patch+json": {
+			`[{"op":"add","path":"/metadata/tenant","value":"b"}]`,
+			`[{"op":"add","path":"/metadata","value":{"tenant":"b"}}]`,
+			`[{"op":"copy","path":"/data/x","from":"/metadata/tenant"}]`,
+		},
+	} {
+		for _, body := range bodies {
+			t.Run(contentType+" "+body, func(t *testing.T) {
+				if status, got := send(t, contentType, body); status != http.StatusBadRequest {
+					t.Errorf("status %d, %q arrived; want 400", status, got)
+				}
+			})
+		}
+	}
+}
+
+func FuzzStripJSON(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"tenant":"a"}}`))
+	f.Add([]byte(`{"metadata":{"tenant":"b","tenant":"a"}}`))
+	f.Add([]byte(`{"metadata":[{"tenant":"b"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		stripped, err := stripJSON(body, "a")
+		if err != nil || !json.Valid(body) {
+			return
+		}
+		var object struct {
+			Metadata struct {
+				Tenant *string `json:"tenant"`
+			} `json:"metadata"`
+		}
+		if json.Unmarshal(stripped, &object) == nil && object.Metadata.Tenant != nil && *object.Metadata.Tenant == "b" {
+			t.Errorf("tenant %q is left in %s", *object.Metadata.Tenant, stripped)
+		}
+	})
+}
+
+func FuzzStripJSONPatch(f *testing.F) {
+	f.Add([]byte(`[{"op":"add","path":"/metadata/tenant","value":"a"}]`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if _, err := stripJSONPatch(body, "a"); err != nil && !strings.Contains(err.Error(), "metadata.tenant") {
+			t.Error(err)
+		}
+	})
+}
