@@ -55,7 +55,7 @@ type Tenant struct {
 }
 
 // TenantSpec is what the platform wants of a tenant.
-// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || self.suspendedReason == ” || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || size(self.suspendedReason) == 0 || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
 type TenantSpec struct {
 	// admins have every right in the space. Defaults to the user "admin".
 	// +optional
