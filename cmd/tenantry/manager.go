@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/manager"
 )
 
 func newManagerCommand() *cobra.Command {
 	options := manager.Options{LeaderElection: true}
-	path := ""
+	path, configPath := "", ""
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "manager",
@@ -25,6 +26,9 @@ needs a system user with every right (group system:masters).`,
 			if err != nil {
 				return fmt.Errorf("reading --kubeconfig: %w", err)
 			}
+			if options.Config, err = configv1alpha1.LoadManagerConfiguration(configPath); err != nil {
+				return err
+			}
 			ctx := cmd.Context()
 			logs.errorsUntil(ctx)
 			return manager.Run(ctx, config, options)
@@ -32,6 +36,7 @@ needs a system user with every right (group system:masters).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
+	fs.StringVar(&configPath, "config", "", "Configuration file, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	logs.add(fs)

@@ -1,0 +1,2 @@
+// Package samples holds manifests to start from.
+package samples
