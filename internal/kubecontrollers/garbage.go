@@ -54,8 +54,9 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 	}
 	c, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, e.mapper,
 		garbagecollector.DefaultIgnoredResources(), &identityInformers{
-			typed: e.informers,
-			other: metadatainformer.NewSharedInformerFactory(metadataClient, 0),
+			typed:    e.informers,
+			interest: newInterest(e.informers),
+			other:    metadatainformer.NewSharedInformerFactory(metadataClient, 0),
 		}, e.started)
 	return func(ctx context.Context) {
 		go c.Sync(ctx, e.discovery, garbageDiscovery)
@@ -67,8 +68,9 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 // whose objects are shown with identities, and for resources without a Go type
 // its own.
 type identityInformers struct {
-	typed informers.SharedInformerFactory
-	other metadatainformer.SharedInformerFactory
+	typed    informers.SharedInformerFactory
+	interest *interest
+	other    metadatainformer.SharedInformerFactory
 }
 
 var _ informerfactory.InformerFactory = &identityInformers{}
@@ -78,7 +80,7 @@ func (i *identityInformers) ForResource(resource schema.GroupVersionResource) (i
 	if err != nil {
 		return i.other.ForResource(resource), nil
 	}
-	return identityInformer{shared}, nil
+	return identityInformer{shared, i.interest, resource}, nil
 }
 
 func (i *identityInformers) Start(stop <-chan struct{}) {
@@ -88,24 +90,18 @@ func (i *identityInformers) Start(stop <-chan struct{}) {
 
 type identityInformer struct {
 	informers.GenericInformer
+	interest *interest
+	resource schema.GroupVersionResource
 }
 
 func (i identityInformer) Informer() cache.SharedIndexInformer {
-	return identityIndexInformer{i.GenericInformer.Informer()}
+	return identityIndexInformer{i.GenericInformer.Informer(), i.interest, i.resource}
 }
 
 type identityIndexInformer struct {
 	cache.SharedIndexInformer
-}
-
-// AddEventHandlerWithResyncPeriod is what the collector watches with. Resyncs are
-// left out: an event without a change tells the graph nothing.
-func (i identityIndexInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { handler.OnAdd(identityOf(obj), initial) },
-		UpdateFunc: func(old, obj any) { handler.OnUpdate(identityOf(old), identityOf(obj)) },
-		DeleteFunc: func(obj any) { handler.OnDelete(identityOf(obj)) },
-	}, 0)
+	interest *interest
+	resource schema.GroupVersionResource
 }
 
 // GetStore returns an empty store. The collector uses it to save a request; the

@@ -35,6 +35,13 @@ func resourceOf(kind schema.GroupVersionKind) schema.GroupVersionResource {
 	return resource
 }
 
+// ResourceOf returns the resource of a kind that has a shared informer, and
+// whether it has one.
+func ResourceOf(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
+	resource := resourceOf(kind)
+	return resource, kindsByResource()[resource] == kind
+}
+
 // kindsByResource is the inverse of resourceOf over client-go's scheme.
 var kindsByResource = sync.OnceValue(func() map[schema.GroupVersionResource]schema.GroupVersionKind {
 	kinds := map[schema.GroupVersionResource]schema.GroupVersionKind{}

@@ -1,0 +1,168 @@
+package kubecontrollers
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// The collector keeps a node for every object it hears of. Nearly all objects of
+// an idle tenant own nothing and are owned by nothing; it does not hear of them
+// before that changes:
+//
+//   - an object with owners, or that has lost them, or that is being deleted, is
+//     always of interest;
+//   - any other object is once something names it as its owner. It is then shown
+//     to the collector before what it owns.
+
+// interest is what the collector was told of owners.
+type interest struct {
+	typed informers.SharedInformerFactory
+
+	mu sync.Mutex
+	// owners are the identities (flattened UIDs) that some object names as owner.
+	owners map[types.UID]bool
+	// handlers are the collector's own, by resource.
+	handlers map[schema.GroupVersionResource]cache.ResourceEventHandler
+}
+
+func newInterest(typed informers.SharedInformerFactory) *interest {
+	return &interest{
+		typed:    typed,
+		owners:   map[types.UID]bool{},
+		handlers: map[schema.GroupVersionResource]cache.ResourceEventHandler{},
+	}
+}
+
+// handler returns a handler that calls next, the collector's for a resource,
+// with the identities of the objects that are of interest.
+func (i *interest) handler(resource schema.GroupVersionResource, next cache.ResourceEventHandler) cache.ResourceEventHandler {
+	i.mu.Lock()
+	i.handlers[resource] = next
+	i.mu.Unlock()
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if object := identityOf(obj); i.concerns(object) {
+				i.showOwners(object)
+				next.OnAdd(object, initial)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			before, object := identityOf(old), identityOf(obj)
+			if i.concerns(object) || hasOwners(before) {
+				if !sameOwners(before, object) {
+					i.showOwners(object)
+				}
+				next.OnUpdate(before, object)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			object := identityOf(obj)
+			i.forget(object)
+			next.OnDelete(object)
+		},
+	}
+}
+
+func hasOwners(obj any) bool {
+	object, ok := obj.(metav1.Object)
+	return !ok || len(object.GetOwnerReferences()) > 0
+}
+
+func sameOwners(before, after any) bool {
+	old, wasObject := before.(metav1.Object)
+	object, isObject := after.(metav1.Object)
+	return wasObject && isObject && slices.EqualFunc(old.GetOwnerReferences(), object.GetOwnerReferences(),
+		func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
+}
+
+func (i *interest) concerns(obj any) bool {
+	object, ok := obj.(metav1.Object)
+	if !ok || hasOwners(obj) || object.GetDeletionTimestamp() != nil {
+		return true
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.owners[object.GetUID()]
+}
+
+func (i *interest) forget(obj any) {
+	if object, ok := obj.(metav1.Object); ok {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.owners, object.GetUID())
+	}
+}
+
+// showOwners shows the collector the owners of an object that it has not heard
+// of. An owner whose event comes later is of interest by then: it is noted
+// first, and the shared store has what handlers were called for.
+func (i *interest) showOwners(obj any) {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	for _, owner := range object.GetOwnerReferences() {
+		if i.note(owner.UID) {
+			continue
+		}
+		if found, next := i.find(object.GetNamespace(), owner); found != nil {
+			next.OnAdd(found, false)
+		}
+	}
+}
+
+// note notes an owner and reports whether it was known.
+func (i *interest) note(uid types.UID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	known := i.owners[uid]
+	i.owners[uid] = true
+	return known
+}
+
+// find returns the identity of an owner from the shared informers, and the
+// collector's handler for it.
+func (i *interest) find(namespace string, owner metav1.OwnerReference) (any, cache.ResourceEventHandler) {
+	resource, ok := spaces.ResourceOf(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	if !ok {
+		return nil, nil
+	}
+	i.mu.Lock()
+	next := i.handlers[resource]
+	i.mu.Unlock()
+	if next == nil {
+		return nil, nil
+	}
+	informer, err := i.typed.ForResource(resource)
+	if err != nil {
+		return nil, nil
+	}
+	_, name := tenant.Unflatten(owner.Name)
+	// A namespaced owner is in the object's namespace, by its own name.
+	for _, key := range []string{namespace + "/" + name, owner.Name} {
+		obj, exists, err := informer.Informer().GetStore().GetByKey(key)
+		if err != nil || !exists {
+			continue
+		}
+		if object, ok := identityOf(obj).(metav1.Object); ok && object.GetUID() == owner.UID {
+			return object, next
+		}
+	}
+	return nil, nil
+}
+
+// AddEventHandlerWithResyncPeriod is what the collector watches with. Resyncs are
+// left out: an event without a change tells the graph nothing.
+func (i identityIndexInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.interest.handler(i.resource, handler), 0)
+}

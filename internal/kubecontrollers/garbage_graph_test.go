@@ -1,0 +1,98 @@
+package kubecontrollers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+)
+
+func object(namespace, name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), OwnerReferences: owners}}
+}
+
+func ownedBy(name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID("uid-" + name)}
+}
+
+func TestInterest(t *testing.T) {
+	now := metav1.Now()
+	deleting := object("a|ns", "plain")
+	deleting.DeletionTimestamp = &now
+	for name, tc := range map[string]struct {
+		stored []*corev1.ConfigMap
+		do     func(cache.ResourceEventHandler)
+		want   []string
+	}{
+		"neither owner nor owned": {
+			do: func(h cache.ResourceEventHandler) {
+				h.OnAdd(object("a|ns", "plain"), true)
+				h.OnUpdate(object("a|ns", "plain"), object("a|ns", "plain"))
+			},
+		},
+		"being deleted": {
+			do:   func(h cache.ResourceEventHandler) { h.OnUpdate(object("a|ns", "plain"), deleting) },
+			want: []string{"update a|plain"},
+		},
+		"owner before dependent": {
+			stored: []*corev1.ConfigMap{object("a|ns", "owner")},
+			do: func(h cache.ResourceEventHandler) {
+				h.OnAdd(object("a|ns", "owner"), true)
+				h.OnAdd(object("a|ns", "dependent", ownedBy("owner")), true)
+				h.OnUpdate(object("a|ns", "owner"), object("a|ns", "owner"))
+				h.OnDelete(object("a|ns", "owner"))
+			},
+			want: []string{"add a|owner", "add a|dependent", "update a|owner", "delete a|owner"},
+		},
+		"dependent before owner": {
+			do: func(h cache.ResourceEventHandler) {
+				h.OnAdd(object("a|ns", "dependent", ownedBy("owner")), true)
+				h.OnAdd(object("a|ns", "owner"), true)
+			},
+			want: []string{"add a|dependent", "add a|owner"},
+		},
+		"another space's object of the same name and UID": {
+			stored: []*corev1.ConfigMap{object("b|ns", "owner")},
+			do: func(h cache.ResourceEventHandler) {
+				h.OnAdd(object("a|ns", "dependent", ownedBy("owner")), true)
+				h.OnAdd(object("b|ns", "owner"), true)
+			},
+			want: []string{"add a|dependent"},
+		},
+		"orphaned": {
+			do: func(h cache.ResourceEventHandler) {
+				h.OnUpdate(object("a|ns", "dependent", ownedBy("owner")), object("a|ns", "dependent"))
+			},
+			want: []string{"update a|dependent"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := factory.Core().V1().ConfigMaps().Informer().GetStore()
+			for _, obj := range tc.stored {
+				if err := store.Add(obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			record := func(verb string, obj any) { got = append(got, verb+" "+obj.(metav1.Object).GetName()) }
+			tc.do(newInterest(factory).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { record("add", obj) },
+				UpdateFunc: func(_, obj any) { record("update", obj) },
+				DeleteFunc: func(obj any) { record("delete", obj) },
+			}))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
