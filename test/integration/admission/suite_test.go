@@ -43,6 +43,12 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	environment, err = env.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)
+	// A controller makes the system space's own namespaces some time after the
+	// server is ready.
+	Eventually(func() error {
+		_, err := system().CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err
+	}, startTimeout).Should(Succeed())
 }, NodeTimeout(startTimeout))
 
 // system returns a system administrator's client of the system space.
