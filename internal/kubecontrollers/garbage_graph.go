@@ -115,9 +115,31 @@ func (i *interest) showOwners(obj any) {
 		if i.note(owner.UID) {
 			continue
 		}
-		if found, next := i.find(object.GetNamespace(), owner); found != nil {
-			next.OnAdd(found, false)
+		i.show(object.GetNamespace(), owner)
+	}
+}
+
+// show shows the collector an owner. The owner's own events come concurrently
+// and may overtake this one, so it is looked up again until it has not changed:
+// what the collector hears last is what the store has.
+func (i *interest) show(namespace string, owner metav1.OwnerReference) {
+	shown, next := i.find(namespace, owner)
+	if shown == nil {
+		return
+	}
+	next.OnAdd(shown, false)
+	for {
+		latest, _ := i.find(namespace, owner)
+		if latest == nil {
+			i.forget(shown)
+			next.OnDelete(shown)
+			return
 		}
+		if latest.GetResourceVersion() == shown.GetResourceVersion() {
+			return
+		}
+		next.OnUpdate(shown, latest)
+		shown = latest
 	}
 }
 
@@ -132,7 +154,7 @@ func (i *interest) note(uid types.UID) bool {
 
 // find returns the identity of an owner from the shared informers, and the
 // collector's handler for it.
-func (i *interest) find(namespace string, owner metav1.OwnerReference) (any, cache.ResourceEventHandler) {
+func (i *interest) find(namespace string, owner metav1.OwnerReference) (metav1.Object, cache.ResourceEventHandler) {
 	resource, ok := spaces.ResourceOf(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if !ok {
 		return nil, nil

@@ -96,3 +96,55 @@ func TestInterest(t *testing.T) {
 		})
 	}
 }
+
+func TestInterestOfOwnersThatChange(t *testing.T) {
+	changed := object("a|ns", "owner")
+	changed.ResourceVersion = "2"
+	for name, tc := range map[string]struct {
+		change func(cache.Store) error
+		want   []string
+	}{
+		"deleted": {
+			change: func(s cache.Store) error { return s.Delete(changed) },
+			want:   []string{"add a|owner", "delete a|owner", "add a|dependent"},
+		},
+		"updated": {
+			change: func(s cache.Store) error { return s.Update(changed) },
+			want:   []string{"add a|owner", "update a|owner 2", "add a|dependent"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := factory.Core().V1().ConfigMaps().Informer().GetStore()
+			if err := store.Add(object("a|ns", "owner")); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			h := newInterest(factory).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
+				AddFunc: func(obj any) {
+					name := obj.(metav1.Object).GetName()
+					got = append(got, "add "+name)
+					if name != "a|owner" {
+						return
+					}
+					// The owner's own event overtakes this one.
+					if err := tc.change(store); err != nil {
+						t.Error(err)
+					}
+				},
+				UpdateFunc: func(_, obj any) {
+					o := obj.(metav1.Object)
+					got = append(got, "update "+o.GetName()+" "+o.GetResourceVersion())
+				},
+				DeleteFunc: func(obj any) { got = append(got, "delete "+obj.(metav1.Object).GetName()) },
+			})
+			h.OnAdd(object("a|ns", "dependent", ownedBy("owner")), false)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
