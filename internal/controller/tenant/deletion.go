@@ -27,6 +27,8 @@ const (
 	maxDeletionPoll = 10 * time.Second
 	// quiet is how long a deletion goes on without reporting progress.
 	quiet = 2 * time.Second
+	// rounds is how often one reconcile looks at what is left; normally four do.
+	rounds = 10
 )
 
 // remaining is the number of keys that etcd holds of a space, by resource.
@@ -47,7 +49,7 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant) (reconcile.
 	if !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	for {
+	for range rounds {
 		left, err := r.finalize(ctx, t)
 		if err != nil {
 			return reconcile.Result{}, r.deletionFailed(ctx, t, err)
@@ -70,6 +72,7 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant) (reconcile.
 			return r.awaitDeletion(ctx, t, left, result)
 		}
 	}
+	return reconcile.Result{RequeueAfter: minDeletionPoll}, nil
 }
 
 // finalize asks the server to verify that etcd holds no key of the tenant and to

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,6 @@ func TestNextStage(t *testing.T) {
 		left remaining
 		want []schema.GroupResource
 	}{
-		"namespaces first":      {remaining{pods: 1, namespaces: 1, volumes: 1, roles: 1, bindings: 1}, []schema.GroupResource{namespaces}},
 		"RBAC waits":            {remaining{volumes: 1, pods: 1, roles: 1, bindings: 1}, []schema.GroupResource{volumes, pods}},
 		"bindings before roles": {remaining{roles: 1, bindings: 1}, []schema.GroupResource{bindings}},
 		"roles last":            {remaining{roles: 1}, []schema.GroupResource{roles}},
@@ -53,6 +53,24 @@ func object(resource schema.GroupResource, name string, finalizers ...string) St
 	return StoredObject{Resource: resource.WithVersion("v1"), Name: name, UID: "u", Finalizers: finalizers}
 }
 
+func in(namespace string, o StoredObject) StoredObject {
+	o.Namespace = namespace
+	return o
+}
+
+func ending(o StoredObject) StoredObject {
+	o.Terminating = true
+	return o
+}
+
+func terminating(name string, finalizers ...corev1.FinalizerName) corev1.Namespace {
+	now := metav1.Now()
+	return corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: &now},
+		Spec:       corev1.NamespaceSpec{Finalizers: finalizers},
+	}
+}
+
 func TestDelete(t *testing.T) {
 	now := metav1.Now()
 	stuck := corev1.Namespace{
@@ -73,13 +91,47 @@ func TestDelete(t *testing.T) {
 		left       int64
 	}{
 		"already empty": {finalize: []error{nil}, calls: []string{"finalize"}},
-		"namespaces": {
+		"content of namespaces that finalizers hold": {
 			age:        time.Minute,
-			finalize:   []error{notEmpty(remaining{namespaces: 2, pods: 3})},
+			finalize:   []error{notEmpty(remaining{namespaces: 2, pods: 2, volumes: 1, bindings: 1})},
 			namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, stuck},
-			calls:      []string{"finalize", "list namespaces", "delete namespace a"},
-			waits:      true, left: 5,
-			message: "waiting for namespaces a, b (example.com/keep in 1 instance); etcd still holds 2 namespaces, 3 pods",
+			objects: map[schema.GroupResource][]StoredObject{
+				pods: {in("a", object(pods, "p", "example.com/keep"))}, volumes: {object(volumes, "v")},
+			},
+			calls: []string{
+				"finalize", "list namespaces", "delete namespace a", "list persistentvolumes", "list pods", "delete pods a/p",
+			},
+			waits: true, left: 6,
+			message: "waiting for the finalizers of pods a/p; etcd still holds 1 clusterrolebindings.rbac.authorization.k8s.io, 2 namespaces, 1 persistentvolumes, 2 pods",
+		},
+		"namespaces with keys that nothing serves": {
+			age:        time.Minute,
+			finalize:   []error{notEmpty(remaining{namespaces: 1, pods: 3})},
+			namespaces: []corev1.Namespace{stuck},
+			calls:      []string{"finalize", "list namespaces", "list pods"},
+			waits:      true, left: 4,
+			message: "waiting for namespaces b (example.com/keep in 1 instance); etcd still holds 1 namespaces, 3 pods",
+		},
+		"empty namespaces go, finalizers of others are honoured": {
+			age:      time.Minute,
+			finalize: []error{notEmpty(remaining{namespaces: 2, volumes: 1})},
+			namespaces: []corev1.Namespace{
+				terminating("c", "kubernetes"), terminating("d", "example.com/keep", "kubernetes"), terminating("e", "example.com/keep"),
+			},
+			objects: map[schema.GroupResource][]StoredObject{volumes: {object(volumes, "v")}},
+			calls: []string{
+				"finalize", "list namespaces", "list persistentvolumes",
+				"finalize namespace c to []", "finalize namespace d to [example.com/keep]",
+			},
+			waits: true, left: 3, message: "waiting for namespaces d, e;",
+		},
+		"pods that are given time to end": {
+			age:        time.Minute,
+			finalize:   []error{notEmpty(remaining{namespaces: 1, pods: 1})},
+			namespaces: []corev1.Namespace{stuck},
+			objects:    map[schema.GroupResource][]StoredObject{pods: {ending(in("b", object(pods, "p")))}},
+			calls:      []string{"finalize", "list namespaces", "list pods"},
+			waits:      true, left: 2, message: "waiting for the finalizers of pods b/p",
 		},
 		"in one go": {
 			finalize: []error{notEmpty(remaining{volumes: 1, bindings: 1}), notEmpty(remaining{bindings: 1}), nil},
@@ -117,7 +169,7 @@ func TestDelete(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.calls, f.spaces.calls); diff != "" {
+			if diff := cmp.Diff(tc.calls, f.spaces.calls, cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("calls: %s", diff)
 			}
 			if waits := result.RequeueAfter > 0; waits != tc.waits {

@@ -27,15 +27,15 @@ const (
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 // empty takes the next step in emptying a space. It is done if there may be
-// another to take at once.
+// another to take at once. Namespaces go first, with what is in them; then what
+// is cluster-scoped.
 func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (outcome, error) {
-	stage := nextStage(left)
-	if slices.Contains(stage, namespaces) {
-		return r.emptyNamespaces(ctx, n)
+	if left[namespaces] > 0 {
+		return r.emptyNamespaces(ctx, n, left)
 	}
 	var waiting []string
 	found := 0
-	for _, resource := range stage {
+	for _, resource := range nextStage(left) {
 		objects, err := r.Spaces.ListObjects(ctx, n, resource)
 		if err != nil {
 			return outcome{}, err
@@ -57,14 +57,10 @@ func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (
 	}
 }
 
-// nextStage returns which of the resources left are deleted next. Namespaces go
-// first, with the workloads in them; then what is cluster-scoped; RBAC goes at
+// nextStage returns which of the resources left are deleted next. RBAC goes at
 // the very end, bindings before roles, so that owners of finalizers keep their
 // rights until they are done.
 func nextStage(left remaining) []schema.GroupResource {
-	if left[namespaces] > 0 {
-		return []schema.GroupResource{namespaces}
-	}
 	stages := make([][]schema.GroupResource, 3)
 	for resource := range left {
 		stages[rank(resource)] = append(stages[rank(resource)], resource)
@@ -89,18 +85,38 @@ func rank(resource schema.GroupResource) int {
 	}
 }
 
-// emptyNamespaces deletes the namespaces; upstream's namespace controller
-// deletes what is in them.
-func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name) (outcome, error) {
+// emptyNamespaces deletes the namespaces and what is in them. Upstream's
+// namespace controller would do the same, but asks in every namespace for every
+// resource there is; here etcd has said which there are.
+func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left remaining) (outcome, error) {
 	list, err := r.Spaces.ListNamespaces(ctx, n)
 	if err != nil {
 		return outcome{}, fmt.Errorf("listing namespaces: %w", err)
 	}
+	if err := r.deleteNamespaces(ctx, n, list); err != nil {
+		return outcome{}, err
+	}
+	content, unknown, err := r.namespacedContent(ctx, n, left)
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(content) > 0 {
+		held, err := r.deleteObjects(ctx, n, content)
+		if err != nil || len(held) == 0 {
+			return outcome{}, err
+		}
+		return outcome{waiting: "the finalizers of " + enumerate(held)}, nil
+	}
+	if unknown {
+		return outcome{waiting: "namespaces " + progressOf(list)}, nil
+	}
+	return r.finalizeNamespaces(ctx, n, list)
+}
+
+func (r *Reconciler) deleteNamespaces(ctx context.Context, n tenant.Name, list []corev1.Namespace) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(deletions)
-	waiting := make([]string, 0, len(list))
 	for i := range list {
-		waiting = append(waiting, namespaceProgress(&list[i]))
 		if list[i].DeletionTimestamp != nil {
 			continue
 		}
@@ -112,10 +128,76 @@ func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name) (outcom
 			return wrap(err, "deleting namespace %q", list[i].Name)
 		})
 	}
-	if err := group.Wait(); err != nil || len(list) == 0 {
+	return group.Wait()
+}
+
+// namespacedContent returns the objects in namespaces that are deleted next. It
+// reports unknown if etcd holds keys that no API shows, which may be in a
+// namespace or not.
+func (r *Reconciler) namespacedContent(ctx context.Context, n tenant.Name, left remaining) (content []StoredObject, unknown bool, err error) {
+	rest := maps.Clone(left)
+	delete(rest, namespaces)
+	for {
+		stage := nextStage(rest)
+		if len(stage) == 0 || len(content) > 0 {
+			return content, unknown, nil
+		}
+		for _, resource := range stage {
+			delete(rest, resource)
+			objects, err := r.Spaces.ListObjects(ctx, n, resource)
+			if err != nil {
+				return nil, false, err
+			}
+			unknown = unknown || len(objects) == 0
+			for _, object := range objects {
+				if object.Namespace != "" {
+					content = append(content, object)
+				}
+			}
+		}
+	}
+}
+
+// finalizeNamespaces lets namespaces go that are empty. Other finalizers than
+// that of Kubernetes itself are honoured.
+func (r *Reconciler) finalizeNamespaces(ctx context.Context, n tenant.Name, list []corev1.Namespace) (outcome, error) {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(deletions)
+	var held []corev1.Namespace
+	for i := range list {
+		namespace := &list[i]
+		if namespace.DeletionTimestamp == nil {
+			continue // just deleted, its new version is read in the next round
+		}
+		own := slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes)
+		if !own || len(namespace.Spec.Finalizers) > 1 || len(namespace.Finalizers) > 0 {
+			held = append(held, *namespace)
+		}
+		if !own {
+			continue
+		}
+		namespace.Spec.Finalizers = slices.DeleteFunc(namespace.Spec.Finalizers,
+			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		group.Go(func() error {
+			err := r.Spaces.FinalizeNamespace(groupCtx, n, namespace)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			return wrap(err, "finalizing namespace %q", namespace.Name)
+		})
+	}
+	if err := group.Wait(); err != nil || len(held) == 0 {
 		return outcome{}, err
 	}
-	return outcome{waiting: "namespaces " + enumerate(waiting)}, nil
+	return outcome{waiting: "namespaces " + progressOf(held)}, nil
+}
+
+func progressOf(list []corev1.Namespace) string {
+	progress := make([]string, len(list))
+	for i := range list {
+		progress[i] = namespaceProgress(&list[i])
+	}
+	return enumerate(progress)
 }
 
 // namespaceProgress says what a namespace waits for, if its controller has said
@@ -134,13 +216,14 @@ func namespaceProgress(namespace *corev1.Namespace) string {
 	return namespace.Name
 }
 
-// deleteObjects deletes objects and names those that their finalizers hold.
+// deleteObjects deletes objects and names those that their finalizers, or the
+// time that they are given to end, hold.
 func (r *Reconciler) deleteObjects(ctx context.Context, n tenant.Name, objects []StoredObject) ([]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(deletions)
 	var held []string
 	for _, object := range objects {
-		if len(object.Finalizers) > 0 {
+		if len(object.Finalizers) > 0 || object.Terminating {
 			held = append(held, object.String())
 		}
 		if object.Terminating {

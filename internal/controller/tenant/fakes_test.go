@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -57,6 +58,10 @@ func (s *fakeSpaces) ListNamespaces(context.Context, tenant.Name) ([]corev1.Name
 
 func (s *fakeSpaces) DeleteNamespace(_ context.Context, _ tenant.Name, name string) error {
 	return s.call("delete namespace " + name)
+}
+
+func (s *fakeSpaces) FinalizeNamespace(_ context.Context, _ tenant.Name, namespace *corev1.Namespace) error {
+	return s.call(fmt.Sprintf("finalize namespace %s to %v", namespace.Name, namespace.Spec.Finalizers))
 }
 
 func (s *fakeSpaces) CreateServiceAccount(_ context.Context, _ tenant.Name, namespace, name string) error {

@@ -24,6 +24,7 @@ type spaces interface {
 	CreateNamespace(ctx context.Context, n tenant.Name, name string) error
 	ListNamespaces(ctx context.Context, n tenant.Name) ([]corev1.Namespace, error)
 	DeleteNamespace(ctx context.Context, n tenant.Name, name string) error
+	FinalizeNamespace(ctx context.Context, n tenant.Name, namespace *corev1.Namespace) error
 	CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error
 	CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
 	UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error

@@ -81,6 +81,11 @@ func (s *Spaces) DeleteNamespace(ctx context.Context, n tenant.Name, name string
 	return s.rest.Delete().AbsPath(inSpace(n, namespacesPath+"/"+name)).Do(ctx).Error()
 }
 
+// FinalizeNamespace replaces the finalizers in a namespace's spec.
+func (s *Spaces) FinalizeNamespace(ctx context.Context, n tenant.Name, namespace *corev1.Namespace) error {
+	return s.update(ctx, n, namespacesPath+"/"+namespace.Name+"/finalize", namespace)
+}
+
 // CreateServiceAccount creates a service account in the space of n.
 func (s *Spaces) CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error {
 	return s.create(ctx, n, namespacesPath+"/"+namespace+"/serviceaccounts",
