@@ -97,7 +97,8 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *gen
 		},
 		Serializer: generic.Serializer,
 	}
-	custom := crd.New(c.extensions, c.router.Groups, notFound)
+	custom := crd.New(c.extensions, c.router.Groups,
+		aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()), notFound)
 	c.router.Custom = custom
 	return custom
 }

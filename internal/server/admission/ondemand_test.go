@@ -180,7 +180,7 @@ func TestWithoutCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolver := withoutCredentials(upstream)(delegate)
+	resolver := WithoutCredentials(upstream)(delegate)
 	for target, resolve := range map[string]func() (*rest.Config, error){
 		"service": func() (*rest.Config, error) { return resolver.ClientConfigForService("kubernetes", "default", 443) },
 		"URL":     func() (*rest.Config, error) { return resolver.ClientConfigFor("kubernetes.default.svc:443") },

@@ -34,7 +34,7 @@ func TestServices(t *testing.T) {
 	resolver := s.plugins["ValidatingAdmissionWebhook"].shared.services
 	for n, want := range map[tenant.Name]string{"a": "a.example.com:443", "b": "b.example.com:443", "c": ""} {
 		got := ""
-		if endpoint, err := (servicesIn{resolver, n}).ResolveEndpoint("default", "hook", 443); err == nil {
+		if endpoint, err := (ServicesIn{resolver, n}).ResolveEndpoint("default", "hook", 443); err == nil {
 			got = endpoint.Host
 		}
 		if got != want {

@@ -9,21 +9,22 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// servicesIn resolves the services of a tenant's space, over a resolver of
+// ServicesIn resolves the services of a tenant's space, over a resolver of
 // flattened names.
-type servicesIn struct {
-	flat   webhook.ServiceResolver
-	tenant tenant.Name
+type ServicesIn struct {
+	Flat   webhook.ServiceResolver
+	Tenant tenant.Name
 }
 
-func (s servicesIn) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	return s.flat.ResolveEndpoint(tenant.Flatten(s.tenant, namespace), name, port)
+// ResolveEndpoint implements webhook.ServiceResolver.
+func (s ServicesIn) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	return s.Flat.ResolveEndpoint(tenant.Flatten(s.Tenant, namespace), name, port)
 }
 
-// withoutCredentials returns wrap for the webhooks of a tenant. Upstream's wrap
+// WithoutCredentials returns wrap for the webhooks of a tenant. Upstream's wrap
 // sends what goes to the service "kubernetes" with the server's own credentials;
 // in a tenant's hands that would be every right there is.
-func withoutCredentials(wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
+func WithoutCredentials(wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
 	return func(resolver webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		wrapped := resolver
 		if wrap != nil {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -29,6 +30,7 @@ type Servers struct {
 	config   *apiextensionsapiserver.Config
 	notFound http.Handler
 	builtin  func() []apidiscoveryv2.APIGroupDiscovery
+	services webhook.ServiceResolver
 
 	mu      sync.RWMutex
 	counts  map[tenant.Name]map[string]struct{}
@@ -45,12 +47,13 @@ type server struct {
 
 // New returns Servers that are made like the extension server of the system
 // space, whose configuration config is. builtin returns the API groups that
-// every space has.
-func New(config *apiextensionsapiserver.Config, builtin func() []apidiscoveryv2.APIGroupDiscovery, notFound http.Handler) *Servers {
+// every space has; services resolves services by flattened names.
+func New(config *apiextensionsapiserver.Config, builtin func() []apidiscoveryv2.APIGroupDiscovery, services webhook.ServiceResolver, notFound http.Handler) *Servers {
 	return &Servers{
 		config:   config,
 		notFound: notFound,
 		builtin:  builtin,
+		services: services,
 		counts:   make(map[tenant.Name]map[string]struct{}),
 		servers:  make(map[tenant.Name]*server),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(

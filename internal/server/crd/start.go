@@ -10,6 +10,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -48,6 +49,10 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
 	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
+	// Conversion webhooks are the tenant's: they get no credentials of the
+	// server and find services of the tenant's space only.
+	config.ExtraConfig.AuthResolverWrapper = admission.WithoutCredentials(config.ExtraConfig.AuthResolverWrapper)
+	config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.services, Tenant: n}
 	groups := aggregated.NewResourceManager("apis")
 	groups.SetGroups(s.builtin())
 	own.AggregatedDiscoveryGroupManager = groups
