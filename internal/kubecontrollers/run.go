@@ -60,7 +60,10 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("creating the lease: %w", err)
 	}
 	result := make(chan error, 1)
-	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+	// A replica whose controllers do not start must not keep the lease.
+	leading, stop := context.WithCancel(ctx)
+	defer stop()
+	leaderelection.RunOrDie(leading, leaderelection.LeaderElectionConfig{
 		Lock:            lock,
 		Name:            leaseName,
 		ReleaseOnCancel: true,
@@ -68,19 +71,24 @@ func Run(ctx context.Context, config Config) error {
 		RenewDeadline:   renewDeadline,
 		RetryPeriod:     retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) { result <- run(ctx, config) },
+			OnStartedLeading: func(ctx context.Context) {
+				result <- run(ctx, config)
+				stop()
+			},
 			OnStoppedLeading: func() {},
 		},
 	})
+	select {
+	case err := <-result:
+		if err != nil {
+			return err
+		}
+	default: // never led, or still stopping
+	}
 	if ctx.Err() == nil {
 		return ErrLostLease
 	}
-	select {
-	case err := <-result:
-		return err
-	default:
-		return nil // never led
-	}
+	return nil
 }
 
 // run builds all controllers, so that their informers are known, starts the
