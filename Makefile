@@ -46,4 +46,5 @@ manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
 
 bench: build ## Run the benchmarks and print their results.
+	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	go run ./test/bench

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const namespace = "default"
+
+func main() {
+	ours := flag.String("tenantry", "bin/tenantry", "Binary of this project.")
+	stock := flag.String("kube-apiserver", "bin/kube-apiserver", "Binary of the stock server.")
+	rounds := flag.Int("rounds", 5, "Rounds; in each both servers are measured in turn.")
+	requests := flag.Int("requests", 1500, "Requests of each kind in a round.")
+	workers := flag.Int("workers", 8, "Concurrent requests.")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if err := run(ctx, *ours, *stock, *rounds, *requests, *workers); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, ours, stock string, rounds, requests, workers int) error {
+	dir, err := os.MkdirTemp("", "tenantry-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	a, err := start(ctx, dir, "tenantry", ours, "server", "--controllers=false")
+	if err != nil {
+		return err
+	}
+	defer a.stop()
+	b, err := start(ctx, dir, "kube-apiserver", stock)
+	if err != nil {
+		return err
+	}
+	defer b.stop()
+	inSpace, err := space(ctx, a.config, "bench")
+	if err != nil {
+		return err
+	}
+	results := map[string][][2]measurement{}
+	for round := range rounds + 1 { // the first warms up
+		for _, first := range []bool{round%2 == 0, round%2 != 0} {
+			config, at := inSpace, 0
+			if !first {
+				config, at = b.config, 1
+			}
+			measured, err := measure(ctx, config, requests, workers)
+			if err != nil {
+				return err
+			}
+			for name, m := range measured {
+				if len(results[name]) <= round {
+					results[name] = append(results[name], [2]measurement{})
+				}
+				results[name][round][at] = m
+			}
+		}
+	}
+	report(results, requests, workers)
+	return nil
+}
+
+// space creates a tenant with a namespace, for which no controller is needed.
+func space(ctx context.Context, config *rest.Config, name string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	tenant := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q}}`, name)
+	if err := client.CoreV1().RESTClient().Post().AbsPath("/api/v1/tenants").
+		SetHeader("Content-Type", "application/json").Body(tenant).Do(ctx).Error(); err != nil {
+		return nil, fmt.Errorf("creating a tenant: %w", err)
+	}
+	inSpace := rest.CopyConfig(config)
+	inSpace.Host += "/tenants/" + name
+	client, err = kubernetes.NewForConfig(inSpace)
+	if err != nil {
+		return nil, err
+	}
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	return inSpace, err
+}
+
+// measurement is what one kind of request came to in one round.
+type measurement struct {
+	perSecond float64
+	p99       time.Duration
+}
+
+func measure(ctx context.Context, config *rest.Config, requests, workers int) (map[string]measurement, error) {
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
+	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, err
+	}
+	asJSON := rest.CopyConfig(config)
+	asJSON.ContentType = "application/json"
+	jsonClient, err := kubernetes.NewForConfig(asJSON)
+	if err != nil {
+		return nil, err
+	}
+	maps, jsonMaps := client.CoreV1().ConfigMaps(namespace), jsonClient.CoreV1().ConfigMaps(namespace)
+	name := func(i int) string { return fmt.Sprintf("bench-%05d", i) }
+	results := map[string]measurement{}
+	for _, kind := range []struct {
+		name  string
+		count int
+		do    func(i int) error
+	}{
+		{"create", requests, func(i int) error {
+			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Data: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+			return err
+		}},
+		{"get", requests, func(i int) error { _, err := maps.Get(ctx, name(i), metav1.GetOptions{}); return err }},
+		{"get, JSON", requests, func(i int) error { _, err := jsonMaps.Get(ctx, name(i), metav1.GetOptions{}); return err }},
+		{"list 500", requests / 20, func(int) error { _, err := maps.List(ctx, metav1.ListOptions{Limit: 500}); return err }},
+		{"list 500, JSON", requests / 20, func(int) error { _, err := jsonMaps.List(ctx, metav1.ListOptions{Limit: 500}); return err }},
+		{"patch", requests, func(i int) error {
+			_, err := jsonMaps.Patch(ctx, name(i), types.MergePatchType, []byte(`{"data":{"k":"w"}}`), metav1.PatchOptions{})
+			return err
+		}},
+		{"delete", requests, func(i int) error { return maps.Delete(ctx, name(i), metav1.DeleteOptions{}) }},
+	} {
+		m, err := timed(kind.count, workers, kind.do)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", kind.name, err)
+		}
+		results[kind.name] = m
+	}
+	return results, nil
+}
+
+// timed runs do count times by several workers.
+func timed(count, workers int, do func(i int) error) (measurement, error) {
+	latencies := make([]time.Duration, count)
+	next, failed := make(chan int), make(chan error, workers)
+	var group sync.WaitGroup
+	began := time.Now()
+	for range workers {
+		group.Go(func() {
+			for i := range next {
+				start := time.Now()
+				if err := do(i); err != nil && !apierrors.IsTooManyRequests(err) {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+				latencies[i] = time.Since(start)
+			}
+		})
+	}
+	for i := range count {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	elapsed := time.Since(began)
+	select {
+	case err := <-failed:
+		return measurement{}, err
+	default:
+	}
+	slices.Sort(latencies)
+	return measurement{perSecond: float64(count) / elapsed.Seconds(), p99: latencies[count*99/100]}, nil
+}
