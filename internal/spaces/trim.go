@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tenantry/tenantry/internal/intern"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -31,7 +32,7 @@ func trim(obj runtime.Object, accessor metav1.Object) {
 	accessor.SetAnnotations(sharedMap(annotations))
 	accessor.SetLabels(sharedMap(accessor.GetLabels()))
 	if accessor.GetNamespace() != "" && accessor.GetGenerateName() == "" {
-		accessor.SetName(sharedString(accessor.GetName()))
+		accessor.SetName(intern.String(accessor.GetName()))
 	}
 	switch obj := obj.(type) {
 	case *corev1.Namespace:
@@ -86,21 +87,10 @@ func withoutLastApplied(annotations map[string]string) map[string]string {
 const sharedSlots = 4096
 
 var (
-	seed          = maphash.MakeSeed()
-	sharedStrings [sharedSlots]atomic.Pointer[string]
-	sharedMaps    [sharedSlots]atomic.Pointer[map[string]string]
-	sharedLists   [sharedSlots]atomic.Pointer[corev1.ResourceList]
+	seed        = maphash.MakeSeed()
+	sharedMaps  [sharedSlots]atomic.Pointer[map[string]string]
+	sharedLists [sharedSlots]atomic.Pointer[corev1.ResourceList]
 )
-
-// sharedString returns a string equal to s that equal strings share.
-func sharedString(s string) string {
-	slot := &sharedStrings[maphash.String(seed, s)%sharedSlots]
-	if p := slot.Load(); p != nil && *p == s {
-		return *p
-	}
-	slot.Store(&s)
-	return s
-}
 
 // sharedMap returns a map equal to m: nil for an empty one, and for a map of one
 // entry one that equal maps share. Cached objects are read-only, so sharing is

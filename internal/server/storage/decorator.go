@@ -98,10 +98,11 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 	) (storage.Interface, factory.DestroyFunc, error) {
 		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
 		etcdPrefix, cachePrefix := resourcePrefix, resourcePrefix
+		sharing := *config
+		sharing.Codec = sharingCodec{Codec: config.Codec}
+		config = &sharing
 		if g.Only != "" {
-			foreign := *config
-			foreign.Codec = foreignCodec{Codec: config.Codec, only: g.Only}
-			config = &foreign
+			config.Codec = foreignCodec{Codec: config.Codec, only: g.Only}
 			if g.Only != tenant.System {
 				etcdPrefix = prefix + string(g.Only)
 			}

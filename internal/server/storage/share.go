@@ -1,0 +1,62 @@
+package storage
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/intern"
+)
+
+// rootCAConfigMap is the config map with the cluster's certificate authorities,
+// about one kilobyte, that every namespace of every space has.
+const rootCAConfigMap = "kube-root-ca.crt"
+
+// sharingCodec makes the objects that enter the watch cache share the strings
+// that objects of all tenants have in common. An idle tenant has some 15 objects,
+// nearly all of them equal to those of every other tenant but for the tenant.
+//
+// Only strings are shared, which nobody can change: not a map, by which a
+// careless write to one tenant's object would be seen in another's.
+type sharingCodec struct {
+	runtime.Codec
+}
+
+// Decode implements runtime.Decoder. Callers that bring no object to decode into
+// are watches, whose objects stay; all others use theirs for one request.
+func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, kind, err := c.Codec.Decode(data, defaults, into)
+	if err == nil && into == nil {
+		share(obj)
+	}
+	return obj, kind, err
+}
+
+func share(obj runtime.Object) {
+	accessor, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return
+	}
+	object, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta)
+	if !ok {
+		return
+	}
+	object.Namespace = intern.String(object.Namespace)
+	if object.GenerateName == "" {
+		object.Name = intern.String(object.Name)
+	}
+	intern.Map(object.Annotations)
+	intern.Map(object.Labels)
+	for i := range object.ManagedFields {
+		entry := &object.ManagedFields[i]
+		entry.Manager = intern.String(entry.Manager)
+		entry.APIVersion = intern.String(entry.APIVersion)
+		entry.FieldsType = intern.String(entry.FieldsType)
+		entry.Subresource = intern.String(entry.Subresource)
+		entry.Operation = metav1.ManagedFieldsOperationType(intern.String(string(entry.Operation)))
+	}
+	if config, ok := obj.(*core.ConfigMap); ok && config.Name == rootCAConfigMap {
+		intern.Map(config.Data)
+	}
+}
