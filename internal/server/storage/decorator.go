@@ -36,6 +36,8 @@ type RESTOptionsGetter struct {
 	Uncached map[schema.GroupResource]bool
 	// Ranges learns where each resource is stored.
 	Ranges *Ranges
+	// Counts learns how many objects each space has.
+	Counts *Counts
 	// Fallbacks, by resource.
 	Fallbacks map[schema.GroupResource]Fallback
 	// Only, if set, is the one space whose objects are stored and cached. The
@@ -128,7 +130,10 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			fallback:       g.Fallbacks[resource],
 			only:           g.Only,
 		}
-		etcd := &etcdKeys{Interface: raw, resourcePrefix: prefix, attributes: attributes, cacheKey: cacheKey}
+		etcd := &etcdKeys{
+			Interface: raw, resourcePrefix: prefix, attributes: attributes, cacheKey: cacheKey,
+			counts: g.Counts, counted: counted{resource: resource.String(), only: g.Only},
+		}
 		if g.Uncached[resource] {
 			space.Interface = etcd
 			return space, destroy, nil
@@ -157,6 +162,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			delegator.Stop()
 			cached.Stop()
 			destroy()
+			g.Counts.forget(etcd.counted)
 		}, nil
 	}
 }

@@ -23,6 +23,9 @@ type etcdKeys struct {
 	resourcePrefix string // with a trailing slash
 	attributes     storage.AttrFunc
 	cacheKey       func(runtime.Object) (string, error)
+	// counts learns how many keys each space has in what is counted.
+	counts  *Counts
+	counted counted
 }
 
 var _ storage.Interface = &etcdKeys{}
@@ -159,19 +162,4 @@ func (s *etcdKeys) Watch(ctx context.Context, cacheKey string, opts storage.List
 	key, n := s.key(rangeKey(cacheKey, opts.Recursive))
 	opts.Predicate = s.scope(n, opts.Predicate)
 	return s.Interface.Watch(ctx, key, opts)
-}
-
-// EnableResourceSizeEstimation implements storage.Interface.
-func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) error {
-	return s.Interface.EnableResourceSizeEstimation(func(ctx context.Context) ([]string, error) {
-		keys, err := cacheKeys(ctx)
-		if err != nil {
-			return nil, err
-		}
-		mapped := make([]string, len(keys))
-		for i := range keys {
-			mapped[i], _ = s.key(keys[i])
-		}
-		return mapped, nil
-	})
 }
