@@ -31,7 +31,7 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { held.Release() })
+	t.Cleanup(held.Release)
 	corrupt := t.TempDir()
 	if err := os.MkdirAll(statedir.PKI(corrupt), 0o700); err != nil {
 		t.Fatal(err)

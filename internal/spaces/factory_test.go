@@ -61,7 +61,7 @@ type fakeServer struct {
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if req.URL.Query().Get("watch") == "" {
-		json.NewEncoder(w).Encode(map[string]any{
+		answer(w, map[string]any{
 			"kind": "NamespaceList", "apiVersion": "v1",
 			"metadata": map[string]any{"resourceVersion": "1"},
 			"items":    s.objects[req.URL.EscapedPath()],
@@ -70,7 +70,7 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if req.URL.Query().Get("sendInitialEvents") != "" {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		json.NewEncoder(w).Encode(metav1.Status{
+		answer(w, metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 			Status:   metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
 		})
@@ -82,7 +82,7 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		case <-req.Context().Done():
 			return
 		case event := <-s.events[req.URL.EscapedPath()]:
-			json.NewEncoder(w).Encode(event)
+			answer(w, event)
 			w.(http.Flusher).Flush()
 		}
 	}
@@ -154,4 +154,10 @@ func TestInformers(t *testing.T) {
 	}
 	cancel()
 	factory.Shutdown()
+}
+
+func answer(w http.ResponseWriter, object any) {
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		panic(http.ErrAbortHandler) // the client has gone
+	}
 }

@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,8 +28,9 @@ func FuzzRewrite(f *testing.F) {
 			return // a namespace that is a foreign flattened name already
 		}
 		var want, got any
-		json.Unmarshal(document, &want)
-		json.Unmarshal(back, &got)
+		if err := errors.Join(json.Unmarshal(document, &want), json.Unmarshal(back, &got)); err != nil {
+			t.Fatalf("%q became invalid: %q: %v", document, back, err)
+		}
 		if mayHoldFlattened(document) {
 			return // names with a separator do not survive
 		}

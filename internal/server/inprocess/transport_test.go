@@ -37,7 +37,7 @@ func TestRequest(t *testing.T) {
 		w.Header().Set("X", "y")
 		w.WriteHeader(http.StatusCreated)
 		w.Header().Set("X", "too late")
-		io.WriteString(w, "pong")
+		write(t, w, "pong")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestStream(t *testing.T) {
 	resp, err := do(t, context.Background(), nil, func(w http.ResponseWriter, req *http.Request) {
 		w.(http.Flusher).Flush()
 		<-next
-		io.WriteString(w, "event")
+		write(t, w, "event")
 		<-req.Context().Done()
 		close(gone)
 	})
@@ -109,7 +109,7 @@ func TestAbort(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	resp, err := do(t, context.Background(), nil, func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "half")
+		write(t, w, "half")
 		panic(http.ErrAbortHandler)
 	})
 	if err != nil {
@@ -146,4 +146,11 @@ func TestSlowReader(t *testing.T) {
 		t.Errorf("read %d bytes, %v", n, err)
 	}
 	<-done
+}
+
+func write(t *testing.T, w io.Writer, s string) {
+	t.Helper()
+	if _, err := io.WriteString(w, s); err != nil {
+		t.Error(err)
+	}
 }
