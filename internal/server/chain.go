@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/filters"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -25,6 +26,10 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	withTenants := *generic
 	withTenants.Authentication.Authenticator = authentication.WithLoopback(generic.Authentication.Authenticator)
 
+	if generic.FlowControl != nil {
+		withTenants.FlowControl = flowcontrol.New(generic.FlowControl, generic.StorageObjectCountTracker.Get, c.counts)
+	}
+
 	if c.router != nil { // not in the servers that the aggregator delegates to
 		c.router.System = apiHandler
 		apiHandler = c.router
@@ -32,7 +37,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
-	return filters.WithTenant(handler, generic.Serializer)
+	return filters.WithTenant(flowcontrol.WithQuery(handler), generic.Serializer)
 }
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {

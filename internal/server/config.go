@@ -34,6 +34,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/discovery"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -47,6 +48,7 @@ type config struct {
 	extensions *apiextensionsapiserver.Config
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
+	counts     *storage.Counts
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
@@ -67,6 +69,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	registerTenants()
+	flowcontrol.Register()
 	generic, systemInformers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
@@ -82,7 +85,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	// Tenants have no protobuf and are stored as JSON.
 	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
-	c := &config{ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)}}
+	c := &config{counts: &storage.Counts{}, ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)}}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {
 		return nil, err
@@ -146,13 +149,14 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			RESTOptionsGetter: generic.RESTOptionsGetter,
 			Uncached:          uncached,
 			Ranges:            c.ranges,
+			Counts:            c.counts,
 			Fallbacks: map[schema.GroupResource]storage.Fallback{
 				rbacapi.Resource("clusterroles"): defaultClusterRoles{},
 			},
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges, Counts: c.counts, Only: tenant.System,
 	}
 	return nil
 }

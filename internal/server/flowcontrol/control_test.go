@@ -1,0 +1,202 @@
+package flowcontrol
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	objectBytes = 1000
+	maxSeats    = 8
+)
+
+// machinery stands for upstream's: it classifies everything alike and executes
+// at once.
+type machinery struct {
+	upstream.Interface // what a test does not need
+	upstream.WatchTracker
+	flow string
+	work fcrequest.WorkEstimate
+}
+
+func (m *machinery) RegisterWatch(r *http.Request) upstream.ForgetWatchFunc {
+	return m.WatchTracker.RegisterWatch(r)
+}
+
+func (m *machinery) GetInterestedWatchCount(info *request.RequestInfo) int {
+	return m.WatchTracker.GetInterestedWatchCount(info)
+}
+
+func (m *machinery) GetMaxSeats(string) uint64 { return maxSeats }
+
+func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
+	note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
+	estimate func() fcrequest.WorkEstimate, _ fairqueuing.QueueNoteFn, execute func()) {
+	m.flow = digest.User.GetName()
+	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow)
+	m.work = estimate()
+	execute()
+}
+
+type counts map[string]int64
+
+func (c counts) In(n tenant.Name, resource string) (int64, bool) {
+	return c[string(n)+"/"+resource], resource == "pods"
+}
+
+// serve sends a request of authenticated to a space through the filters around
+// c, and returns how it was executed.
+func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request, handler http.HandlerFunc) {
+	t.Helper()
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	target, err := tenant.ParsePath(r.URL.Path, r.URL.EscapedPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.Path = target.Path
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := userOf(authenticated, "jane")
+	ctx := contextOf(&tenant.Request{Requested: target.Tenant, Authenticated: authenticated}, u)
+	executed := false
+	WithQuery(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		digest := upstream.RequestDigest{RequestInfo: info, User: u}
+		note := func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}
+		estimate := func() fcrequest.WorkEstimate {
+			t.Error("upstream's estimate was asked for")
+			return fcrequest.WorkEstimate{}
+		}
+		c.Handle(ctx, digest, note, estimate, nil, func() {
+			executed = true
+			handler(w, r)
+		})
+	})).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithRequestInfo(ctx, info)))
+	if !executed {
+		t.Error("request was not executed")
+	}
+}
+
+func nothing(http.ResponseWriter, *http.Request) {}
+
+func newControl() (*Control, *machinery) {
+	m := &machinery{WatchTracker: upstream.NewWatchTracker()}
+	stats := func(resource string) (storage.Stats, error) {
+		if resource == "unknown" {
+			return storage.Stats{}, fcrequest.ObjectCountNotFoundErr
+		}
+		return storage.Stats{ObjectCount: 10_500, EstimatedAverageObjectSizeBytes: objectBytes}, nil
+	}
+	return New(m, stats, counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200}), m
+}
+
+func TestCostOfLists(t *testing.T) {
+	tests := map[string]struct {
+		authenticated tenant.Name
+		url           string
+		want          uint64
+	}{
+		"empty space":               {"empty", "/api/v1/pods", 1},
+		"empty namespace":           {"empty", "/api/v1/namespaces/default/pods", 1},
+		"middle space":              {"middle", "/api/v1/pods", 3},
+		"big space":                 {"big", "/api/v1/pods", maxSeats},
+		"big space, page":           {"big", "/api/v1/pods?limit=200", 2},
+		"big space, by the system":  {tenant.System, "/tenants/big/api/v1/pods", maxSeats},
+		"system space":              {tenant.System, "/api/v1/pods", 2},
+		"all tenants":               {tenant.System, "/tenants/all/api/v1/pods", maxSeats},
+		"one object":                {"big", "/api/v1/namespaces/default/pods/p", 1},
+		"watch from now":            {"big", "/api/v1/pods?watch=true&resourceVersion=7", 1},
+		"watch from the beginning":  {"big", "/api/v1/pods?watch=true", maxSeats},
+		"watch of an empty space":   {"empty", "/api/v1/pods?watch=true", 1},
+		"not counted by space":      {"empty", "/api/v1/secrets", maxSeats},
+		"not served by this server": {"empty", "/api/v1/unknown", 1},
+		"foreign space":             {"empty", "/tenants/big/api/v1/pods", 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, m := newControl()
+			serve(t, c, tc.authenticated, httptest.NewRequest(http.MethodGet, tc.url, nil), nothing)
+			if diff := cmp.Diff(fcrequest.WorkEstimate{InitialSeats: tc.want}, m.work); diff != "" {
+				t.Errorf("work (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCostOfWatches(t *testing.T) {
+	const watches = 50
+	tests := map[string]struct {
+		watcher tenant.Name
+		url     string
+		charged bool
+	}{
+		"of the space":                    {"acme", "/api/v1/pods", true},
+		"of the namespace":                {"acme", "/api/v1/namespaces/default/pods", true},
+		"of another namespace":            {"acme", "/api/v1/namespaces/other/pods", false},
+		"of another tenant":               {"globex", "/api/v1/namespaces/default/pods", false},
+		"of the system space":             {tenant.System, "/api/v1/namespaces/default/pods", false},
+		"of all tenants":                  {tenant.System, "/tenants/all/api/v1/pods", true},
+		"of the space, by the system":     {tenant.System, "/tenants/acme/api/v1/pods", true},
+		"of a foreign space, by a tenant": {"globex", "/tenants/acme/api/v1/pods", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, m := newControl()
+			var forget []upstream.ForgetWatchFunc
+			for range watches {
+				watch := httptest.NewRequest(http.MethodGet, tc.url+"?watch=true&resourceVersion=7", nil)
+				serve(t, c, tc.watcher, watch, func(_ http.ResponseWriter, r *http.Request) {
+					if f := c.RegisterWatch(r); f != nil {
+						forget = append(forget, f)
+					}
+				})
+			}
+			create := func() uint64 {
+				serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), nothing)
+				return m.work.FinalSeats
+			}
+			if got := create() > 0; got != tc.charged {
+				t.Errorf("a creation is charged for %d watches: %v, want %v", watches, got, tc.charged)
+			}
+			for _, f := range forget {
+				f()
+			}
+			if got := create(); got != 0 {
+				t.Errorf("a creation is charged %d seats after the last watch has ended", got)
+			}
+		})
+	}
+}
+
+func TestFlows(t *testing.T) {
+	c, m := newControl()
+	flows := map[string]int{}
+	for _, n := range []tenant.Name{"acme", "globex"} {
+		for i := range 3 {
+			u := userOf(n, fmt.Sprintf("user-%d", i))
+			ctx := contextOf(&tenant.Request{Authenticated: n}, u)
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Verb: "get"})
+			digest := upstream.RequestDigest{RequestInfo: &request.RequestInfo{Verb: "get"}, User: u}
+			c.Handle(ctx, digest, func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}, nil, nil, func() { flows[m.flow]++ })
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"tenant:acme": 3, "tenant:globex": 3}, flows); diff != "" {
+		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,62 @@
+package flowcontrol
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// TenantsGroup is the group of every tenant in FlowSchemas.
+	TenantsGroup = "tenantry:tenants"
+	// TenantUserPrefix begins the user name of a tenant in FlowSchemas.
+	TenantUserPrefix = "tenant:"
+)
+
+// payer returns the tenant that a request counts for: that of the credentials,
+// whatever space it acts in and whomever it impersonates, or for a system user
+// that impersonates, that of the impersonated user. It is empty if there is none.
+func payer(ctx context.Context) tenant.Name {
+	r := tenant.RequestFrom(ctx)
+	if r == nil || r.Authenticated != tenant.System {
+		return authenticated(r)
+	}
+	u, _ := request.UserFrom(ctx)
+	own, err := tenant.OfUser(u)
+	switch {
+	case err != nil:
+		return ""
+	case own == "":
+		return tenant.System
+	default:
+		return own
+	}
+}
+
+func authenticated(r *tenant.Request) tenant.Name {
+	if r == nil {
+		return ""
+	}
+	return r.Authenticated
+}
+
+var (
+	tenantGroups = []string{TenantsGroup, user.AllAuthenticated}
+	anonymous    = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+)
+
+// flowUser returns the user by which priority and fairness classifies a request
+// of u and tells flows apart.
+func flowUser(ctx context.Context, u user.Info) user.Info {
+	switch n := payer(ctx); n {
+	case tenant.System:
+		return u
+	case "":
+		return anonymous
+	default:
+		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: tenantGroups}
+	}
+}
