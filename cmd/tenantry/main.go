@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
@@ -25,14 +26,18 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
+	// Libraries register flags for the whole process there. None is meant for us.
+	pflag.CommandLine = pflag.NewFlagSet("tenantry", pflag.ContinueOnError)
 	cmd := &cobra.Command{
-		Use:   "tenantry",
-		Short: "A virtual cluster for every tenant on one shared control plane",
+		Use:     "tenantry",
+		Short:   "A virtual cluster for every tenant on one shared control plane",
+		Version: version.Get().GitVersion,
 		Long: `Tenantry gives every tenant of one Kubernetes installation its own virtual
 cluster, a space, on one shared control plane.
 
   tenantry up                    everything in one process, for one machine
   tenantry server                the API server alone, against an external etcd
+  tenantry manager               the controllers of Tenants, beside the server
   tenantry kubeconfig TENANT     credentials for a user of a tenant`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

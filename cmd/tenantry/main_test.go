@@ -50,20 +50,21 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command":     {[]string{"frobnicate"}, `unknown command "frobnicate"`},
-		"unknown flag":        {[]string{"up", "--nope"}, "unknown flag: --nope"},
-		"argument of up":      {[]string{"up", "here"}, `unknown command "here"`},
-		"taken port":          {[]string{"up", "--secure-port", port}, "--secure-port: listen tcp 127.0.0.1:" + port},
-		"port out of range":   {[]string{"up", "--secure-port", "99999"}, "--secure-port: listen tcp: address 99999: invalid port"},
-		"address not an IP":   {[]string{"up", "--bind-address", "localhost"}, `"localhost" is not an IP address`},
-		"directory in use":    {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
-		"directory is a file": {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
-		"corrupt keys":        {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
-		"no tenant":           {[]string{"kubeconfig"}, "name one tenant, not 0"},
-		"invalid tenant":      {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
-		"reserved tenant":     {[]string{"kubeconfig", "all"}, `"all" is reserved`},
-		"never started":       {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
-		"server without etcd": {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
+		"unknown command":            {[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		"unknown flag":               {[]string{"up", "--nope"}, "unknown flag: --nope"},
+		"argument of up":             {[]string{"up", "here"}, `unknown command "here"`},
+		"taken port":                 {[]string{"up", "--secure-port", port}, "--secure-port: listen tcp 127.0.0.1:" + port},
+		"port out of range":          {[]string{"up", "--secure-port", "99999"}, "--secure-port: listen tcp: address 99999: invalid port"},
+		"address not an IP":          {[]string{"up", "--bind-address", "localhost"}, `"localhost" is not an IP address`},
+		"directory in use":           {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
+		"directory is a file":        {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
+		"corrupt keys":               {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
+		"no tenant":                  {[]string{"kubeconfig"}, "name one tenant, not 0"},
+		"invalid tenant":             {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
+		"reserved tenant":            {[]string{"kubeconfig", "all"}, `"all" is reserved`},
+		"never started":              {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
+		"manager without kubeconfig": {[]string{"manager"}, "--kubeconfig is missing"},
+		"server without etcd":        {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

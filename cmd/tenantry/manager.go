@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ needs a system user with every right (group system:masters).`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := clientcmd.BuildConfigFromFlags("", path)
+			if clientcmd.IsEmptyConfig(err) {
+				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")
+			}
 			if err != nil {
 				return fmt.Errorf("reading --kubeconfig: %w", err)
 			}
@@ -38,6 +42,7 @@ needs a system user with every right (group system:masters).`,
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
 	fs.StringVar(&configPath, "config", "", "Configuration file, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
+	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	logs.add(fs)
 	return cmd

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -32,6 +34,8 @@ type Options struct {
 	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
 	// does not, because in one process with the server they are among its own.
 	MetricsBindAddress string
+	// HealthProbeBindAddress serves /healthz and /readyz; "0" (the default) does not.
+	HealthProbeBindAddress string
 	// LeaderElection makes several replicas elect one that reconciles, by a
 	// lease in the namespace kube-system. Off by default.
 	LeaderElection bool
@@ -47,6 +51,9 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	if opts.MetricsBindAddress == "" {
 		opts.MetricsBindAddress = "0"
 	}
+	if opts.HealthProbeBindAddress == "" {
+		opts.HealthProbeBindAddress = "0"
+	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
@@ -60,7 +67,7 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
 		Scheme:                  scheme,
 		Metrics:                 metricsserver.Options{BindAddress: opts.MetricsBindAddress},
-		HealthProbeBindAddress:  "0",
+		HealthProbeBindAddress:  opts.HealthProbeBindAddress,
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		LeaderElection:          opts.LeaderElection,
 		LeaderElectionID:        "tenantry-manager",
@@ -70,6 +77,9 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	})
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return err
 	}
 	if err := mgr.Add(builtinTenants(mgr.GetClient(), opts.DefaultTenant)); err != nil {
 		return err
