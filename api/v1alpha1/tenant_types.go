@@ -73,6 +73,40 @@ type TenantSpec struct {
 	// the quota of the manager's configuration.
 	// +optional
 	Quota corev1.ResourceList `json:"quota,omitempty"`
+	// rateLimit bounds what the tenant's users may ask of each server. What is
+	// not set is as the server's flags have it.
+	// +optional
+	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+}
+
+// RateLimit bounds what one server does for the users of a tenant. A request
+// beyond a limit is answered with 429 and the time after which to try again.
+// +kubebuilder:validation:XValidation:rule="!has(self.burst) || has(self.requestsPerSecond)",message="burst needs requestsPerSecond"
+// +kubebuilder:validation:XValidation:rule="!has(self.burst) || !has(self.requestsPerSecond) || self.burst >= self.requestsPerSecond",message="burst must not be less than requestsPerSecond"
+type RateLimit struct {
+	// requestsPerSecond is the number of requests that are served in a second,
+	// on average. 0 is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	RequestsPerSecond *int32 `json:"requestsPerSecond,omitempty"`
+	// burst is the number of requests that are served at once after a pause.
+	// Defaults to twice requestsPerSecond.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2000000
+	Burst *int32 `json:"burst,omitempty"`
+	// inFlight is the number of requests that are served at a time, watches and
+	// other requests without an end left out. 0 is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	InFlight *int32 `json:"inFlight,omitempty"`
+	// watches is the number of watches that are open at a time. 0 is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Watches *int32 `json:"watches,omitempty"`
 }
 
 // SubjectKind is the kind of a Subject.

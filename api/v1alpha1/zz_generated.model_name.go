@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RateLimit) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.RateLimit"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Subject) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.Subject"
 }

@@ -15,6 +15,7 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		RateLimit{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_RateLimit(ref),
 		Subject{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Subject(ref),
 		Tenant{}.OpenAPIModelName():                       schema_tenantry_tenantry_api_v1alpha1_Tenant(ref),
 		TenantDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref),
@@ -75,6 +76,47 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.RawExtension{}.OpenAPIModelName():         schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
 		runtime.TypeMeta{}.OpenAPIModelName():             schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
 		runtime.Unknown{}.OpenAPIModelName():              schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_RateLimit(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RateLimit bounds what one server does for the users of a tenant. A request beyond a limit is answered with 429 and the time after which to try again.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requestsPerSecond": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestsPerSecond is the number of requests that are served in a second, on average. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"burst": {
+						SchemaProps: spec.SchemaProps{
+							Description: "burst is the number of requests that are served at once after a pause. Defaults to twice requestsPerSecond.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"inFlight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "inFlight is the number of requests that are served at a time, watches and other requests without an end left out. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"watches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "watches is the number of watches that are open at a time. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -291,11 +333,17 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							},
 						},
 					},
+					"rateLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rateLimit bounds what the tenant's users may ask of each server. What is not set is as the server's flags have it.",
+							Ref:         ref(RateLimit{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			RateLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
