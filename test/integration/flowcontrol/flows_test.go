@@ -1,0 +1,108 @@
+package flowcontrol
+
+import (
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// schemaOf returns the UID of the FlowSchema that classified an answer.
+func schemaOf(response *http.Response) types.UID {
+	return types.UID(response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
+}
+
+var _ = Describe("A request of a tenant", func() {
+	uid := func(ctx SpecContext, name string) types.UID {
+		GinkgoHelper()
+		schema, err := clientFor(system()).FlowcontrolV1().FlowSchemas().Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		return schema.UID
+	}
+	const path = "/api/v1/namespaces/default/configmaps"
+
+	DescribeTable("has the tenants' priority, whoever sends it",
+		func(ctx SpecContext, config func(ctx SpecContext, t tenant.Name) *rest.Config, header http.Header) {
+			response := answer(ctx, config(ctx, newTenant(ctx)), path, header)
+			Expect(schemaOf(response)).To(Equal(uid(ctx, "tenants")))
+		},
+		Entry("its administrator", func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "admin") }, nil),
+		Entry("a user of nothing", func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "jane") }, nil),
+		Entry("groups of the system", func(_ SpecContext, t tenant.Name) *rest.Config {
+			return user(t, "admin", "system:masters", "system:nodes")
+		}, nil),
+		Entry("a service account of its kube-system", func(ctx SpecContext, t tenant.Name) *rest.Config {
+			admin := user(t, "admin")
+			token, err := clientFor(admin).CoreV1().ServiceAccounts("kube-system").
+				CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			config := rest.AnonymousClientConfig(admin)
+			config.BearerToken = token.Status.Token
+			return config
+		}, nil),
+		Entry("somebody else, impersonated",
+			func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "admin") },
+			http.Header{"Impersonate-User": {"root"}}),
+	)
+
+	It("is not affected by FlowSchemas of its space", func(ctx SpecContext) {
+		own := newTenant(ctx)
+		_, err := clientFor(user(own, "admin")).FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+			Spec: flowcontrolv1.FlowSchemaSpec{
+				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
+				MatchingPrecedence:         2,
+				Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+					Subjects: []flowcontrolv1.Subject{{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "*"}}},
+					ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+						Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, Namespaces: []string{"*"},
+					}},
+				}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(func() types.UID {
+			return schemaOf(answer(ctx, user(own, "admin"), path, nil))
+		}).Should(Equal(uid(ctx, "tenants")))
+		Expect(schemaOf(answer(ctx, user(newTenant(ctx), "admin"), path, nil))).To(Equal(uid(ctx, "tenants")))
+	})
+
+	It("can be given another priority by an administrator of the system", func(ctx SpecContext) {
+		own, other := newTenant(ctx), newTenant(ctx)
+		schemas := clientFor(system()).FlowcontrolV1().FlowSchemas()
+		created, err := schemas.Create(ctx, &flowcontrolv1.FlowSchema{
+			ObjectMeta: metav1.ObjectMeta{Name: "premium"},
+			Spec: flowcontrolv1.FlowSchemaSpec{
+				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "workload-high"},
+				MatchingPrecedence:         5000,
+				DistinguisherMethod:        &flowcontrolv1.FlowDistinguisherMethod{Type: flowcontrolv1.FlowDistinguisherMethodByUserType},
+				Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+					Subjects: []flowcontrolv1.Subject{{Kind: "User", User: &flowcontrolv1.UserSubject{Name: "tenant:" + own.String()}}},
+					ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+						Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, Namespaces: []string{"*"}, ClusterScope: true,
+					}},
+				}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(schemas.Delete(ctx, created.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		Eventually(func() types.UID {
+			return schemaOf(answer(ctx, user(own, "jane"), path, nil))
+		}).Should(Equal(created.UID))
+		Expect(schemaOf(answer(ctx, user(other, "jane"), path, nil))).To(Equal(uid(ctx, "tenants")))
+	})
+
+	It("leaves the system's own users what they had", func(ctx SpecContext) {
+		Expect(schemaOf(answer(ctx, system(), path, nil))).To(Equal(uid(ctx, "exempt")))
+		Expect(schemaOf(answer(ctx, user(tenant.System, "joe"), path, nil))).To(Equal(uid(ctx, "global-default")))
+	})
+})
