@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -31,6 +32,8 @@ type Options struct {
 func NewOptions() *Options {
 	kube := options.NewServerRunOptions()
 	kube.Authorization.Modes = []string{"Node", "RBAC"}
+	// Watches end with the server; without a grace period it waits a minute for them.
+	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube}
 }
