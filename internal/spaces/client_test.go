@@ -47,7 +47,9 @@ func serve(t *testing.T, exchanges ...*exchange) *rest.Config {
 		if e.status != 0 {
 			w.WriteHeader(e.status)
 		}
-		io.WriteString(w, e.answer)
+		if _, err := io.WriteString(w, e.answer); err != nil {
+			t.Error(err)
+		}
 	}))
 	t.Cleanup(s.Close)
 	return &rest.Config{Host: s.URL}

@@ -21,8 +21,9 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute
-	stopTimeout  = time.Minute
-	writes       = 50
+	// stopTimeout is what a pod gets to end.
+	stopTimeout = 30 * time.Second
+	writes      = 50
 )
 
 var binary string
@@ -70,6 +71,16 @@ var _ = Describe("tenantry up", func() {
 		}
 		Expect(names).To(ContainElements(acknowledged))
 		Eventually(server.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+	})
+
+	It("ends open watches when it is asked to end", func(ctx SpecContext) {
+		server := start(dir, port)
+		watcher, err := client(dir).CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(watcher.Stop)
+		Eventually(watcher.ResultChan()).Should(Receive())
+		Eventually(server.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+		Eventually(watcher.ResultChan()).Should(BeClosed())
 	})
 
 	It("has its directory and its port to itself", func() {
