@@ -58,6 +58,9 @@ type Server struct {
 	serving atomic.Bool
 	failed  chan error
 	stop    sync.Once
+
+	mu     sync.Mutex
+	shared *sharedClient // made at the first use
 }
 
 // Start runs etcd until Stop and returns when it serves requests.
@@ -185,12 +188,18 @@ func (s *Server) Failed() <-chan error { return s.failed }
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.serving.Store(false)
+		s.mu.Lock()
+		if s.shared != nil {
+			s.shared.stop()
+		}
+		s.mu.Unlock()
 		s.grpc.Stop()
 		s.etcd.Close()
 	})
 }
 
-// Transport points a storage configuration to this server.
+// Transport points a storage configuration to this server, for everything that
+// does not go through Storage, such as health checks.
 func (s *Server) Transport(t *storagebackend.TransportConfig) {
 	t.ServerList = []string{Endpoint}
 	t.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {

@@ -147,6 +147,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	} {
 		generic.RESTOptionsGetter = &storage.RESTOptionsGetter{
 			RESTOptionsGetter: generic.RESTOptionsGetter,
+			Raw:               opts.rawStorage,
 			Uncached:          uncached,
 			Ranges:            c.ranges,
 			Counts:            c.counts,
@@ -156,7 +157,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Ranges: c.ranges, Counts: c.counts, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Only: tenant.System,
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,6 +27,9 @@ type Options struct {
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
+	// RawStorage makes the storage of a resource. By default it is upstream's,
+	// with the flags' addresses and credentials.
+	RawStorage storage.RawFunc
 }
 
 // NewOptions returns the defaults.
@@ -60,11 +64,12 @@ type CompletedOptions struct {
 	tokenFile  string
 	rootCAFile string
 	etcdClient func() *clientv3.Client
+	rawStorage storage.RawFunc
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient, rootCAFile: o.RootCAFile}
+	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

@@ -114,6 +114,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	options := server.NewOptions()
 	options.DefaultTenant = o.DefaultTenant
 	options.EtcdClient = store.Client
+	options.RawStorage = store.Storage
 	options.RootCAFile = keys.ServerCAFile()
 	kube := options.Kube
 	store.Transport(&kube.Etcd.StorageConfig.Transport)

@@ -29,9 +29,14 @@ type Fallback interface {
 	Complete(ctx context.Context, n tenant.Name, p storage.SelectionPredicate, list runtime.Object) error
 }
 
+// RawFunc makes upstream's storage of one resource, as factory.Create does.
+type RawFunc func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
+
 // RESTOptionsGetter gives every resource tenant-aware storage.
 type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
+	// Raw makes the storage below. By default it is factory.Create.
+	Raw RawFunc
 	// Uncached names the resources that upstream keeps out of the watch cache.
 	Uncached map[schema.GroupResource]bool
 	// Ranges learns where each resource is stored.
@@ -110,7 +115,11 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			}
 			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only), "/")
 		}
-		raw, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, etcdPrefix)
+		create := g.Raw
+		if create == nil {
+			create = factory.Create
+		}
+		raw, destroy, err := create(*config, newFunc, newListFunc, etcdPrefix)
 		if err != nil {
 			return nil, destroy, err
 		}

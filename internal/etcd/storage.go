@@ -1,0 +1,111 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/utils/clock"
+)
+
+// Storage returns upstream's storage of one resource on this server, as
+// factory.Create does for a server behind a connection. It calls etcd's functions
+// directly: what goes through a connection takes several times as long, and each
+// resource would have one of its own, with goroutines and buffers.
+func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+	shared := s.sharedClient(c.CompactionInterval)
+	client := s.newClient()
+	client.KV, client.Lease = shared.kv, shared.lease
+	stored := &kubernetes.Client{Client: client}
+	stored.Kubernetes = stored
+
+	transformer := c.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	decoder := etcd3.NewDefaultDecoder(c.Codec, versioner)
+	deletesCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+	if deletesCorrupt {
+		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
+		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+	}
+	store, err := etcd3.New(stored, shared.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix,
+		c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	destroy := sync.OnceFunc(func() {
+		store.Close()
+		_ = client.Watcher.Close() // only reports what the watches ended with
+	})
+	if deletesCorrupt {
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, c.GroupResource), destroy, nil
+	}
+	return store, destroy, nil
+}
+
+// sharedClient is what the storages of all resources have in common.
+type sharedClient struct {
+	kv        clientv3.KV
+	lease     clientv3.Lease
+	compactor etcd3.Compactor
+	stop      func()
+}
+
+func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared != nil {
+		return s.shared
+	}
+	client := s.Client()
+	compactor := etcd3.NewCompactor(client, compactionInterval, clock.RealClock{}, nil)
+	s.shared = &sharedClient{
+		kv: etcd3.NewETCDLatencyTracker(client.KV), lease: client.Lease,
+		compactor: compactor, stop: compactor.Stop,
+	}
+	// The storages would ask on behalf of the addresses that their clients
+	// connect to; these clients have none.
+	etcdfeature.DefaultFeatureSupportChecker.CheckClient(client.Ctx(), direct{client}, storage.RequestWatchProgress)
+	return s.shared
+}
+
+// newClient returns a client that only watches. Each resource has its own: a
+// request for progress goes to all watches of one client.
+func (s *Server) newClient() *clientv3.Client {
+	c := clientv3.NewCtxClient(context.Background(), clientv3.WithZapLogger(s.etcd.Server.Logger()))
+	watch := adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(s.etcd.Server))
+	c.Watcher = watcher{clientv3.NewWatchFromWatchClient(watch, c)}
+	return c
+}
+
+// direct names the server for those who ask each address of a client.
+type direct struct{ *clientv3.Client }
+
+func (direct) Endpoints() []string { return []string{Endpoint} }
+
+// watcher hides the values of a request's context, which the client would
+// otherwise print to tell its streams apart, while others change them.
+type watcher struct{ clientv3.Watcher }
+
+func (w watcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	return w.Watcher.Watch(silentContext{ctx}, key, opts...)
+}
+
+type silentContext struct{ context.Context }
+
+func (silentContext) String() string { return "etcd watch" }
