@@ -18,7 +18,7 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/tenantry.
-	go build -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
+	@go build -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
 
 run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up

@@ -4,8 +4,11 @@ import (
 	"context"
 	"flag"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -34,7 +37,25 @@ func (l *logFlags) errorsUntil(ctx context.Context) {
 		return
 	}
 	_ = l.klog.Set("stderrthreshold", "ERROR")
+	dropRetries()
 	context.AfterFunc(ctx, func() { _ = l.klog.Set("stderrthreshold", "FATAL") })
+}
+
+// dropRetries keeps one kind of error out of the log: a controller whose cache
+// has yet to see the controller's own write says so and tries again, many times
+// a day on a healthy server.
+func dropRetries() {
+	handlers := slices.Clone(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
+		func(ctx context.Context, err error, msg string, keysAndValues ...any) {
+			if err != nil && strings.Contains(err.Error(), "is not as new as written version") {
+				return
+			}
+			for _, handle := range handlers {
+				handle(ctx, err, msg, keysAndValues...)
+			}
+		},
+	}
 }
 
 // Set implements pflag.Value.
