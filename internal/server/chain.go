@@ -6,6 +6,7 @@ import (
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
@@ -18,6 +19,7 @@ import (
 //	WithTenant         which space the URL names
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithSpace          does the space exist, and does it take this request
+//	WithLimits         is the tenant within its rateLimit
 //	WithTenantField    metadata.tenant of request bodies
 //	Router             what serves the space
 func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver.Config) http.Handler {
@@ -35,6 +37,8 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 		apiHandler = c.router
 	}
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
+	limits := flowcontrol.NewLimits(c.allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
+	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	return filters.WithTenant(flowcontrol.WithQuery(handler), generic.Serializer)

@@ -49,6 +49,7 @@ type config struct {
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
 	counts     *storage.Counts
+	allowance  flowcontrol.Allowance
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
@@ -85,7 +86,11 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	// Tenants have no protobuf and are stored as JSON.
 	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
-	c := &config{counts: &storage.Counts{}, ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)}}
+	c := &config{
+		ranges:    &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
+		counts:    &storage.Counts{},
+		allowance: opts.allowance,
+	}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {
 		return nil, err

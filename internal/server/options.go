@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -24,6 +25,9 @@ type Options struct {
 	// RootCAFile is the bundle by which pods verify the server, published in
 	// every namespace. Defaults to the serving certificate.
 	RootCAFile string
+	// Allowance is what each tenant may ask of this server unless its rateLimit
+	// says otherwise. No limits by default.
+	Allowance flowcontrol.Allowance
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -52,6 +56,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
 		"Bundle by which pods verify the server. It is published as kube-root-ca.crt in every namespace. "+
 			"Defaults to the serving certificate.")
+	o.Allowance.AddFlags(fs)
 	return sets
 }
 
@@ -63,13 +68,14 @@ type CompletedOptions struct {
 	// that upstream would misread.
 	tokenFile  string
 	rootCAFile string
+	allowance  flowcontrol.Allowance
 	etcdClient func() *clientv3.Client
 	rawStorage storage.RawFunc
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile}
+	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile, allowance: o.Allowance}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {
@@ -92,5 +98,5 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return o.kube.Validate()
+	return append(o.kube.Validate(), o.allowance.Validate()...)
 }

@@ -22,6 +22,8 @@ type State struct {
 	Suspended   bool
 	// Reason of the suspension, as given by the administrator; may be empty.
 	Reason string
+	// RateLimit is the tenant's own, nil if it has none.
+	RateLimit *v1alpha1.RateLimit
 }
 
 // Lookup answers for every request whether its tenant exists. It follows the
@@ -66,11 +68,19 @@ func (l *Lookup) Terminating(n tenant.Name) bool {
 	return l.states[n].Terminating
 }
 
+// RateLimit returns the limits of a known tenant, nil if it has none of its own.
+func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].RateLimit
+}
+
 func stateOf(t *v1alpha1.Tenant) State {
 	return State{
 		Terminating: t.DeletionTimestamp != nil,
 		Suspended:   t.Spec.Suspended,
 		Reason:      t.Spec.SuspendedReason,
+		RateLimit:   t.Spec.RateLimit,
 	}
 }
 
