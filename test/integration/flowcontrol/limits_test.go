@@ -1,0 +1,132 @@
+package flowcontrol
+
+import (
+	"fmt"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var _ = Describe("Tenant.spec.rateLimit", func() {
+	patch := func(ctx SpecContext, t tenant.Name, rateLimit string) error {
+		return clientFor(system()).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", t.String()).
+			Body(fmt.Appendf(nil, `{"spec":{"rateLimit":%s}}`, rateLimit)).Do(ctx).Error()
+	}
+	// once returns a client that does not try again after a refusal.
+	once := func(config *rest.Config) *kubernetes.Clientset {
+		config = rest.CopyConfig(config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil {
+					response.Header.Del("Retry-After")
+				}
+				return response, err
+			})
+		})
+		return clientFor(config)
+	}
+	list := func(ctx SpecContext, client *kubernetes.Clientset) error {
+		_, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		return err
+	}
+
+	It("limits requests per second, whoever sends them, and nobody else's", func(ctx SpecContext) {
+		own, other := newTenant(ctx), newTenant(ctx)
+		Expect(patch(ctx, own, `{"requestsPerSecond":1,"burst":3}`)).To(Succeed())
+		clients := []*kubernetes.Clientset{once(user(own, "admin")), once(environment.ShortPath(user(own, "admin", "developers")))}
+		var err error
+		Eventually(func() error {
+			for _, client := range clients {
+				if err = list(ctx, client); err != nil {
+					return err
+				}
+			}
+			return nil
+		}).Should(Satisfy(apierrors.IsTooManyRequests))
+		Expect(err).To(MatchError(And(ContainSubstring("tenant %q", own), ContainSubstring("rateLimit.requestsPerSecond"))))
+		after, ok := apierrors.SuggestsClientDelay(err)
+		Expect(ok).To(BeTrue())
+		Expect(after).To(Equal(1))
+
+		By("leaving others and the system alone")
+		unlimited := once(user(other, "admin"))
+		inSpace := system()
+		inSpace.Host += "/tenants/" + own.String()
+		administrator := once(inSpace)
+		for range 20 {
+			Expect(list(ctx, unlimited)).To(Succeed())
+			Expect(list(ctx, administrator)).To(Succeed())
+		}
+
+		By("being followed by clients that wait as they are told")
+		patient := clientFor(user(own, "admin"))
+		for range 2 {
+			Expect(list(ctx, patient)).To(Succeed())
+		}
+
+		By("being lifted")
+		Expect(patch(ctx, own, "null")).To(Succeed())
+		Eventually(func() error {
+			for range 20 {
+				if err := list(ctx, clients[0]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}).Should(Succeed())
+	})
+
+	It("limits open watches", func(ctx SpecContext) {
+		own := newTenant(ctx)
+		Expect(patch(ctx, own, `{"watches":2}`)).To(Succeed())
+		client := once(user(own, "admin"))
+		watch := func() (func(), error) {
+			w, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return w.Stop, nil
+		}
+		var stops []func()
+		var err error
+		Eventually(func() error {
+			var stop func()
+			if stop, err = watch(); err == nil {
+				stops = append(stops, stop)
+			}
+			return err
+		}).Should(MatchError(ContainSubstring("2 open watches (rateLimit.watches)")))
+		Expect(list(ctx, client)).To(Succeed())
+		for _, stop := range stops {
+			stop()
+		}
+		Eventually(func() error {
+			stop, err := watch()
+			if err == nil {
+				stop()
+			}
+			return err
+		}).Should(Succeed())
+	})
+
+	DescribeTable("is refused", func(ctx SpecContext, rateLimit, message string) {
+		Expect(patch(ctx, newTenant(ctx), rateLimit)).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("negative", `{"inFlight":-1}`, "spec.rateLimit.inFlight"),
+		Entry("a burst alone", `{"burst":5}`, "burst needs requestsPerSecond"),
+		Entry("a small burst", `{"requestsPerSecond":5,"burst":4}`, "burst must not be less than requestsPerSecond"),
+	)
+})
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
