@@ -43,6 +43,8 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.Dir, "dir", o.Dir, "Directory of all state.")
 	fs.IntVar(&o.Port, "secure-port", o.Port, "Port of the API server.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of the API server.")
+	fs.StringArrayVar(&o.TLSNames, "tls-san", nil,
+		"Further host name or IP address by which clients reach the API server, for its certificate. Can be repeated.")
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")

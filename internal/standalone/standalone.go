@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,6 +29,9 @@ type Options struct {
 	// BindAddress and Port are where the API server listens.
 	BindAddress string
 	Port        int
+	// TLSNames are further host names and IP addresses by which clients reach the
+	// server. Its certificate carries them.
+	TLSNames []string
 	// EtcdListenClientURL, if not empty, is an address for etcd clients, without
 	// authentication: http://IP:PORT or unix:///PATH.
 	EtcdListenClientURL string
@@ -66,7 +70,7 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 		return err
 	}
 	defer dir.Release()
-	keys, err := pki.Ensure(dir.PKI(), o.BindAddress)
+	keys, err := pki.Ensure(dir.PKI(), append(slices.Clone(o.TLSNames), o.BindAddress)...)
 	if err != nil {
 		return err
 	}
