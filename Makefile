@@ -10,9 +10,11 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
 	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
+SOURCES := api cmd config internal test tools/bundle
+GENERATED := find api config/crd \( -name 'zz_generated.*' -o -name '*.yaml' \) -exec sha256sum {} + | sort
 APIMACHINERY := k8s.io/apimachinery/pkg
 
-.PHONY: help build run test lint generate manifests bench
+.PHONY: help build run test e2e verify lint generate manifests bundle bench
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +28,14 @@ run: build ## Run everything in one process, with its state in .tenantry.
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
 	go test -timeout 20m ./...
+
+e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
+	go test -count 1 -tags e2e ./test/e2e
+
+verify: ## Check formatting, and that what is generated is current.
+	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
+	@before=$$($(GENERATED)); $(MAKE) -s generate manifests; test "$$before" = "$$($(GENERATED))" || \
+		{ echo "what is generated was not current: commit the result"; exit 1; }
 
 lint: bin/golangci-lint ## Check formatting, the linters of .golangci.yml and the import rule.
 	bin/golangci-lint run ./...
@@ -44,6 +54,9 @@ generate: ## Generate deep copies and OpenAPI definitions.
 
 manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+
+bundle: manifests ## Generate and validate the OLM bundle.
+	go run -C tools/bundle . ../..
 
 bench: build ## Run the benchmarks and print their results.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
