@@ -34,6 +34,7 @@ e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
+	go vet -tags e2e ./test/e2e
 	@before=$$($(GENERATED)); $(MAKE) -s generate manifests; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
