@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -123,8 +124,11 @@ func complete(csv *v1alpha1.ClusterServiceVersion, deployment *appsv1.Deployment
 	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{
 		StrategyName: v1alpha1.InstallStrategyNameDeployment,
 		StrategySpec: v1alpha1.StrategyDetailsDeployment{
-			// The account has no rights in the cluster; OLM creates it all the same.
-			Permissions:     []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: deployment.Spec.Template.Spec.ServiceAccountName}},
+			// OLM creates the account, although it has no rights in the cluster.
+			Permissions: []v1alpha1.StrategyDeploymentPermissions{{
+				ServiceAccountName: deployment.Spec.Template.Spec.ServiceAccountName,
+				Rules:              []rbacv1.PolicyRule{},
+			}},
 			DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: deployment.Name, Label: deployment.Labels, Spec: deployment.Spec}},
 		},
 	}
