@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +23,6 @@ import (
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	rbacapi "k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
@@ -33,6 +33,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -147,6 +148,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	if err != nil {
 		return fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
+	defaults := defaultObjects(func(n tenant.Name) bool { return c.tenants.Terminating(n) })
 	for _, generic := range []*genericapiserver.Config{
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {
@@ -156,8 +158,9 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Uncached:          uncached,
 			Ranges:            c.ranges,
 			Counts:            c.counts,
-			Fallbacks: map[schema.GroupResource]storage.Fallback{
-				rbacapi.Resource("clusterroles"): defaultClusterRoles{},
+			Defaults:          defaults,
+			Prepare: map[schema.GroupResource]func(runtime.Object) error{
+				apiextensions.Resource("customresourcedefinitions"): crd.Pending,
 			},
 		}
 	}

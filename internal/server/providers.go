@@ -5,7 +5,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
 
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
 )
@@ -25,6 +27,22 @@ func (p provider) NewRESTStorage(resources serverstorage.APIResourceConfigSource
 	return group, nil
 }
 
+// reviewProvider is the group of TokenReviews, which are answered for a space.
+type reviewProvider struct {
+	authenticationrest.RESTStorageProvider
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p reviewProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	for _, storage := range group.VersionedResourcesStorageMap {
+		if _, ok := storage["tokenreviews"]; ok {
+			storage["tokenreviews"] = authentication.NewTokenReviews(p.Authenticator, p.APIAudiences)
+		}
+	}
+	return group, err
+}
+
 // hookedProvider is a provider that also has a hook; upstream finds out by the
 // type whether there is one.
 type hookedProvider struct {
@@ -36,6 +54,11 @@ type hookedProvider struct {
 // the core group and as a group of their own.
 func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage) []controlplaneapiserver.RESTStorageProvider {
 	upstream = append(upstream, tenantregistry.Group{Storage: tenants})
+	for i := range upstream {
+		if reviews, ok := upstream[i].(authenticationrest.RESTStorageProvider); ok {
+			upstream[i] = reviewProvider{reviews}
+		}
+	}
 	wrapped := make([]controlplaneapiserver.RESTStorageProvider, len(upstream))
 	for i := range upstream {
 		if upstream[i].GroupName() == "" {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -94,6 +95,9 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *gen
 		AllGroups:   generic.AggregatedDiscoveryGroupManager,
 		IsBuiltin: func(group string) bool {
 			return group != tenantregistry.Resource.Group && legacyscheme.Scheme.IsGroupRegistered(group)
+		},
+		OpenAPIv2: func() []*spec.Swagger {
+			return []*spec.Swagger{kube.GenericAPIServer.StaticOpenAPISpec, extensions.StaticOpenAPISpec}
 		},
 		Serializer: generic.Serializer,
 	}

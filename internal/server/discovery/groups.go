@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,9 +76,4 @@ func toGroup(discovered *apidiscoveryv2.APIGroupDiscovery) metav1.APIGroup {
 		group.PreferredVersion = group.Versions[0]
 	}
 	return group
-}
-
-// only keeps the groups that keep says belong to every space.
-func only(groups []apidiscoveryv2.APIGroupDiscovery, keep func(group string) bool) []apidiscoveryv2.APIGroupDiscovery {
-	return slices.DeleteFunc(groups, func(group apidiscoveryv2.APIGroupDiscovery) bool { return !keep(group.Name) })
 }

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
+
+const openAPIv3Path = "/openapi/v3"
 
 // openAPIPaths is the root document of OpenAPI v3: where each group version's
 // document is.
@@ -15,13 +19,20 @@ type openAPIPaths struct {
 	Paths map[string]json.RawMessage `json:"paths"`
 }
 
+// source is a server whose group versions are part of a space.
+type source struct {
+	server http.Handler
+	// group, if set, is the one group of which the space has something.
+	group string
+}
+
 // mergedPaths serves the root document of several servers as one. Earlier
 // servers win.
-func mergedPaths(servers ...http.Handler) http.Handler {
+func mergedPaths(sources ...source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		merged := openAPIPaths{Paths: make(map[string]json.RawMessage)}
-		for i := len(servers) - 1; i >= 0; i-- {
-			paths, err := readPaths(servers[i])
+		for _, source := range slices.Backward(sources) {
+			paths, err := source.paths()
 			if err != nil {
 				responsewriters.InternalError(w, req, err)
 				return
@@ -32,17 +43,23 @@ func mergedPaths(servers ...http.Handler) http.Handler {
 	})
 }
 
-func readPaths(server http.Handler) (map[string]json.RawMessage, error) {
-	req, err := http.NewRequest(http.MethodGet, "/openapi/v3", nil)
+func (s source) paths() (map[string]json.RawMessage, error) {
+	req, err := http.NewRequest(http.MethodGet, openAPIv3Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	response := &recorder{header: make(http.Header), status: http.StatusOK}
-	server.ServeHTTP(response, req)
+	s.server.ServeHTTP(response, req)
 	var root openAPIPaths
 	if err := json.Unmarshal(response.body.Bytes(), &root); err != nil {
 		return nil, fmt.Errorf("reading the paths of OpenAPI v3 (status %d): %w", response.status, err)
+	}
+	if s.group != "" {
+		prefix := "apis/" + s.group
+		maps.DeleteFunc(root.Paths, func(path string, _ json.RawMessage) bool {
+			return path != prefix && !strings.HasPrefix(path, prefix+"/")
+		})
 	}
 	return root.Paths, nil
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -31,29 +33,48 @@ type Router struct {
 	Builtin, Definitions http.Handler
 	// AllGroups is the aggregated discovery of the system space.
 	AllGroups http.Handler
+	// OpenAPIv2 returns the documents of Builtin and Definitions. It is called
+	// when the server serves.
+	OpenAPIv2 func() []*spec.Swagger
 	// IsBuiltin reports whether an API group is built in and served in spaces.
 	IsBuiltin  func(group string) bool
 	Custom     CustomResources
 	Serializer runtime.NegotiatedSerializer
 
-	once   sync.Once
-	groups aggregated.ResourceManager
-	list   []apidiscoveryv2.APIGroupDiscovery
+	// What all spaces share is made when it is first asked for: the server
+	// installs all API groups before it serves.
+	once        sync.Once
+	groups      aggregated.ResourceManager
+	list        []apidiscoveryv2.APIGroupDiscovery
+	openAPI     *openAPIv2
+	apiServices http.Handler
 }
 
-// Groups returns the API groups that every space has. They are read when first
-// asked for: the server installs all of them before it serves.
+// Groups returns the API groups that every space has.
 func (r *Router) Groups() []apidiscoveryv2.APIGroupDiscovery {
-	r.once.Do(func() {
-		groups, err := readGroups(r.AllGroups)
-		if err != nil {
-			klog.ErrorS(err, "Reading the API groups of all spaces")
-		}
-		r.list = only(groups, func(group string) bool { return group == apiextensions.GroupName || r.IsBuiltin(group) })
-		r.groups = aggregated.NewResourceManager("apis")
-		r.groups.SetGroups(r.list)
-	})
+	r.once.Do(r.share)
 	return r.list
+}
+
+func (r *Router) share() {
+	groups, err := readGroups(r.AllGroups)
+	if err != nil {
+		klog.ErrorS(err, "Reading the API groups of all spaces")
+	}
+	r.apiServices = http.NotFoundHandler()
+	for _, group := range groups {
+		switch {
+		case group.Name == apiregistration.GroupName:
+			group = withoutVerbs(group)
+			r.apiServices = apiServices(group, r.Serializer)
+		case group.Name != apiextensions.GroupName && !r.IsBuiltin(group.Name):
+			continue
+		}
+		r.list = append(r.list, group)
+	}
+	r.groups = aggregated.NewResourceManager("apis")
+	r.groups.SetGroups(r.list)
+	r.openAPI = newOpenAPIv2(r.OpenAPIv2)
 }
 
 // ServeHTTP implements http.Handler.
@@ -71,8 +92,11 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	if path == "/apis" || path == "/apis/" {
 		return r.discovery(n)
 	}
-	if path == "/openapi/v3" && r.Custom.Groups(n) != nil {
-		return mergedPaths(r.Builtin, r.Custom.Handler(n))
+	switch path {
+	case openAPIv2Path:
+		return r.openAPIv2(n)
+	case openAPIv3Path:
+		return r.openAPIv3(n)
 	}
 	group, ok := groupOf(path)
 	switch {
@@ -80,6 +104,9 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 		return r.Builtin
 	case group == apiextensions.GroupName:
 		return r.Definitions
+	case group == apiregistration.GroupName && strings.HasPrefix(path, "/apis/"):
+		r.Groups()
+		return r.apiServices
 	default:
 		return r.Custom.Handler(n)
 	}
@@ -94,6 +121,24 @@ func groupOf(path string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// openAPIv2 returns what serves the document of OpenAPI v2 in the space of n.
+func (r *Router) openAPIv2(n tenant.Name) http.Handler {
+	r.Groups()
+	if r.Custom.Groups(n) == nil {
+		return r.openAPI.shared
+	}
+	return r.openAPI.of(n, r.Custom.Handler(n))
+}
+
+// openAPIv3 returns what serves the root document of OpenAPI v3 in the space of n.
+func (r *Router) openAPIv3(n tenant.Name) http.Handler {
+	if r.Custom.Groups(n) == nil {
+		// Definitions also serves the custom resources of the system space.
+		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName})
+	}
+	return mergedPaths(source{server: r.Builtin}, source{server: r.Custom.Handler(n)})
 }
 
 func (r *Router) discovery(n tenant.Name) http.Handler {

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"maps"
 	"strings"
 
@@ -19,16 +18,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Fallback answers reads in a space with objects that every space has without
-// storing them, such as the default ClusterRoles.
-type Fallback interface {
-	// Get sets out to the object at the key below the resource's prefix and
-	// reports whether there is one.
-	Get(ctx context.Context, n tenant.Name, key string, out runtime.Object) (bool, error)
-	// Complete adds to list the objects that match p and are not in it.
-	Complete(ctx context.Context, n tenant.Name, p storage.SelectionPredicate, list runtime.Object) error
-}
-
 // RawFunc makes upstream's storage of one resource, as factory.Create does.
 type RawFunc func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
 
@@ -43,8 +32,10 @@ type RESTOptionsGetter struct {
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
 	Counts *Counts
-	// Fallbacks, by resource.
-	Fallbacks map[schema.GroupResource]Fallback
+	// Defaults, by resource.
+	Defaults map[schema.GroupResource]*Defaults
+	// Prepare, by resource, completes an object that a space is about to store.
+	Prepare map[schema.GroupResource]func(obj runtime.Object) error
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
@@ -136,7 +127,9 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			attributes:     attributes,
 			newFunc:        newFunc,
 			newListFunc:    newListFunc,
-			fallback:       g.Fallbacks[resource],
+			resource:       resource,
+			defaults:       g.Defaults[resource],
+			prepare:        g.Prepare[resource],
 			only:           g.Only,
 		}
 		etcd := &etcdKeys{

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
@@ -26,9 +27,11 @@ type Space struct {
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
-	// fallback, if set, answers reads of objects that every space has without
-	// storing them.
-	fallback Fallback
+	resource       schema.GroupResource
+	// defaults, if set, are objects that every space has without storing them.
+	defaults *Defaults
+	// prepare, if set, completes new objects of spaces.
+	prepare func(obj runtime.Object) error
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
 }
@@ -66,14 +69,22 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 
 // Create implements storage.Interface.
 func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	n, key, err := s.single(ctx, key)
+	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
+	}
+	if s.isDefault(n, key) && s.defaults.Fixed {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	if s.prepare != nil && n.IsSpace() {
+		if err := s.prepare(obj); err != nil {
+			return err
+		}
 	}
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
-	return s.Interface.Create(ctx, key, obj, out, ttl)
+	return s.Interface.Create(ctx, cacheKey, obj, out, ttl)
 }
 
 // Get implements storage.Interface.
@@ -83,9 +94,9 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		return err
 	}
 	err = s.Interface.Get(ctx, cacheKey, opts, out)
-	if s.fallback != nil && n.IsSpace() && (storage.IsNotFound(err) || err == nil && opts.IgnoreNotFound && isZero(out)) {
-		if found, fallbackErr := s.fallback.Get(ctx, n, key[len(s.resourcePrefix):], out); found || fallbackErr != nil {
-			return fallbackErr
+	if s.isDefault(n, key) && (storage.IsNotFound(err) || err == nil && opts.IgnoreNotFound && isZero(out)) {
+		if found, defaultErr := s.getDefault(ctx, n, key, out); found || defaultErr != nil {
+			return defaultErr
 		}
 	}
 	return err
@@ -94,17 +105,21 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 // Delete implements storage.Interface.
 func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
-	_, key, err := s.single(ctx, key)
+	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
-	return s.Interface.Delete(ctx, key, out, preconditions, validate, cached, opts)
+	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, validate, cached, opts)
+	if storage.IsNotFound(err) && s.isDefault(n, key) {
+		return s.refuse(key)
+	}
+	return err
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	n, key, err := s.single(ctx, key)
+	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -115,7 +130,10 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		}
 		return output, ttl, setTenant(output, n)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, inSpace, cached)
+	if s.isDefault(n, key) {
+		return s.updateDefault(ctx, n, key, destination, ignoreNotFound, preconditions, inSpace)
+	}
+	return s.Interface.GuaranteedUpdate(ctx, cacheKey, destination, ignoreNotFound, preconditions, inSpace, cached)
 }
 
 // collection is a list or watch as it applies to a space.
@@ -186,8 +204,8 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object) err
 	}
 	if token := accessor.GetContinue(); token != "" {
 		accessor.SetContinue(bindContinue(c.tenant, token))
-	} else if s.fallback != nil && c.tenant.IsSpace() {
-		return s.fallback.Complete(ctx, c.tenant, c.opts.Predicate, list)
+	} else if s.hasDefaults(c.tenant) {
+		return s.addDefaults(ctx, c, list)
 	}
 	return nil
 }
@@ -199,7 +217,7 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, err
 	}
 	ctx = c.dispatchContext(ctx)
-	if s.cached && c.opts.Recursive && wantsInitialEvents(c.opts) {
+	if (s.cached && c.opts.Recursive || s.hasDefaults(c.tenant)) && wantsInitialEvents(c.opts) {
 		return s.watchFromList(ctx, c)
 	}
 	return s.Interface.Watch(ctx, c.key, c.opts)

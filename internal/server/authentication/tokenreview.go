@@ -1,0 +1,58 @@
+package authentication
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/registry/authentication/tokenreview"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TokenReviews answers TokenReviews for the space in which they are asked: it
+// knows the tokens of that tenant and of no other.
+type TokenReviews struct {
+	*tokenreview.REST
+	authenticator authenticator.Request
+	audiences     authenticator.Audiences
+}
+
+// NewTokenReviews returns the storage of TokenReviews.
+func NewTokenReviews(delegate authenticator.Request, audiences authenticator.Audiences) *TokenReviews {
+	return &TokenReviews{REST: tokenreview.NewREST(delegate, audiences), authenticator: delegate, audiences: audiences}
+}
+
+// Create implements rest.Creater.
+func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tokenreview.NewREST(reviewed{r.authenticator, n}, r.audiences).Create(ctx, obj, validate, options)
+}
+
+// reviewed authenticates by tokens of one tenant. Upstream's review makes a
+// request of its own from the token, which no filter has seen.
+type reviewed struct {
+	authenticator.Request
+	tenant tenant.Name
+}
+
+var errUnknownToken = errors.New("the token is not known here")
+
+// AuthenticateRequest implements authenticator.Request.
+func (r reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	response, ok, err := r.Request.AuthenticateRequest(req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{})))
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if n, err := tenant.OfUser(response.User); err != nil || n != r.tenant {
+		return nil, false, errUnknownToken
+	}
+	return response, true, nil
+}

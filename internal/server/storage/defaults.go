@@ -1,0 +1,161 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Defaults are objects that every space has without storing them, such as the
+// default ClusterRoles: those of the system space, as a space may see them. An
+// object that a space has stored itself takes the place of the default one.
+type Defaults struct {
+	// Keys of the objects, below the resource's prefix.
+	Keys []string
+	// Adapt changes the system space's object at a key, or an empty one if there
+	// is none, to what a space may see, and reports whether that is an object.
+	// Adapt need not care for what identifies the object in the space.
+	Adapt func(key string, obj runtime.Object) (bool, error)
+	// Fixed objects cannot be replaced by objects of the space.
+	Fixed bool
+	// Hidden reports whether a space has none: one that is being emptied has
+	// only what is stored.
+	Hidden func(n tenant.Name) bool
+}
+
+var errDefault = errors.New("it is part of every space, not stored in this one, and cannot be changed or deleted here")
+
+func (s *Space) hasDefaults(n tenant.Name) bool {
+	return s.defaults != nil && n.IsSpace() && !s.defaults.Hidden(n)
+}
+
+// isDefault reports whether the space of n has a default object at key.
+func (s *Space) isDefault(n tenant.Name, key string) bool {
+	return s.hasDefaults(n) && slices.Contains(s.defaults.Keys, key[len(s.resourcePrefix):])
+}
+
+func (s *Space) refuse(key string) error {
+	return apierrors.NewForbidden(s.resource, path.Base(key), errDefault)
+}
+
+// unstoredVersion is the resource version of a default object that the system
+// space does not have.
+const unstoredVersion = "1"
+
+// unstored is the namespace of the UIDs of default objects.
+var unstored = uuid.MustParse("5b7c1a3e-2f0d-4f4e-9c57-0d1f5a9e6b42")
+
+// getDefault sets out to the default object at key and reports whether there is
+// one.
+func (s *Space) getDefault(ctx context.Context, n tenant.Name, key string, out runtime.Object) (bool, error) {
+	system := tenant.CacheKey(s.resourcePrefix, tenant.System, key)
+	if err := s.Interface.Get(ctx, system, storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, out); err != nil {
+		return false, err
+	}
+	if found, err := s.defaults.Adapt(key[len(s.resourcePrefix):], out); err != nil || !found {
+		return false, runtimeZero(out, true, err)
+	}
+	accessor, err := meta.Accessor(out)
+	if err != nil {
+		return false, err
+	}
+	if accessor.GetResourceVersion() == "" {
+		accessor.SetResourceVersion(unstoredVersion)
+	}
+	accessor.SetUID(types.UID(uuid.NewSHA1(unstored, []byte(string(n)+key)).String()))
+	accessor.SetManagedFields(nil)
+	accessor.SetOwnerReferences(nil)
+	accessor.SetFinalizers(nil)
+	accessor.SetAnnotations(maps.Clone(accessor.GetAnnotations()))
+	return true, setTenant(out, n)
+}
+
+// addDefaults adds to a list of a space the default objects that belong into it
+// and are not replaced by one that the space has stored.
+func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Object) error {
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb == "deletecollection" {
+		return nil // what is not stored need not go
+	}
+	namespace, _ := request.NamespaceFrom(ctx)
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	complete := items
+	for _, key := range s.defaults.Keys {
+		if namespace != "" && !strings.HasPrefix(key, namespace+"/") {
+			continue
+		}
+		obj := s.newFunc()
+		found, err := s.getDefault(ctx, c.tenant, s.resourcePrefix+key, obj)
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		matches, err := c.opts.Predicate.Matches(obj)
+		if err != nil {
+			return err
+		}
+		if matches && !slices.ContainsFunc(items, func(item runtime.Object) bool { return sameName(item, obj) }) {
+			complete = append(complete, obj)
+		}
+	}
+	if len(complete) == len(items) {
+		return nil
+	}
+	return meta.SetList(list, complete)
+}
+
+// updateDefault updates the object at key, which begins as the default one if
+// the space has not stored it yet.
+func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
+	if s.defaults.Fixed {
+		return s.refuse(key)
+	}
+	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		if res.ResourceVersion == 0 {
+			input = s.newFunc()
+			found, err := s.getDefault(ctx, n, key, input)
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case found:
+				if res.ResourceVersion, err = s.Versioner().ObjectResourceVersion(input); err != nil {
+					return nil, nil, err
+				}
+			case !ignoreNotFound:
+				return nil, nil, storage.NewKeyNotFoundError(key, 0)
+			}
+		}
+		if err := preconditions.Check(key, input); err != nil {
+			return nil, nil, err
+		}
+		return tryUpdate(input, res)
+	}
+	return s.Interface.GuaranteedUpdate(ctx, tenant.CacheKey(s.resourcePrefix, n, key), destination, true, nil, fromDefault, nil)
+}
+
+func sameName(a, b runtime.Object) bool {
+	first, err := meta.Accessor(a)
+	if err != nil {
+		return false
+	}
+	second, err := meta.Accessor(b)
+	return err == nil && first.GetName() == second.GetName() && first.GetNamespace() == second.GetNamespace()
+}
