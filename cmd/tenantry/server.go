@@ -12,6 +12,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 
+	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/server"
 )
 
@@ -34,6 +35,7 @@ Tenants need "tenantry manager" as well.`,
     --service-account-key-file=sa.key --service-account-signing-key-file=sa.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			footprint.Keep(cmd.Context())
 			return runServer(cmd.Context(), options, controllers)
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
@@ -31,6 +32,7 @@ Two kinds of files are of interest to others:
   kubectl --kubeconfig acme.kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			footprint.Keep(cmd.Context())
 			ctx := cmd.Context()
 			return standalone.Run(ctx, o, func(r standalone.Running) error {
 				logs.errorsUntil(ctx)

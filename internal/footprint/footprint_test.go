@@ -1,0 +1,41 @@
+package footprint
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestRestingAndWasteful(t *testing.T) {
+	const mb = 1 << 20
+	for name, test := range map[string]struct {
+		last, now         heap
+		resting, wasteful bool
+	}{
+		"idle and small":       {heap{0, 100 * mb, 110 * mb}, heap{10 * mb, 100 * mb, 150 * mb}, true, false},
+		"idle after a peak":    {heap{0, 100 * mb, 300 * mb}, heap{10 * mb, 100 * mb, 300 * mb}, true, true},
+		"at work":              {heap{0, 100 * mb, 300 * mb}, heap{3000 * mb, 100 * mb, 300 * mb}, false, true},
+		"idle, large and tidy": {heap{0, 1000 * mb, 1200 * mb}, heap{10 * mb, 1000 * mb, 1200 * mb}, true, false},
+	} {
+		if got := resting(test.last, test.now); got != test.resting {
+			t.Errorf("%s: resting is %v", name, got)
+		}
+		if got := test.now.wasteful(); got != test.wasteful {
+			t.Errorf("%s: wasteful is %v", name, got)
+		}
+	}
+}
+
+func TestReadSeesThePeakAndItsEnd(t *testing.T) {
+	before := read()
+	peak := make([]byte, 256<<20)
+	during := read()
+	if during.held < before.held+uint64(len(peak)) || during.allocated < before.allocated+uint64(len(peak)) {
+		t.Errorf("before: %+v, with %d bytes more: %+v", before, len(peak), during)
+	}
+	runtime.KeepAlive(peak)
+	debug.FreeOSMemory()
+	if after := read(); after.wasteful() {
+		t.Errorf("after the return of unused memory: %+v", after)
+	}
+}
