@@ -27,8 +27,10 @@ an external etcd. Several replicas can run side by side: the servers share all
 load, the controllers elect one replica that runs them.
 
 The flags are those of kube-apiserver and, in the section "tenancy", its own.
-Tenants need "tenantry manager" as well.`,
-		Example: `  tenantry server --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
+Tenants need "tenantry manager" as well.
+
+Example:
+  tenantry server --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
     --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key --client-ca-file=client-ca.crt \
     --tls-cert-file=server.crt --tls-private-key-file=server.key \
     --service-account-issuer=https://kubernetes.default.svc \
