@@ -28,8 +28,12 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	withTenants := *generic
 	withTenants.Authentication.Authenticator = authentication.WithLoopback(generic.Authentication.Authenticator)
 
+	limits := flowcontrol.NewLimits(c.flow.Allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
 	if generic.FlowControl != nil {
-		withTenants.FlowControl = flowcontrol.New(generic.FlowControl, generic.StorageObjectCountTracker.Get, c.counts)
+		withTenants.FlowControl = flowcontrol.New(generic.FlowControl, flowcontrol.Config{
+			Stats: generic.StorageObjectCountTracker.Get, Counts: c.counts, Limits: limits,
+			Concurrency: c.flow.Concurrency, LargeConcurrency: c.flow.LargeConcurrency,
+		})
 	}
 
 	if c.router != nil { // not in the servers that the aggregator delegates to
@@ -37,7 +41,6 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 		apiHandler = c.router
 	}
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
-	limits := flowcontrol.NewLimits(c.allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)

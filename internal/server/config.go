@@ -50,7 +50,7 @@ type config struct {
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
 	counts     *storage.Counts
-	allowance  flowcontrol.Allowance
+	flow       flowcontrol.Options
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
@@ -88,9 +88,9 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	// Tenants have no protobuf and are stored as JSON.
 	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
 	c := &config{
-		ranges:    &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
-		counts:    &storage.Counts{},
-		allowance: opts.allowance,
+		ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
+		counts: &storage.Counts{},
+		flow:   opts.flow,
 	}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {

@@ -25,9 +25,8 @@ type Options struct {
 	// RootCAFile is the bundle by which pods verify the server, published in
 	// every namespace. Defaults to the serving certificate.
 	RootCAFile string
-	// Allowance is what each tenant may ask of this server unless its rateLimit
-	// says otherwise. No limits by default.
-	Allowance flowcontrol.Allowance
+	// FlowControl says how tenants share this server.
+	FlowControl flowcontrol.Options
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -43,7 +42,7 @@ func NewOptions() *Options {
 	// Watches end with the server; without a grace period it waits a minute for them.
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
-	return &Options{Kube: kube}
+	return &Options{Kube: kube, FlowControl: flowcontrol.NewOptions()}
 }
 
 // Flags returns the flags by section.
@@ -56,7 +55,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
 		"Bundle by which pods verify the server. It is published as kube-root-ca.crt in every namespace. "+
 			"Defaults to the serving certificate.")
-	o.Allowance.AddFlags(fs)
+	o.FlowControl.AddFlags(fs)
 	return sets
 }
 
@@ -68,14 +67,14 @@ type CompletedOptions struct {
 	// that upstream would misread.
 	tokenFile  string
 	rootCAFile string
-	allowance  flowcontrol.Allowance
+	flow       flowcontrol.Options
 	etcdClient func() *clientv3.Client
 	rawStorage storage.RawFunc
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile, allowance: o.Allowance}
+	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile, flow: o.FlowControl}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {
@@ -98,5 +97,5 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return append(o.kube.Validate(), o.allowance.Validate()...)
+	return append(o.kube.Validate(), o.flow.Validate()...)
 }

@@ -9,29 +9,46 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// name is that of the FlowSchema and of the priority level of all tenants.
-const name = "tenants"
+const (
+	// tenantsName is that of the FlowSchema and the priority level of tenants,
+	// largeName of those of their requests that read much.
+	tenantsName = "tenants"
+	largeName   = "tenants-large"
+)
+
+// What is refused before upstream's machinery sees it is classified as this.
+var (
+	refusedSchema = &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: tenantsName}}
+	refusedLevel  = &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tenantsName}}
+)
 
 // Register adds the configuration of tenants to that which upstream creates at
 // the start, and keeps current unless an administrator takes it over with the
 // annotation apf.kubernetes.io/autoupdate-spec: "false".
 var Register = sync.OnceFunc(func() {
-	bootstrap.SuggestedPriorityLevelConfigurations = append(bootstrap.SuggestedPriorityLevelConfigurations, priorityLevel())
-	bootstrap.SuggestedFlowSchemas = append(bootstrap.SuggestedFlowSchemas, flowSchema())
+	bootstrap.SuggestedPriorityLevelConfigurations = append(bootstrap.SuggestedPriorityLevelConfigurations,
+		priorityLevel(tenantsName, 100, 50, nil),
+		// Few at a time for all tenants, whatever the other levels leave over.
+		priorityLevel(largeName, 5, 0, ptr.To[int32](0)))
+	bootstrap.SuggestedFlowSchemas = append(bootstrap.SuggestedFlowSchemas,
+		// After what an administrator adds, before global-default.
+		flowSchema(largeName, 9400, LargeGroup),
+		flowSchema(tenantsName, 9500, TenantsGroup))
 })
 
-func autoUpdated() metav1.ObjectMeta {
+func autoUpdated(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Annotations: map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}}
 }
 
-func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
+func priorityLevel(name string, shares, lendable int32, borrowing *int32) *flowcontrolv1.PriorityLevelConfiguration {
 	return &flowcontrolv1.PriorityLevelConfiguration{
-		ObjectMeta: autoUpdated(),
+		ObjectMeta: autoUpdated(name),
 		Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
 			Type: flowcontrolv1.PriorityLevelEnablementLimited,
 			Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
-				NominalConcurrencyShares: ptr.To[int32](100),
-				LendablePercent:          ptr.To[int32](50),
+				NominalConcurrencyShares: ptr.To(shares),
+				LendablePercent:          ptr.To(lendable),
+				BorrowingLimitPercent:    borrowing,
 				LimitResponse: flowcontrolv1.LimitResponse{
 					Type: flowcontrolv1.LimitResponseTypeQueue,
 					Queuing: &flowcontrolv1.QueuingConfiguration{
@@ -48,18 +65,18 @@ func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	}
 }
 
-func flowSchema() *flowcontrolv1.FlowSchema {
+func flowSchema(name string, precedence int32, group string) *flowcontrolv1.FlowSchema {
 	all := []string{"*"}
 	return &flowcontrolv1.FlowSchema{
-		ObjectMeta: autoUpdated(),
+		ObjectMeta: autoUpdated(name),
 		Spec: flowcontrolv1.FlowSchemaSpec{
 			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: name},
-			MatchingPrecedence:         9500, // after what an administrator adds, before global-default
+			MatchingPrecedence:         precedence,
 			DistinguisherMethod:        &flowcontrolv1.FlowDistinguisherMethod{Type: flowcontrolv1.FlowDistinguisherMethodByUserType},
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
 				Subjects: []flowcontrolv1.Subject{{
 					Kind:  flowcontrolv1.SubjectKindGroup,
-					Group: &flowcontrolv1.GroupSubject{Name: TenantsGroup},
+					Group: &flowcontrolv1.GroupSubject{Name: group},
 				}},
 				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
 					Verbs: all, APIGroups: all, Resources: all, Namespaces: all, ClusterScope: true,

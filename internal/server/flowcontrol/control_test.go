@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -103,7 +104,11 @@ func newControl() (*Control, *machinery) {
 		}
 		return storage.Stats{ObjectCount: 10_500, EstimatedAverageObjectSizeBytes: objectBytes}, nil
 	}
-	return New(m, stats, counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200}), m
+	return New(m, Config{
+		Stats:  stats,
+		Counts: counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200},
+		Limits: NewLimits(Allowance{}, func(tenant.Name) *v1alpha1.RateLimit { return nil }),
+	}), m
 }
 
 func TestCostOfLists(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 const (
 	// TenantsGroup is the group of every tenant in FlowSchemas.
 	TenantsGroup = "tenantry:tenants"
+	// LargeGroup is, in addition, the group of their requests that read much.
+	LargeGroup = "tenantry:large"
 	// TenantUserPrefix begins the user name of a tenant in FlowSchemas.
 	TenantUserPrefix = "tenant:"
 )
@@ -45,17 +47,20 @@ func authenticated(r *tenant.Request) tenant.Name {
 
 var (
 	tenantGroups = []string{TenantsGroup, user.AllAuthenticated}
+	largeGroups  = []string{TenantsGroup, LargeGroup, user.AllAuthenticated}
 	anonymous    = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 )
 
 // flowUser returns the user by which priority and fairness classifies a request
-// of u and tells flows apart.
-func flowUser(ctx context.Context, u user.Info) user.Info {
-	switch n := payer(ctx); n {
-	case tenant.System:
+// of u that n pays for, and tells flows apart.
+func flowUser(n tenant.Name, large bool, u user.Info) user.Info {
+	switch {
+	case n == tenant.System:
 		return u
-	case "":
+	case n == "":
 		return anonymous
+	case large:
+		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: largeGroups}
 	default:
 		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: tenantGroups}
 	}

@@ -2,9 +2,23 @@ package flowcontrol
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/pflag"
 )
+
+// Options are the flags.
+type Options struct {
+	// Allowance is that of tenants whose own rateLimit is silent. No limits by
+	// default.
+	Allowance Allowance
+	// Concurrency is how many requests of a tenant are executed at a time, by
+	// default 4 for each core. Others of the tenant wait. 0 is any number.
+	Concurrency int
+	// LargeConcurrency is how many of those may read much, by default one for two
+	// cores.
+	LargeConcurrency int
+}
 
 // Allowance is what one server does for the users of one tenant. Zero is no
 // limit.
@@ -16,39 +30,54 @@ type Allowance struct {
 	Watches  int32
 }
 
-// AddFlags adds a flag for each.
-func (d *Allowance) AddFlags(fs *pflag.FlagSet) {
-	fs.Int32Var(&d.RequestsPerSecond, "tenant-requests-per-second", d.RequestsPerSecond,
+// NewOptions returns the defaults for this machine.
+func NewOptions() Options {
+	cores := runtime.GOMAXPROCS(0)
+	return Options{Concurrency: 4 * cores, LargeConcurrency: max(1, cores/2)}
+}
+
+// AddFlags adds a flag for each option.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	a := &o.Allowance
+	fs.Int32Var(&a.RequestsPerSecond, "tenant-requests-per-second", a.RequestsPerSecond,
 		"Requests that this server serves each tenant in a second, on average, unless Tenant.spec.rateLimit says otherwise. 0 is no limit.")
-	fs.Int32Var(&d.Burst, "tenant-requests-burst", d.Burst,
+	fs.Int32Var(&a.Burst, "tenant-requests-burst", a.Burst,
 		"Requests that this server serves each tenant at once after a pause. 0 is twice --tenant-requests-per-second.")
-	fs.Int32Var(&d.InFlight, "tenant-requests-inflight", d.InFlight,
-		"Requests that this server serves each tenant at a time, unless Tenant.spec.rateLimit says otherwise. 0 is no limit.")
-	fs.Int32Var(&d.Watches, "tenant-watches", d.Watches,
+	fs.Int32Var(&a.InFlight, "tenant-requests-inflight", a.InFlight,
+		"Requests that this server serves each tenant at a time, unless Tenant.spec.rateLimit says otherwise. Further ones are refused. 0 is no limit.")
+	fs.Int32Var(&a.Watches, "tenant-watches", a.Watches,
 		"Watches that each tenant may have open at this server, unless Tenant.spec.rateLimit says otherwise. 0 is no limit.")
+	fs.IntVar(&o.Concurrency, "tenant-concurrency", o.Concurrency,
+		"Requests of a tenant that this server executes at a time, 4 for each core by default. Further ones wait. "+
+			"Tenants with a limit of requests in flight have that instead. 0 is any number.")
+	fs.IntVar(&o.LargeConcurrency, "tenant-large-concurrency", o.LargeConcurrency,
+		"Lists of many objects of a tenant that this server executes at a time, one for two cores by default. Further ones wait. 0 is any number.")
 }
 
 // most is the highest limit, as in the schema of Tenants.
 const most = 1_000_000
 
 // Validate reports what is wrong with the flags.
-func (d *Allowance) Validate() []error {
+func (o *Options) Validate() []error {
 	var errs []error
 	for _, flag := range []struct {
 		name  string
-		value int32
+		value int
 	}{
-		{"tenant-requests-per-second", d.RequestsPerSecond},
-		{"tenant-requests-burst", d.Burst},
-		{"tenant-requests-inflight", d.InFlight},
-		{"tenant-watches", d.Watches},
+		{"tenant-requests-per-second", int(o.Allowance.RequestsPerSecond)},
+		{"tenant-requests-burst", int(o.Allowance.Burst)},
+		{"tenant-requests-inflight", int(o.Allowance.InFlight)},
+		{"tenant-watches", int(o.Allowance.Watches)},
+		{"tenant-concurrency", o.Concurrency},
+		{"tenant-large-concurrency", o.LargeConcurrency},
 	} {
 		if flag.value < 0 || flag.value > most {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
 		}
 	}
-	if d.Burst > 0 && d.Burst < d.RequestsPerSecond {
-		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d is less than --tenant-requests-per-second, %d", d.Burst, d.RequestsPerSecond))
+	if burst := o.Allowance.Burst; burst > 0 && burst < o.Allowance.RequestsPerSecond {
+		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d is less than --tenant-requests-per-second, %d",
+			burst, o.Allowance.RequestsPerSecond))
 	}
 	return errs
 }

@@ -1,0 +1,128 @@
+package flowcontrol
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// visit is one request in a lane.
+type visit struct {
+	waits chan bool
+	leave chan func() // nil if it may not be executed
+}
+
+func begin(ctx context.Context, l *lanes, key laneKey, capacity int) *visit {
+	v := &visit{waits: make(chan bool, 2), leave: make(chan func(), 1)}
+	go func() {
+		leave, _ := l.enter(ctx, key, capacity, func(waits bool) { v.waits <- waits })
+		v.leave <- leave
+	}()
+	return v
+}
+
+func lanesOf(l *lanes) (count int) {
+	l.lanes.Range(func(any, any) bool { count++; return true })
+	return count
+}
+
+func TestLanesInTurn(t *testing.T) {
+	var l lanes
+	acme := laneKey{tenant: "acme"}
+	first, second := <-begin(t.Context(), &l, acme, 2).leave, <-begin(t.Context(), &l, acme, 2).leave
+	third := begin(t.Context(), &l, acme, 2)
+	<-third.waits
+	fourth := begin(t.Context(), &l, acme, 2)
+	<-fourth.waits
+
+	// Others do not wait for them.
+	(<-begin(t.Context(), &l, laneKey{tenant: "globex"}, 2).leave)()
+	(<-begin(t.Context(), &l, laneKey{tenant: "acme", large: true}, 2).leave)()
+
+	first()
+	(<-third.leave)()
+	(<-fourth.leave)()
+	second()
+	if got := lanesOf(&l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+func TestLaneIsLeftWhileWaiting(t *testing.T) {
+	var l lanes
+	acme := laneKey{tenant: "acme"}
+	running := <-begin(t.Context(), &l, acme, 1).leave
+	ctx, cancel := context.WithCancelCause(t.Context())
+	impatient := begin(ctx, &l, acme, 1)
+	<-impatient.waits
+	patient := begin(t.Context(), &l, acme, 1)
+	<-patient.waits
+	cancel(errors.New("gone"))
+	if leave := <-impatient.leave; leave != nil {
+		t.Error("a request is executed though its client has gone")
+	}
+	if waits := <-impatient.waits; waits {
+		t.Error("the end of waiting is not told")
+	}
+	running()
+	(<-patient.leave)()
+	if got := lanesOf(&l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+func TestLaneIsFull(t *testing.T) {
+	var l lanes
+	acme := laneKey{tenant: "acme"}
+	running := <-begin(t.Context(), &l, acme, 1).leave
+	ctx, cancel := context.WithCancel(t.Context())
+	var queue []*visit
+	for range waiting {
+		v := begin(ctx, &l, acme, 1)
+		<-v.waits
+		queue = append(queue, v)
+	}
+	if leave := <-begin(t.Context(), &l, acme, 1).leave; leave != nil {
+		t.Errorf("more than %d requests wait", waiting)
+	}
+	cancel()
+	for _, v := range queue {
+		<-v.leave
+	}
+	running()
+}
+
+func TestLanesUnderLoad(t *testing.T) {
+	const capacity, requests = 3, 2000
+	var l lanes
+	var mu sync.Mutex
+	running, most := map[tenant.Name]int{}, 0
+	var group sync.WaitGroup
+	for i := range requests {
+		n := []tenant.Name{"acme", "globex"}[i%2]
+		group.Go(func() {
+			leave, ok := l.enter(t.Context(), laneKey{tenant: n}, capacity, func(bool) {})
+			if !ok {
+				return // too many wait
+			}
+			defer leave()
+			mu.Lock()
+			running[n]++
+			most = max(most, running[n])
+			mu.Unlock()
+			mu.Lock()
+			running[n]--
+			mu.Unlock()
+		})
+	}
+	group.Wait()
+	if most > capacity {
+		t.Errorf("%d requests of a tenant are executed at a time, want at most %d", most, capacity)
+	}
+	if got := lanesOf(&l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
