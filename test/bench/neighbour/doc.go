@@ -5,6 +5,6 @@
 //	make build && go run ./test/bench/neighbour
 //
 // Server, etcd and both tenants share the machine. The busy tenant is a process
-// of the lowest scheduling priority, so that it takes what the server leaves and
-// the figures show how the server shares itself, not how the machine does.
+// of low scheduling priority, so that it takes what the server leaves and the
+// figures show how the server shares itself, not how the machine does.
 package main

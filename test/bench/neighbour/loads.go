@@ -1,19 +1,24 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // connections of the busy tenant: a server takes so many requests at a time on
 // one, and no more.
 const connections = 4
+
+// watches are open while the busy tenant writes what they see.
+const watches = 200
 
 // load is what one worker of the busy tenant does, again and again.
 type load struct {
@@ -36,7 +41,7 @@ func loads(s settings) []load {
 			return t.do(ctx, http.MethodPatch, configMaps+"/"+object(worker%8), "application/merge-patch+json",
 				fmt.Sprintf(`{"data":{"round":"%d"}}`, round))
 		}, background: func(ctx context.Context, t *tenant) {
-			for range 200 {
+			for range watches / connections {
 				go t.watch(ctx)
 			}
 		}},
@@ -53,16 +58,32 @@ func loadNames() (names []string) {
 	return names
 }
 
-// watch reads a watch until ctx ends.
+// watch reads a watch from now on until ctx ends.
 func (t *tenant) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		response, err := t.begin(ctx, http.MethodGet, configMaps+"?watch=true&resourceVersion=0&labelSelector=app", "", "")
+		version, err := t.version(ctx)
 		if err != nil {
 			continue
 		}
-		_, _ = io.Copy(io.Discard, bufio.NewReader(response.Body))
+		response, err := t.begin(ctx, http.MethodGet, configMaps+"?watch=true&resourceVersion="+version, "", "")
+		if err != nil {
+			continue
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}
+}
+
+// version returns the resource version of the space as it is.
+func (t *tenant) version(ctx context.Context) (string, error) {
+	response, err := t.begin(ctx, http.MethodGet, configMaps+"?limit=1", "", "")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	var list metav1.PartialObjectMetadataList
+	err = json.NewDecoder(response.Body).Decode(&list)
+	return list.ResourceVersion, err
 }
 
 // saturate is the busy tenant. It prints a line when it is at work, and when it

@@ -24,6 +24,7 @@ type settings struct {
 	duration time.Duration
 	workers  int
 	objects  int
+	count    time.Duration
 	only     string
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.DurationVar(&s.duration, "duration", 10*time.Second, "Time of each measurement.")
 	flag.IntVar(&s.workers, "workers", 64, "Concurrent requests of the busy tenant.")
 	flag.IntVar(&s.objects, "objects", 5000, "Objects of 1 KB in the busy tenant's big lists.")
+	flag.DurationVar(&s.count, "count", 80*time.Second, "Time for the server to count the objects; it does so once a minute.")
 	flag.StringVar(&s.only, "only", "", "The only load to measure: "+strings.Join(loadNames(), ", ")+".")
 	load := flag.String("load", "", "Be the busy tenant. For the command itself.")
 	kubeconfig := flag.String("kubeconfig", "", "Credentials of the busy tenant.")
@@ -72,7 +74,7 @@ func run(ctx context.Context, s settings) error {
 	if err := aggressor.prepare(ctx, s.objects, strings.Repeat("x", 1000)); err != nil {
 		return fmt.Errorf("preparing the busy tenant: %w", err)
 	}
-	if _, err := victim.measure(ctx, s.duration/4); err != nil { // warms up
+	if _, err := victim.measure(ctx, s.count); err != nil { // warms up
 		return err
 	}
 	results := []result{}

@@ -126,7 +126,7 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	if err := syscall.Setpriority(syscall.PRIO_PROCESS, process.Process.Pid, 19); err != nil {
+	if err := lowerPriority(process.Process.Pid); err != nil {
 		return nil, fmt.Errorf("lowering the priority of the busy tenant: %w", err)
 	}
 	lines := bufio.NewScanner(output)
@@ -142,4 +142,14 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 		_ = process.Wait()
 		return rate
 	}, nil
+}
+
+// lowerPriority gives a process what others leave.
+func lowerPriority(pid int) error {
+	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		return err
+	}
+	nice := 20 - own // the system call counts the other way round
+	return syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(19, nice+15))
 }
