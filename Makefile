@@ -12,9 +12,10 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 SOURCES := api cmd config internal test tools/bundle
 GENERATED := find api config/crd \( -name 'zz_generated.*' -o -name '*.yaml' \) -exec sha256sum {} + | sort
+STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
-.PHONY: help build run test e2e verify lint generate manifests bundle bench
+.PHONY: help build run test e2e verify lint generate manifests bundle bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,3 +63,9 @@ bundle: manifests ## Generate and validate the OLM bundle.
 bench: build ## Run the benchmarks and print their results.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	go run ./test/bench
+
+conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
+	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	go build -C test/conformance/suite -ldflags '$(STOCK_LDFLAGS)' -o ../../../bin/kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
+	go test -C test/conformance/suite -c -o ../../../bin/conformance.test .
+	go run ./test/conformance

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+const (
+	passed = "passed"
+	// notRun is the outcome of a test that a report does not have.
+	notRun = "not run"
+)
+
+// report is the outcome of each test, by name.
+type report map[string]string
+
+// readReport reads a JSON report of Ginkgo.
+func readReport(path string) (report, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the report: %w", err)
+	}
+	var suites []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts []string
+			LeafNodeText, State     string
+		}
+	}
+	if err := json.Unmarshal(data, &suites); err != nil {
+		return nil, fmt.Errorf("reading the report %s: %w", path, err)
+	}
+	outcomes := make(report)
+	for _, suite := range suites {
+		for _, spec := range suite.SpecReports {
+			if spec.LeafNodeText != "" && spec.State != "skipped" {
+				outcomes[strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")] = spec.State
+			}
+		}
+	}
+	return outcomes, nil
+}
+
+// compare prints the outcomes side by side, and returns an error if a test that
+// passes in the first cluster does not in another.
+func compare(w io.Writer, clusters []string, reports []report) error {
+	tests := make(report)
+	for _, outcomes := range reports {
+		maps.Copy(tests, outcomes)
+	}
+	counts := make([]int, len(clusters))
+	var worse []string
+	fmt.Fprintf(w, "| %s | test |\n|%s---|\n", strings.Join(clusters, " | "), strings.Repeat("---|", len(clusters)))
+	for _, test := range slices.Sorted(maps.Keys(tests)) {
+		row := make([]string, len(clusters))
+		for i, outcomes := range reports {
+			row[i] = cmp.Or(outcomes[test], notRun)
+			if row[i] == passed {
+				counts[i]++
+			}
+		}
+		if row[0] == passed && slices.ContainsFunc(row, func(outcome string) bool { return outcome != passed }) {
+			worse = append(worse, test)
+		}
+		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(row, " | "), test)
+	}
+	fmt.Fprintf(w, "\n%d tests; passed:", len(tests))
+	for i, cluster := range clusters {
+		fmt.Fprintf(w, " %s %d", cluster, counts[i])
+	}
+	fmt.Fprintln(w)
+	switch {
+	case counts[0] == 0:
+		return fmt.Errorf("no test passed on the %s server, so there is nothing to compare with", clusters[0])
+	case len(worse) > 0:
+		return fmt.Errorf("passed on the %s server only:\n  %s", clusters[0], strings.Join(worse, "\n  "))
+	default:
+		return nil
+	}
+}
