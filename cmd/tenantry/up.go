@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/internal/footprint"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
 func newUpCommand() *cobra.Command {
-	o := standalone.Options{Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443}
+	flow := flowcontrol.NewOptions()
+	o := standalone.Options{Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, FlowControl: &flow}
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -53,6 +55,7 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant].")
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "", "Audit policy.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
+	flow.AddFlags(fs)
 	logs.add(fs)
 	return cmd
 }

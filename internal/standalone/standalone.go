@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/internal/manager"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	TokenAuthFile   string
 	AuditPolicyFile string
 	AuditLogPath    string
+	// FlowControl says how tenants share the server. Nil is the default.
+	FlowControl *flowcontrol.Options
 }
 
 // Running is what callers get to know when everything is ready.
@@ -133,6 +136,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	kube.Audit.PolicyFile = o.AuditPolicyFile
 	kube.Audit.LogOptions.Path = o.AuditLogPath
+	if o.FlowControl != nil {
+		options.FlowControl = *o.FlowControl
+	}
 	completed, err := options.Complete(ctx)
 	if err != nil {
 		return nil, err
