@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,6 +43,41 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 		return outcome{}, r.replaceBinding(ctx, n, desired)
 	}
 	return outcome{}, wrap(err, "restoring clusterrolebinding %q", AdminBinding)
+}
+
+const (
+	// minWait and maxWait bound the time between two questions about rights that
+	// the server has yet to see.
+	minWait = 20 * time.Millisecond
+	maxWait = time.Minute
+)
+
+// verifyAdmins waits until the server grants the administrators their rights. It
+// decides by a cache that may lag behind the binding. Once a Tenant is ready, it
+// has seen it.
+func (r *Reconciler) verifyAdmins(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
+	if t.Status.ObservedGeneration == t.Generation && meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady) {
+		return outcome{}, nil
+	}
+	for _, subject := range adminBinding(t.Spec.Admins).Subjects {
+		allowed, err := r.Spaces.IsAdmin(ctx, tenant.Name(t.Name), subject)
+		if err != nil {
+			return outcome{}, fmt.Errorf("reviewing the rights of %s %q: %w", subject.Kind, subject.Name, err)
+		}
+		if !allowed {
+			return outcome{waiting: fmt.Sprintf("the rights of %s %q", subject.Kind, subject.Name), again: waitLonger(t)}, nil
+		}
+	}
+	return outcome{}, nil
+}
+
+// waitLonger returns how long to wait now: as long as t was waited for already.
+func waitLonger(t *v1alpha1.Tenant) time.Duration {
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return minWait
+	}
+	return min(max(minWait, time.Since(c.LastTransitionTime.Time)), maxWait)
 }
 
 // replaceBinding deletes and creates: the role of a binding cannot be changed.

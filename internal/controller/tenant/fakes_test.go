@@ -33,6 +33,8 @@ type fakeSpaces struct {
 	binding    *rbacv1.ClusterRoleBinding
 	namespaces []corev1.Namespace
 	objects    map[schema.GroupResource][]StoredObject
+	// powerless are the administrators whose rights the server has yet to see.
+	powerless []string
 }
 
 func (s *fakeSpaces) call(call string) error {
@@ -90,6 +92,10 @@ func (s *fakeSpaces) UpdateBinding(_ context.Context, _ tenant.Name, binding *rb
 
 func (s *fakeSpaces) DeleteBinding(context.Context, tenant.Name, string) error {
 	return s.call("delete binding")
+}
+
+func (s *fakeSpaces) IsAdmin(_ context.Context, _ tenant.Name, subject rbacv1.Subject) (bool, error) {
+	return !slices.Contains(s.powerless, subject.Name), s.errors["review "+subject.Name]
 }
 
 func (s *fakeSpaces) ListObjects(_ context.Context, _ tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {

@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ type spaces interface {
 	CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
 	UpdateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
 	DeleteBinding(ctx context.Context, n tenant.Name, name string) error
+	IsAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subject) (bool, error)
 	ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error)
 	DeleteObject(ctx context.Context, n tenant.Name, object StoredObject) error
 }
@@ -55,6 +57,8 @@ type Reconciler struct {
 type outcome struct {
 	// waiting says what for; the event that ends the wait triggers a reconcile.
 	waiting string
+	// again is when to look again, if no event will tell.
+	again time.Duration
 }
 
 func (o outcome) done() bool { return o.waiting == "" }
@@ -76,6 +80,7 @@ func (r *Reconciler) phases() [][]step {
 			r.ensureAdmins,
 		},
 		{r.ensureQuota, r.ensureServiceAccount},
+		{r.verifyAdmins},
 	}
 }
 
@@ -96,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, r.failed(ctx, t, err)
 	case !result.done():
-		return reconcile.Result{}, r.commit(ctx, t, progressing(result.waiting))
+		return reconcile.Result{RequeueAfter: result.again}, r.commit(ctx, t, progressing(result.waiting))
 	default:
 		return reconcile.Result{}, r.commit(ctx, t, ready(t))
 	}

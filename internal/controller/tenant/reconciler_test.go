@@ -74,11 +74,14 @@ func TestReconcile(t *testing.T) {
 		tenant   *v1alpha1.Tenant
 		children []client.Object
 		errors   map[string]error
-		calls    []string
-		ready    metav1.ConditionStatus
-		reason   string
-		terminal bool
-		failed   bool
+		// powerless are administrators whose rights the server has yet to see.
+		powerless []string
+		again     bool
+		calls     []string
+		ready     metav1.ConditionStatus
+		reason    string
+		terminal  bool
+		failed    bool
 	}{
 		"new":        {calls: everything, ready: "True", reason: v1alpha1.ReasonReady},
 		"complete":   {children: children(), ready: "True", reason: v1alpha1.ReasonReady},
@@ -134,6 +137,23 @@ func TestReconcile(t *testing.T) {
 			errors: map[string]error{"create namespace default": errors.New("connection refused")},
 			calls:  []string{"create namespace default"}, ready: "False", reason: v1alpha1.ReasonFailed, failed: true,
 		},
+		"rights not seen yet": {
+			tenant: newTenant(func(t *v1alpha1.Tenant) {
+				t.Spec.Admins = []v1alpha1.Subject{{Kind: "User", Name: "u"}, {Kind: "Group", Name: "g"}}
+			}),
+			powerless: []string{"g"}, calls: everything, ready: "False", reason: v1alpha1.ReasonProgressing, again: true,
+		},
+		"rights cannot be reviewed": {
+			errors: map[string]error{"review admin": errors.New("connection refused")},
+			calls:  everything, ready: "False", reason: v1alpha1.ReasonFailed, failed: true,
+		},
+		"rights seen before": {
+			tenant: newTenant(func(t *v1alpha1.Tenant) {
+				t.Status.ObservedGeneration = t.Generation
+				ready(t)(&t.Status, t.Generation)
+			}),
+			children: children(), powerless: []string{"admin"}, ready: "True", reason: v1alpha1.ReasonReady,
+		},
 		"suspended": {
 			tenant:   newTenant(func(t *v1alpha1.Tenant) { t.Spec.Suspended = true }),
 			children: children(), ready: "False", reason: v1alpha1.ReasonSuspended,
@@ -148,9 +168,12 @@ func TestReconcile(t *testing.T) {
 				tc.tenant = newTenant()
 			}
 			f := newFixture(t, tc.tenant, tc.children...)
-			f.spaces.errors = tc.errors
+			f.spaces.errors, f.spaces.powerless = tc.errors, tc.powerless
 			key := client.ObjectKeyFromObject(tc.tenant)
-			_, err := f.Reconcile(context.Background(), reconcile.Request{NamespacedName: key})
+			result, err := f.Reconcile(context.Background(), reconcile.Request{NamespacedName: key})
+			if (result.RequeueAfter > 0) != tc.again {
+				t.Errorf("requeued after %v, want it: %v", result.RequeueAfter, tc.again)
+			}
 			if (err != nil) != tc.failed || errors.Is(err, reconcile.TerminalError(nil)) != tc.terminal {
 				t.Errorf("unexpected error %v", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,7 @@ const (
 	namespacesPath = "/api/v1/namespaces"
 	quotasPath     = namespacesPath + "/" + metav1.NamespaceDefault + "/resourcequotas"
 	bindingsPath   = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+	reviewsPath    = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 )
 
 func inSpace(n tenant.Name, path string) string { return "/tenants/" + string(n) + path }
@@ -116,6 +118,21 @@ func (s *Spaces) UpdateBinding(ctx context.Context, n tenant.Name, binding *rbac
 // DeleteBinding deletes a ClusterRoleBinding in the space of n.
 func (s *Spaces) DeleteBinding(ctx context.Context, n tenant.Name, name string) error {
 	return s.rest.Delete().AbsPath(inSpace(n, bindingsPath+"/"+name)).Do(ctx).Error()
+}
+
+// IsAdmin asks the server whether a user or group has every right in the space of n.
+func (s *Spaces) IsAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subject) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+	}}
+	if subject.Kind == rbacv1.GroupKind {
+		review.Spec.Groups = []string{subject.Name}
+	} else {
+		review.Spec.User = subject.Name
+	}
+	answer := &authorizationv1.SubjectAccessReview{}
+	err := s.rest.Post().AbsPath(inSpace(n, reviewsPath)).Body(review).Do(ctx).Into(answer)
+	return answer.Status.Allowed, err
 }
 
 // servedVersions returns in which versions a group is served in the space of n,
