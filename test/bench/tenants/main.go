@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	binary := flag.String("tenantry", "bin/tenantry", "Binary of this project.")
+	sizes := flag.String("tenants", "100,1000,10000", "Numbers of tenants; each is measured in a new installation.")
+	workers := flag.Int("workers", 16, "Tenants created or deleted at once.")
+	settle := flag.Duration("settle", 45*time.Second, "Time without requests before memory is measured.")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle)
+	for size := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err == nil {
+			err = measure(ctx, *binary, n, *workers, *settle)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "tenants:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func measure(ctx context.Context, binary string, n, workers int, settle time.Duration) error {
+	dir, err := os.MkdirTemp("", "tenantry-tenants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	p, err := start(ctx, binary, dir, port)
+	if err != nil {
+		return err
+	}
+	defer func() { p.stop() }()
+	c, err := newClients(p.config)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n## %d tenants\n\n| what | measured |\n|---|---|\n", n)
+	row("ready after the first start", "%.1f s", p.started.Seconds())
+
+	// one tenant, which stays, with something to list
+	const alone = 20
+	one, err := c.each(ctx, 1, alone, 1, false, c.create)
+	if err != nil {
+		return err
+	}
+	row("Tenant applied to Ready, one at a time", "p50 %d ms", one.median().Milliseconds())
+	if err := c.fill(ctx, tenantName(1)); err != nil {
+		return err
+	}
+	if _, err := c.list(ctx, tenantName(1), 50); err != nil { // warms up
+		return err
+	}
+	before, err := c.list(ctx, tenantName(1), 200)
+	if err != nil {
+		return err
+	}
+	wait(ctx, settle)
+	base, err := p.footprint(ctx)
+	if err != nil {
+		return err
+	}
+
+	load, err := c.each(ctx, alone+1, alone+n, workers, false, c.create)
+	if err != nil {
+		return err
+	}
+	row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
+	row("applied to Ready at that rate", "p50 %d ms", load.median().Milliseconds())
+	after, err := c.list(ctx, tenantName(1), 200)
+	if err != nil {
+		return err
+	}
+	row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
+	wait(ctx, settle)
+	loaded, err := p.footprint(ctx)
+	if err != nil {
+		return err
+	}
+	compare("after creation", base, loaded, n)
+	idle, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	wait(ctx, settle)
+	rested, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
+
+	p.stop()
+	if p, err = start(ctx, binary, dir, port); err != nil {
+		return err
+	}
+	row("ready after a restart", "%.1f s", p.started.Seconds())
+	wait(ctx, settle)
+	restarted, err := p.footprint(ctx)
+	if err != nil {
+		return err
+	}
+	compare("after a restart", base, restarted, n)
+
+	deletion, err := c.each(ctx, alone+1, alone+n, workers, true, c.delete)
+	if err != nil {
+		return err
+	}
+	row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
+	wait(ctx, settle)
+	emptied, err := p.footprint(ctx)
+	if err != nil {
+		return err
+	}
+	returned := func(of func(footprint) int64) float64 {
+		return 100 * float64(of(restarted)-of(emptied)) / float64(of(restarted)-of(base))
+	}
+	row("memory returned after deletion", "%.0f %% of the heap, %.0f %% of resident anonymous memory",
+		returned(func(f footprint) int64 { return f.live }), returned(func(f footprint) int64 { return f.anonymous }))
+	return nil
+}
+
+func row(what, format string, args ...any) {
+	fmt.Printf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
+}
+
+// compare prints what n tenants have added.
+func compare(when string, base, now footprint, n int) {
+	kilobytes := func(bytes int64) float64 { return float64(bytes) / 1024 / float64(n) }
+	row("heap per tenant "+when, "%.1f KiB (%d to %d MiB)", kilobytes(now.live-base.live), base.live>>20, now.live>>20)
+	row("resident memory per tenant "+when, "%.1f KiB (%d to %d MiB); with mapped files %.1f KiB", kilobytes(now.anonymous-base.anonymous),
+		base.anonymous>>20, now.anonymous>>20, kilobytes(now.anonymous+now.files-base.anonymous-base.files))
+	row("goroutines "+when, "%d to %d", base.goroutines, now.goroutines)
+	row("etcd watches "+when, "%d to %d", base.watches, now.watches)
+	row("metric series "+when, "%d to %d", base.series, now.series)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// clients reach Tenants, and spaces.
+type clients struct {
+	config  *rest.Config
+	tenants *rest.RESTClient
+}
+
+func rawConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return config
+}
+
+func newClients(config *rest.Config) (*clients, error) {
+	config = rawConfig(config)
+	config.APIPath, config.GroupVersion = "/apis", &v1alpha1.GroupVersion
+	client, err := rest.RESTClientFor(config)
+	return &clients{config: config, tenants: client}, err
+}
+
+func tenantName(i int) string { return fmt.Sprintf("tenant-%05d", i) }
+
+func (c *clients) create(ctx context.Context, name string) error {
+	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return c.tenants.Post().Resource("tenants").Body(t).Do(ctx).Error()
+}
+
+func (c *clients) delete(ctx context.Context, name string) error {
+	return c.tenants.Delete().Resource("tenants").Name(name).Do(ctx).Error()
+}
+
+// follow watches all tenants and reports each that is Ready, and each that is
+// gone, once.
+func (c *clients) follow(ctx context.Context, report func(name string, gone bool)) error {
+	events, err := c.tenants.Get().Resource("tenants").Param("watch", "true").Watch(ctx)
+	if err != nil {
+		return err
+	}
+	go func() {
+		ready := map[string]bool{}
+		for event := range events.ResultChan() {
+			t, ok := event.Object.(*v1alpha1.Tenant)
+			switch {
+			case !ok:
+			case event.Type == watch.Deleted:
+				delete(ready, t.Name)
+				report(t.Name, true)
+			case !ready[t.Name] && meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady):
+				ready[t.Name] = true
+				report(t.Name, false)
+			}
+		}
+	}()
+	return nil
+}
+
+// run is how long things took that were started by several workers and have
+// ended when a watch says so.
+type run struct {
+	elapsed   time.Duration
+	latencies []time.Duration
+}
+
+func (r run) median() time.Duration {
+	return slices.Sorted(slices.Values(r.latencies))[len(r.latencies)/2]
+}
+
+// each starts something for the tenants from first to last, by several workers,
+// and waits for all to be Ready or gone.
+func (c *clients) each(ctx context.Context, first, last, workers int, gone bool, start func(ctx context.Context, name string) error) (run, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type progress struct {
+		began time.Time
+		done  chan struct{}
+		took  time.Duration
+	}
+	all := make(map[string]*progress, last-first+1)
+	for i := first; i <= last; i++ {
+		all[tenantName(i)] = &progress{done: make(chan struct{})}
+	}
+	var mu sync.Mutex
+	if err := c.follow(ctx, func(name string, isGone bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p := all[name]; p != nil && isGone == gone && !p.began.IsZero() && p.took == 0 {
+			p.took = time.Since(p.began)
+			close(p.done)
+		}
+	}); err != nil {
+		return run{}, err
+	}
+	names, failed := make(chan string), make(chan error, workers)
+	var group sync.WaitGroup
+	began := time.Now()
+	for range workers {
+		group.Go(func() {
+			for name := range names {
+				p := all[name]
+				mu.Lock()
+				p.began = time.Now()
+				mu.Unlock()
+				err := start(ctx, name)
+				if err == nil {
+					select {
+					case <-p.done:
+						continue
+					case <-time.After(5 * time.Minute):
+						err = fmt.Errorf("tenant %s has not come to its end", name)
+					case <-ctx.Done():
+						err = ctx.Err()
+					}
+				}
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	for i := first; i <= last; i++ {
+		names <- tenantName(i)
+	}
+	close(names)
+	group.Wait()
+	result := run{elapsed: time.Since(began)}
+	select {
+	case err := <-failed:
+		return result, err
+	default:
+	}
+	for _, p := range all {
+		result.latencies = append(result.latencies, p.took)
+	}
+	return result, nil
+}
+
+// space returns a client for the space of a tenant.
+func (c *clients) space(name string) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.Host += "/tenants/" + name
+	config.ContentType = runtime.ContentTypeProtobuf
+	return kubernetes.NewForConfig(config)
+}
+
+const listed = 500
+
+// fill puts config maps into the default namespace of a space.
+func (c *clients) fill(ctx context.Context, name string) error {
+	client, err := c.space(name)
+	if err != nil {
+		return err
+	}
+	for i := range listed {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("listed-%03d", i)}, Data: map[string]string{"k": "v"}}
+		if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the median latency of lists in a space.
+func (c *clients) list(ctx context.Context, name string, times int) (time.Duration, error) {
+	client, err := c.space(name)
+	if err != nil {
+		return 0, err
+	}
+	latencies := make([]time.Duration, 0, times)
+	for range times {
+		began := time.Now()
+		objects, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, err
+		}
+		if len(objects.Items) < listed {
+			return 0, fmt.Errorf("listed %d objects of %d", len(objects.Items), listed)
+		}
+		latencies = append(latencies, time.Since(began))
+	}
+	return run{latencies: latencies}.median(), nil
+}
