@@ -91,7 +91,11 @@ func (p *process) footprint(ctx context.Context) (footprint, error) {
 	}
 	f.live = value(metrics, "go_memstats_heap_alloc_bytes")
 	f.goroutines = value(metrics, "go_goroutines")
-	f.watches = value(metrics, "etcd_debugging_mvcc_watcher_total")
+	goroutines, err := client.Get().AbsPath("/debug/pprof/goroutine").Param("debug", "1").DoRaw(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.watches = running(goroutines, "etcd3.(*watchChan).startWatching")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
 	if err != nil {
 		return f, err
@@ -100,6 +104,23 @@ func (p *process) footprint(ctx context.Context) (footprint, error) {
 	f.files = value(status, "RssFile:") << 10
 	f.cpu, err = p.cpu()
 	return f, err
+}
+
+// running returns the number of goroutines in a profile that are inside function.
+func running(profile []byte, function string) int64 {
+	total := int64(0)
+	for stack := range bytes.SplitSeq(profile, []byte("\n\n")) {
+		if !bytes.Contains(stack, []byte(function)) {
+			continue
+		}
+		for line := range bytes.Lines(stack) { // COUNT @ ADDRESSES
+			if count, _, ok := bytes.Cut(line, []byte(" @ ")); ok {
+				n, _ := strconv.ParseInt(string(count), 10, 64)
+				total += n
+			}
+		}
+	}
+	return total
 }
 
 // value returns the number that follows name at the start of a line, or -1.
