@@ -2,6 +2,7 @@ package smoke
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -67,6 +68,15 @@ var _ = Describe("Spaces", Ordered, func() {
 			Expect(mask(refusal(space), space)).To(Equal(mask(existing, "b")))
 		}
 	})
+
+	It("are open to their administrators as soon as they are ready", func(ctx SpecContext) {
+		for i := range 20 {
+			t := tenant.Name(fmt.Sprintf("ready-%d", i))
+			Expect(tenantry.CreateTenant(ctx, t)).To(Succeed())
+			_, err := clientFor(admin(t)).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}, NodeTimeout(startTimeout))
 
 	It("are stored at the keys of their tenants", func(ctx SpecContext) {
 		for _, t := range spaces {
