@@ -4,7 +4,8 @@
 //
 //	make build && go run ./test/bench/neighbour
 //
-// Server, etcd and both tenants share the machine. The busy tenant is a process
-// of low scheduling priority, so that it takes what the server leaves and the
-// figures show how the server shares itself, not how the machine does.
+// Server, etcd and both tenants share the machine, which in earnest they would
+// not. So the quiet tenant has a higher scheduling priority than the server, and
+// the busy one a lower: the figures show how the server shares itself, not how
+// the machine does.
 package main

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,7 +38,7 @@ func start(ctx context.Context, s settings) (*system, error) {
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	state := filepath.Join(dir, "state")
-	process := exec.CommandContext(ctx, s.tenantry, append([]string{"up", "--dir", state, "--secure-port", strconv.Itoa(port)}, strings.Fields(s.args)...)...)
+	process := below(ctx, 5, s.tenantry, append([]string{"up", "--dir", state, "--secure-port", strconv.Itoa(port)}, strings.Fields(s.args)...)...)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self, "-load", load, "-kubeconfig", s.kubeconfigs[busy],
+	process := below(ctx, 15, self, "-load", load, "-kubeconfig", s.kubeconfigs[busy],
 		"-workers", strconv.Itoa(settings.workers), "-objects", strconv.Itoa(settings.objects))
 	process.Stderr = os.Stderr
 	output, err := process.StdoutPipe()
@@ -125,9 +124,6 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 	}
 	if err := process.Start(); err != nil {
 		return nil, err
-	}
-	if err := lowerPriority(process.Process.Pid); err != nil {
-		return nil, fmt.Errorf("lowering the priority of the busy tenant: %w", err)
 	}
 	lines := bufio.NewScanner(output)
 	if !lines.Scan() {
@@ -144,12 +140,7 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 	}, nil
 }
 
-// lowerPriority gives a process what others leave.
-func lowerPriority(pid int) error {
-	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	if err != nil {
-		return err
-	}
-	nice := 20 - own // the system call counts the other way round
-	return syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(19, nice+15))
+// below returns a command of lower scheduling priority than this one.
+func below(ctx context.Context, by int, name string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nice", append([]string{"-n", strconv.Itoa(by), name}, args...)...)
 }
