@@ -18,7 +18,7 @@ APIMACHINERY := k8s.io/apimachinery/pkg
 .PHONY: help build run test e2e verify lint generate manifests bundle bench conformance
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/tenantry.
 	@go build -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
