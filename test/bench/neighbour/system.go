@@ -56,7 +56,7 @@ func start(ctx context.Context, s settings) (*system, error) {
 	if !ready.Scan() {
 		return nil, fmt.Errorf("%s is not ready; see %s", s.tenantry, log.Name())
 	}
-	go io.Copy(io.Discard, output)
+	go func() { _, _ = io.Copy(io.Discard, output) }()
 	for _, name := range []string{quiet, busy} {
 		if err := result.createTenant(ctx, name); err != nil {
 			return nil, fmt.Errorf("creating tenant %q: %w", name, err)

@@ -45,7 +45,7 @@ func start(ctx context.Context, binary, dir string, port int) (*process, error) 
 		return nil, fmt.Errorf("%s is not ready; see %s", binary, log.Name())
 	}
 	elapsed := time.Since(began)
-	go io.Copy(io.Discard, output)
+	go func() { _, _ = io.Copy(io.Discard, output) }()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "state", "admin.kubeconfig"))
 	if err != nil {
 		return nil, err
