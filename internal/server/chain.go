@@ -31,8 +31,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	limits := flowcontrol.NewLimits(c.flow.Allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
 	if generic.FlowControl != nil {
 		withTenants.FlowControl = flowcontrol.New(generic.FlowControl, flowcontrol.Config{
-			Stats: generic.StorageObjectCountTracker.Get, Counts: c.counts, Limits: limits,
-			Concurrency: c.flow.Concurrency, LargeConcurrency: c.flow.LargeConcurrency,
+			Stats: generic.StorageObjectCountTracker.Get, Counts: c.counts, Limits: limits, Concurrency: c.flow.Concurrency,
 		})
 	}
 

@@ -39,9 +39,8 @@ type Config struct {
 	Counts Counts
 	// Limits are those of requests in flight, which take the place of Concurrency.
 	Limits *Limits
-	// Concurrency and LargeConcurrency are as in Options.
-	Concurrency      int
-	LargeConcurrency int
+	// Concurrency of each tenant.
+	Concurrency Concurrency
 }
 
 var _ upstream.Interface = &Control{}
@@ -58,10 +57,10 @@ type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfigur
 func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, note note,
 	_ func() fcrequest.WorkEstimate, queueNote fairqueuing.QueueNoteFn, execute func()) {
 	n := payer(ctx)
-	large := n.IsSpace() && c.isLarge(ctx)
-	digest.User = flowUser(n, large, digest.User)
-	if capacity := c.capacity(n, large); capacity > 0 {
-		leave, ok := c.lanes.enter(ctx, laneKey{n, large}, capacity, queueNote)
+	class := c.classify(ctx, n, digest.RequestInfo)
+	digest.User = flowUser(n, class == largeRead, digest.User)
+	if capacity := c.capacity(n, class); capacity > 0 {
+		leave, ok := c.lanes.enter(ctx, laneKey{n, class}, capacity, queueNote)
 		if !ok {
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
@@ -84,33 +83,38 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 	c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute)
 }
 
-// capacity returns how many requests like this one of n are executed at a time,
-// zero for any number.
-func (c *Control) capacity(n tenant.Name, large bool) int {
+// capacity returns how many requests of a class of n are executed at a time, zero
+// for any number.
+func (c *Control) capacity(n tenant.Name, class class) int {
 	switch {
 	case !n.IsSpace():
 		return 0
-	case large:
-		return c.config.LargeConcurrency
+	case class == largeRead:
+		return c.config.Concurrency.LargeReads
 	case c.config.Limits.allowed(n).InFlight > 0:
 		return 0
+	case class == write:
+		return c.config.Concurrency.Writes
 	default:
-		return c.config.Concurrency
+		return c.config.Concurrency.Reads
 	}
 }
 
-// largeSeats is from how many seats on, of 100 kB each, a read is large: it keeps
-// a core busy for longer than others should have to wait.
+// largeSeats is from how many seats on, of 100 kB each, a read is large.
 const largeSeats = 4
 
-// isLarge reports whether a request reads much.
-func (c *Control) isLarge(ctx context.Context) bool {
-	info, ok := request.RequestInfoFrom(ctx)
-	if !ok || info.Verb != "list" && info.Verb != "watch" {
-		return false
+// classify returns what a request of n is like.
+func (c *Control) classify(ctx context.Context, n tenant.Name, info *request.RequestInfo) class {
+	switch info.Verb {
+	case "create", "update", "patch", "delete", "deletecollection", "post", "put":
+		return write
+	case "list", "watch":
+		unbounded := func(string) uint64 { return 0 }
+		if n.IsSpace() && c.estimate(ctx, "", "", unbounded).InitialSeats >= largeSeats {
+			return largeRead
+		}
 	}
-	unbounded := func(string) uint64 { return 0 }
-	return c.estimate(ctx, "", "", unbounded).InitialSeats >= largeSeats
+	return read
 }
 
 // estimate is upstream's estimate of a request in its space.

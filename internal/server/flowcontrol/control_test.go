@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -30,7 +33,7 @@ const (
 type machinery struct {
 	upstream.Interface // what a test does not need
 	upstream.WatchTracker
-	flow string
+	flow user.Info
 	work fcrequest.WorkEstimate
 }
 
@@ -47,8 +50,8 @@ func (m *machinery) GetMaxSeats(string) uint64 { return maxSeats }
 func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
 	note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
 	estimate func() fcrequest.WorkEstimate, _ fairqueuing.QueueNoteFn, execute func()) {
-	m.flow = digest.User.GetName()
-	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow)
+	m.flow = digest.User
+	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow.GetName())
 	m.work = estimate()
 	execute()
 }
@@ -198,10 +201,79 @@ func TestFlows(t *testing.T) {
 			ctx := contextOf(&tenant.Request{Authenticated: n}, u)
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Verb: "get"})
 			digest := upstream.RequestDigest{RequestInfo: &request.RequestInfo{Verb: "get"}, User: u}
-			c.Handle(ctx, digest, func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}, nil, nil, func() { flows[m.flow]++ })
+			c.Handle(ctx, digest, func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}, nil, nil, func() { flows[m.flow.GetName()]++ })
 		}
 	}
 	if diff := cmp.Diff(map[string]int{"tenant:acme": 3, "tenant:globex": 3}, flows); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+}
+
+func TestClasses(t *testing.T) {
+	tests := map[string]struct {
+		authenticated tenant.Name
+		method, url   string
+		class         class
+		capacity      int
+	}{
+		"get":                     {"big", http.MethodGet, "/api/v1/namespaces/default/pods/p", read, 2},
+		"small list":              {"empty", http.MethodGet, "/api/v1/pods", read, 2},
+		"page of a big list":      {"big", http.MethodGet, "/api/v1/pods?limit=300", read, 2},
+		"big list":                {"big", http.MethodGet, "/api/v1/pods", largeRead, 1},
+		"watch from now":          {"big", http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=7", read, 2},
+		"watch of all":            {"big", http.MethodGet, "/api/v1/pods?watch=true", largeRead, 1},
+		"discovery":               {"big", http.MethodGet, "/apis", read, 2},
+		"create":                  {"big", http.MethodPost, "/api/v1/namespaces/default/pods", write, 8},
+		"patch":                   {"big", http.MethodPatch, "/api/v1/namespaces/default/pods/p", write, 8},
+		"delete of many":          {"big", http.MethodDelete, "/api/v1/namespaces/default/pods", write, 8},
+		"get, limited in flight":  {"limited", http.MethodGet, "/api/v1/namespaces/default/pods/p", read, 0},
+		"big list, by the system": {tenant.System, http.MethodGet, "/tenants/big/api/v1/pods", read, 0},
+		"write, by the system":    {tenant.System, http.MethodPost, "/tenants/big/api/v1/namespaces/default/pods", write, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, m := newControl()
+			c.config.Concurrency = Concurrency{Reads: 2, Writes: 8, LargeReads: 1}
+			c.config.Limits, _ = limitsAt(Allowance{}, map[tenant.Name]*v1alpha1.RateLimit{"limited": {InFlight: ptr.To[int32](5)}})
+			serve(t, c, tc.authenticated, httptest.NewRequest(tc.method, tc.url, nil), func(_ http.ResponseWriter, r *http.Request) {
+				info, _ := request.RequestInfoFrom(r.Context())
+				class := c.classify(r.Context(), tc.authenticated, info)
+				if got := c.capacity(tc.authenticated, class); class != tc.class || got != tc.capacity {
+					t.Errorf("class %d, %d at a time, want %d, %d", class, got, tc.class, tc.capacity)
+				}
+			})
+			if got := slices.Contains(m.flow.GetGroups(), LargeGroup); got != (tc.class == largeRead) {
+				t.Errorf("groups %q, large is %v", m.flow.GetGroups(), tc.class == largeRead)
+			}
+		})
+	}
+}
+
+func TestFullLaneRefuses(t *testing.T) {
+	c, _ := newControl()
+	c.config.Concurrency = Concurrency{Reads: 1}
+	ctx := contextOf(&tenant.Request{Authenticated: "acme"}, userOf("acme", "jane"))
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	digest := upstream.RequestDigest{RequestInfo: &request.RequestInfo{Verb: "get"}, User: userOf("acme", "jane")}
+	handle := func(ctx context.Context, execute func()) (level string) {
+		ctx = request.WithRequestInfo(ctx, digest.RequestInfo)
+		c.Handle(ctx, digest, func(_ *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, _ string) {
+			level = pl.Name
+		},
+			nil, func(bool) {}, execute)
+		return level
+	}
+	executed := false
+	handle(ctx, func() {
+		executed = true
+		level := handle(gone, func() { t.Error("a second request is executed at the same time") })
+		// Upstream's filter counts refusals by priority level.
+		if level != tenantsName {
+			t.Errorf("refused in priority level %q, want %q", level, tenantsName)
+		}
+	})
+	if !executed {
+		t.Error("the first request is not executed")
 	}
 }

@@ -23,8 +23,17 @@ type lanes struct {
 
 type laneKey struct {
 	tenant tenant.Name
-	large  bool
+	class  class
 }
+
+// class is what a request is like.
+type class int
+
+const (
+	read class = iota
+	write
+	largeRead
+)
 
 type lane struct {
 	mu      sync.Mutex

@@ -40,7 +40,7 @@ func TestLanesInTurn(t *testing.T) {
 
 	// Others do not wait for them.
 	(<-begin(t.Context(), &l, laneKey{tenant: "globex"}, 2).leave)()
-	(<-begin(t.Context(), &l, laneKey{tenant: "acme", large: true}, 2).leave)()
+	(<-begin(t.Context(), &l, laneKey{tenant: "acme", class: largeRead}, 2).leave)()
 
 	first()
 	(<-third.leave)()

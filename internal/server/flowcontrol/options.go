@@ -12,12 +12,8 @@ type Options struct {
 	// Allowance is that of tenants whose own rateLimit is silent. No limits by
 	// default.
 	Allowance Allowance
-	// Concurrency is how many requests of a tenant are executed at a time, by
-	// default 4 for each core. Others of the tenant wait. 0 is any number.
-	Concurrency int
-	// LargeConcurrency is how many of those may read much, by default one for two
-	// cores.
-	LargeConcurrency int
+	// Concurrency of each tenant.
+	Concurrency Concurrency
 }
 
 // Allowance is what one server does for the users of one tenant. Zero is no
@@ -30,10 +26,23 @@ type Allowance struct {
 	Watches  int32
 }
 
+// Concurrency is how many requests of a tenant are executed at a time. Others of
+// the tenant wait. Zero is any number.
+type Concurrency struct {
+	// Reads are served from memory: more at a time than there are cores are not
+	// served sooner. By default one for each core.
+	Reads int
+	// Writes wait for etcd and webhooks. By default 4 for each core.
+	Writes int
+	// LargeReads keep a core busy for longer than others should have to wait. By
+	// default one for two cores.
+	LargeReads int
+}
+
 // NewOptions returns the defaults for this machine.
 func NewOptions() Options {
 	cores := runtime.GOMAXPROCS(0)
-	return Options{Concurrency: 4 * cores, LargeConcurrency: max(1, cores/2)}
+	return Options{Concurrency: Concurrency{Reads: cores, Writes: 4 * cores, LargeReads: max(1, cores/2)}}
 }
 
 // AddFlags adds a flag for each option.
@@ -47,11 +56,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Requests that this server serves each tenant at a time, unless Tenant.spec.rateLimit says otherwise. Further ones are refused. 0 is no limit.")
 	fs.Int32Var(&a.Watches, "tenant-watches", a.Watches,
 		"Watches that each tenant may have open at this server, unless Tenant.spec.rateLimit says otherwise. 0 is no limit.")
-	fs.IntVar(&o.Concurrency, "tenant-concurrency", o.Concurrency,
-		"Requests of a tenant that this server executes at a time, 4 for each core by default. Further ones wait. "+
-			"Tenants with a limit of requests in flight have that instead. 0 is any number.")
-	fs.IntVar(&o.LargeConcurrency, "tenant-large-concurrency", o.LargeConcurrency,
-		"Lists of many objects of a tenant that this server executes at a time, one for two cores by default. Further ones wait. 0 is any number.")
+	c := &o.Concurrency
+	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
+		"Reads of a tenant that this server executes at a time, one for each core by default. Further ones wait. "+
+			"Tenants with a limit of requests in flight have that instead of this and --tenant-concurrent-writes. 0 is any number.")
+	fs.IntVar(&c.Writes, "tenant-concurrent-writes", c.Writes,
+		"Writes of a tenant that this server executes at a time, 4 for each core by default. Further ones wait. 0 is any number.")
+	fs.IntVar(&c.LargeReads, "tenant-concurrent-large-reads", c.LargeReads,
+		"Lists of much data of a tenant that this server executes at a time, one for two cores by default. Further ones wait. 0 is any number.")
 }
 
 // most is the highest limit, as in the schema of Tenants.
@@ -68,8 +80,9 @@ func (o *Options) Validate() []error {
 		{"tenant-requests-burst", int(o.Allowance.Burst)},
 		{"tenant-requests-inflight", int(o.Allowance.InFlight)},
 		{"tenant-watches", int(o.Allowance.Watches)},
-		{"tenant-concurrency", o.Concurrency},
-		{"tenant-large-concurrency", o.LargeConcurrency},
+		{"tenant-concurrent-reads", o.Concurrency.Reads},
+		{"tenant-concurrent-writes", o.Concurrency.Writes},
+		{"tenant-concurrent-large-reads", o.Concurrency.LargeReads},
 	} {
 		if flag.value < 0 || flag.value > most {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
