@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +123,20 @@ func measure(ctx context.Context, config *rest.Config, requests, workers int) (m
 	}
 	maps, jsonMaps := client.CoreV1().ConfigMaps(namespace), jsonClient.CoreV1().ConfigMaps(namespace)
 	name := func(i int) string { return fmt.Sprintf("bench-%05d", i) }
+	index := func(name string) int {
+		i, err := strconv.Atoi(strings.TrimPrefix(name, "bench-"))
+		if err != nil {
+			return requests // kube-root-ca.crt, for instance
+		}
+		return i
+	}
+	watchCtx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var audience *audience
+	opened := sync.OnceValue(func() (err error) {
+		audience, err = watchAll(watchCtx, maps, requests, index)
+		return err
+	})
 	results := map[string]measurement{}
 	for _, kind := range []struct {
 		name  string
@@ -138,6 +154,15 @@ func measure(ctx context.Context, config *rest.Config, requests, workers int) (m
 		{"patch", requests, func(i int) error {
 			_, err := jsonMaps.Patch(ctx, name(i), types.MergePatchType, []byte(`{"data":{"k":"w"}}`), metav1.PatchOptions{})
 			return err
+		}},
+		{"change seen by 10 watches", requests, func(i int) error {
+			if err := opened(); err != nil {
+				return err
+			}
+			if _, err := maps.Patch(ctx, name(i), types.MergePatchType, []byte(`{"data":{"k":"x"}}`), metav1.PatchOptions{}); err != nil {
+				return err
+			}
+			return audience.await(watchCtx, i)
 		}},
 		{"delete", requests, func(i int) error { return maps.Delete(ctx, name(i), metav1.DeleteOptions{}) }},
 	} {
