@@ -3,6 +3,7 @@ package discovery
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +53,7 @@ func apiServices(group apidiscoveryv2.APIGroupDiscovery, serializer runtime.Nego
 		documents[root+"/"+version.Version] = list
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if document, ok := documents[req.URL.Path]; ok {
+		if document, ok := documents[strings.TrimSuffix(req.URL.Path, "/")]; ok {
 			responsewriters.WriteObjectNegotiated(serializer, negotiation.DefaultEndpointRestrictions,
 				schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
 			return

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -89,14 +90,13 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb == "deletecollection" {
 		return nil // what is not stored need not go
 	}
-	namespace, _ := request.NamespaceFrom(ctx)
 	items, err := meta.ExtractList(list)
 	if err != nil {
 		return err
 	}
 	complete := items
 	for _, key := range s.defaults.Keys {
-		if namespace != "" && !strings.HasPrefix(key, namespace+"/") {
+		if c.namespace != "" && !strings.HasPrefix(key, c.namespace+"/") {
 			continue
 		}
 		obj := s.newFunc()
@@ -149,6 +149,38 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, de
 		return tryUpdate(input, res)
 	}
 	return s.Interface.GuaranteedUpdate(ctx, tenant.CacheKey(s.resourcePrefix, n, key), destination, true, nil, fromDefault, nil)
+}
+
+// restored returns what a watch needs to tell that a default object is there
+// again, after that of the space in its place is deleted. It is nil if there is
+// nothing to tell.
+func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (watch.Event, bool) {
+	if !s.hasDefaults(c.tenant) || s.defaults.Fixed {
+		return nil
+	}
+	return func(event watch.Event) (watch.Event, bool) {
+		if event.Type != watch.Deleted {
+			return event, false
+		}
+		accessor, err := meta.Accessor(event.Object)
+		if err != nil {
+			return event, false
+		}
+		key := s.resourcePrefix + path.Join(accessor.GetNamespace(), accessor.GetName())
+		if !s.isDefault(c.tenant, key) {
+			return event, false
+		}
+		obj := s.newFunc()
+		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, c.tenant, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
+		if err != nil || !isZero(obj) {
+			return event, false // it only no longer matches the selector
+		}
+		if found, err := s.getDefault(ctx, c.tenant, key, obj); err != nil || !found {
+			return event, false
+		}
+		matches, err := c.opts.Predicate.Matches(obj)
+		return watch.Event{Type: watch.Added, Object: obj}, err == nil && matches
+	}
 }
 
 func sameName(a, b runtime.Object) bool {

@@ -138,9 +138,10 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 
 // collection is a list or watch as it applies to a space.
 type collection struct {
-	tenant tenant.Name
-	key    string
-	opts   storage.ListOptions
+	tenant    tenant.Name
+	namespace string // empty for all, and for what has no namespace
+	key       string
+	opts      storage.ListOptions
 }
 
 func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
@@ -155,7 +156,7 @@ func (s *Space) collection(ctx context.Context, key string, opts storage.ListOpt
 	if opts.Predicate.Continue, err = unbindContinue(n, opts.Predicate.Continue); err != nil {
 		return collection{}, err
 	}
-	c := collection{tenant: n, opts: opts}
+	c := collection{tenant: n, namespace: namespace, opts: opts}
 	switch n {
 	case tenant.All:
 		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, n), true
@@ -220,5 +221,9 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if (s.cached && c.opts.Recursive || s.hasDefaults(c.tenant)) && wantsInitialEvents(c.opts) {
 		return s.watchFromList(ctx, c)
 	}
-	return s.Interface.Watch(ctx, c.key, c.opts)
+	source, err := s.Interface.Watch(ctx, c.key, c.opts)
+	if follow := s.restored(ctx, c); err == nil && follow != nil {
+		return newPrefixedWatch(nil, source, follow), nil
+	}
+	return source, err
 }

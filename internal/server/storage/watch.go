@@ -62,7 +62,7 @@ func (s *Space) watchFromList(ctx context.Context, c collection) (watch.Interfac
 	if err != nil {
 		return nil, err
 	}
-	return newPrefixedWatch(initial, source), nil
+	return newPrefixedWatch(initial, source, s.restored(ctx, c)), nil
 }
 
 // initialEventsEnd returns the bookmark of KEP-3157 that ends the initial events.
@@ -78,17 +78,21 @@ func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error)
 	return bookmark, storage.AnnotateInitialEventsEndBookmark(bookmark)
 }
 
-// prefixedWatch delivers initial events before those of its source.
+// prefixedWatch delivers initial events before those of its source, and those
+// that follow from an event after it.
 type prefixedWatch struct {
 	source watch.Interface
+	// follow, if set, returns the event that follows from another, if any.
+	follow func(watch.Event) (watch.Event, bool)
 	result chan watch.Event
 	done   chan struct{}
 	stop   sync.Once
 }
 
-func newPrefixedWatch(initial []watch.Event, source watch.Interface) watch.Interface {
+func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool)) watch.Interface {
 	w := &prefixedWatch{
 		source: source,
+		follow: follow,
 		// The buffer is that of upstream's smallest watcher.
 		result: make(chan watch.Event, 10),
 		done:   make(chan struct{}),
@@ -107,6 +111,12 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 	}
 	for event := range w.source.ResultChan() {
 		if !w.send(event) {
+			return
+		}
+		if w.follow == nil {
+			continue
+		}
+		if next, ok := w.follow(event); ok && !w.send(next) {
 			return
 		}
 	}
