@@ -12,12 +12,13 @@ const module = "github.com/tenantry/tenantry/"
 // forbidden lists, by package prefix, what its packages must not import
 // themselves.
 var forbidden = map[string][]string{
-	"internal/tenant":     {module, "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
-	"api":                 {module + "internal", module + "cmd", "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
-	"internal/server":     {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/manager", module + "internal/controller", module + "cmd"},
-	"internal/spaces":     {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/server", module + "internal/manager", module + "cmd"},
-	"internal/manager":    {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "cmd"},
-	"internal/controller": {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "internal/manager", module + "cmd"},
+	"internal/tenant":          {module, "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
+	"api":                      {module + "internal", module + "cmd", "sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"},
+	"internal/server":          {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/manager", module + "internal/controller", module + "cmd"},
+	"internal/spaces":          {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/server", module + "internal/manager", module + "cmd"},
+	"internal/kubecontrollers": {module + "internal/standalone", "sigs.k8s.io/controller-runtime", module + "internal/manager", module + "internal/controller", module + "cmd"},
+	"internal/manager":         {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "cmd"},
+	"internal/controller":      {module + "internal/standalone", "k8s.io/kubernetes", module + "internal/server", module + "internal/manager", module + "cmd"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
