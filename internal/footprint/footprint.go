@@ -11,14 +11,16 @@ import (
 )
 
 const (
-	// gcPercent is how much garbage may collect before it is collected, in
-	// percent of what is alive. At half of Go's default of 100 a process with
-	// 1,000 tenants is a quarter smaller and takes no more CPU time
+	// garbage is how much garbage may collect before it is collected, in bytes,
+	// and garbageShare how much in any case, in percent of what is alive. Much of
+	// it makes collections rare, which is a third of the processor time of large
+	// lists in a small process; little of it keeps a large process small
 	// (test/bench/RESULTS.md).
-	gcPercent = 50
+	garbage      = 128 << 20
+	garbageShare = 50
 
 	// interval is how often watch looks.
-	interval = 30 * time.Second
+	interval = 10 * time.Second
 	// restingRate is the rate of allocations below which a process rests, in
 	// bytes per second. Its own controllers cause a tenth of that.
 	restingRate = 8 << 20
@@ -31,18 +33,16 @@ const (
 // Keep keeps this process small until ctx ends. The environment variable GOGC, if
 // set, has the last word on how much garbage may collect.
 func Keep(ctx context.Context) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	go watch(ctx)
+	go watch(ctx, os.Getenv("GOGC") == "")
 }
 
-// watch returns unused memory to the operating system whenever the process rests
-// and holds much more than it uses. Go would keep what it needed at the peak.
-func watch(ctx context.Context) {
+// watch adjusts the garbage collector to the size of the process, and returns
+// unused memory to the operating system whenever the process rests and holds much
+// more than it uses: Go would keep what it needed at the peak.
+func watch(ctx context.Context, adjust bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last := read()
+	last, percent := read(), 100
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,6 +50,10 @@ func watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := read()
+		if want := now.gcPercent(); adjust && want != percent {
+			debug.SetGCPercent(want) // stops the world for a moment
+			percent = want
+		}
 		if resting(last, now) && now.wasteful() {
 			debug.FreeOSMemory()
 			now = read()
@@ -63,6 +67,12 @@ type heap struct {
 	allocated uint64 // since the start of the process
 	live      uint64 // at the end of the last collection
 	held      uint64 // resident: in objects, dead or alive, and around them
+}
+
+// gcPercent returns the percentage for the garbage collector.
+func (h heap) gcPercent() int {
+	percent := garbage * 100 / max(h.live, 1)
+	return int(min(max(percent, garbageShare), 200))
 }
 
 func resting(last, now heap) bool {
