@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -105,6 +106,9 @@ func newControl() (*Control, *machinery) {
 		if resource == "unknown" {
 			return storage.Stats{}, fcrequest.ObjectCountNotFoundErr
 		}
+		if resource == "events" {
+			return storage.Stats{ObjectCount: 150}, nil
+		}
 		return storage.Stats{ObjectCount: 10_500, EstimatedAverageObjectSizeBytes: objectBytes}, nil
 	}
 	return New(m, Config{
@@ -134,6 +138,7 @@ func TestCostOfLists(t *testing.T) {
 		"watch of an empty space":   {"empty", "/api/v1/pods?watch=true", 1},
 		"not counted by space":      {"empty", "/api/v1/secrets", maxSeats},
 		"not served by this server": {"empty", "/api/v1/unknown", 1},
+		"without a watch cache":     {"empty", "/api/v1/events", 2},
 		"foreign space":             {"empty", "/tenants/big/api/v1/pods", 1},
 	}
 	for name, tc := range tests {
@@ -275,5 +280,33 @@ func TestFullLaneRefuses(t *testing.T) {
 	})
 	if !executed {
 		t.Error("the first request is not executed")
+	}
+}
+
+func TestWritesWaitForWatches(t *testing.T) {
+	for _, watches := range []int{fewWatches, 100} {
+		c, _ := newControl()
+		c.config.Concurrency = Concurrency{Writes: 1}
+		var wait time.Duration
+		var leave func()
+		c.later = func(after time.Duration, do func()) { wait, leave = after, do }
+		for range watches {
+			watch := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=7", nil)
+			serve(t, c, "acme", watch, func(_ http.ResponseWriter, r *http.Request) { c.RegisterWatch(r) })
+		}
+		serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), nothing)
+		if watches <= fewWatches {
+			if leave != nil {
+				t.Errorf("a write that %d watches see keeps its place", watches)
+			}
+			continue
+		}
+		if want := time.Duration(watches) * perWatch; wait != want || lanesOf(&c.lanes) != 1 {
+			t.Fatalf("a write that %d watches see keeps its place for %s, in %d lanes, want %s", watches, wait, lanesOf(&c.lanes), want)
+		}
+		leave()
+		if got := lanesOf(&c.lanes); got != 0 {
+			t.Errorf("%d lanes are left", got)
+		}
 	}
 }

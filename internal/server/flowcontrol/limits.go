@@ -30,9 +30,10 @@ type Limits struct {
 // NewLimits returns limits that are a tenant's own and, where it has none, the
 // defaults.
 func NewLimits(defaults Allowance, own func(tenant.Name) *v1alpha1.RateLimit) *Limits {
-	later := func(after time.Duration, do func()) { time.AfterFunc(after, do) }
 	return &Limits{defaults: defaults, own: own, clock: clock.RealClock{}, later: later}
 }
+
+func later(after time.Duration, do func()) { time.AfterFunc(after, do) }
 
 // limit names what a tenant has reached.
 type limit string

@@ -32,7 +32,7 @@ type Concurrency struct {
 	// Reads are served from memory: more at a time than there are cores are not
 	// served sooner. By default one for each core.
 	Reads int
-	// Writes wait for etcd and webhooks. By default 4 for each core.
+	// Writes wait for etcd and webhooks. By default 2 for each core.
 	Writes int
 	// LargeReads keep a core busy for longer than others should have to wait. By
 	// default one for two cores.
@@ -42,7 +42,7 @@ type Concurrency struct {
 // NewOptions returns the defaults for this machine.
 func NewOptions() Options {
 	cores := runtime.GOMAXPROCS(0)
-	return Options{Concurrency: Concurrency{Reads: cores, Writes: 4 * cores, LargeReads: max(1, cores/2)}}
+	return Options{Concurrency: Concurrency{Reads: cores, Writes: 2 * cores, LargeReads: max(1, cores/2)}}
 }
 
 // AddFlags adds a flag for each option.
@@ -61,7 +61,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Reads of a tenant that this server executes at a time, one for each core by default. Further ones wait. "+
 			"Tenants with a limit of requests in flight have that instead of this and --tenant-concurrent-writes. 0 is any number.")
 	fs.IntVar(&c.Writes, "tenant-concurrent-writes", c.Writes,
-		"Writes of a tenant that this server executes at a time, 4 for each core by default. Further ones wait. 0 is any number.")
+		"Writes of a tenant that this server executes at a time, 2 for each core by default. Further ones wait. 0 is any number.")
 	fs.IntVar(&c.LargeReads, "tenant-concurrent-large-reads", c.LargeReads,
 		"Lists of much data of a tenant that this server executes at a time, one for two cores by default. Further ones wait. 0 is any number.")
 }
