@@ -32,7 +32,6 @@ type Control struct {
 	config Config
 	work   *fcrequest.WorkEstimatorConfig
 	lanes  lanes
-	later  func(time.Duration, func())
 }
 
 // Config is what Control needs to know.
@@ -49,7 +48,7 @@ var _ upstream.Interface = &Control{}
 
 // New returns delegate with tenants as its flows.
 func New(delegate upstream.Interface, config Config) *Control {
-	return &Control{Interface: delegate, config: config, work: fcrequest.DefaultWorkEstimatorConfig(), later: later}
+	return &Control{Interface: delegate, config: config, work: fcrequest.DefaultWorkEstimatorConfig(), lanes: lanes{later: later}}
 }
 
 type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string)
@@ -67,7 +66,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
 		}
-		defer func() { c.after(c.delivery(ctx, class, digest.RequestInfo), leave) }()
+		defer func() { leave(c.delivery(ctx, class, digest.RequestInfo)) }()
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {
@@ -120,15 +119,6 @@ func (c *Control) delivery(ctx context.Context, class class, info *request.Reque
 		return time.Duration(count) * perWatch
 	}
 	return 0
-}
-
-// after calls leave after some time, if any.
-func (c *Control) after(wait time.Duration, leave func()) {
-	if wait == 0 {
-		leave()
-		return
-	}
-	c.later(wait, leave)
 }
 
 // largeSeats is from how many seats on, of 100 kB each, a read is large.

@@ -289,14 +289,17 @@ func TestWritesWaitForWatches(t *testing.T) {
 		c.config.Concurrency = Concurrency{Writes: 1}
 		var wait time.Duration
 		var leave func()
-		c.later = func(after time.Duration, do func()) { wait, leave = after, do }
+		c.lanes.later = func(after time.Duration, do func()) func() bool {
+			wait, leave = after, do
+			return func() bool { return true }
+		}
 		for range watches {
 			watch := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=7", nil)
 			serve(t, c, "acme", watch, func(_ http.ResponseWriter, r *http.Request) { c.RegisterWatch(r) })
 		}
 		serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), nothing)
 		if watches <= fewWatches {
-			if leave != nil {
+			if wait != patience || lanesOf(&c.lanes) != 0 {
 				t.Errorf("a write that %d watches see keeps its place", watches)
 			}
 			continue

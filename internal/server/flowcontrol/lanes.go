@@ -4,12 +4,22 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// waiting is how many requests of a tenant may wait for its lane.
-const waiting = 200
+const (
+	// waiting is how many requests of a tenant may wait for a lane.
+	waiting = 200
+	// patience is after how long a write that is still executed is taken to wait
+	// itself, as for a webhook, and no longer to keep a core busy. Others may begin
+	// then, among them those that the webhook sends.
+	patience = 200 * time.Millisecond
+	// mostLate is how many requests, as a multiple of the lane's capacity, are
+	// executed in all.
+	mostLate = 8
+)
 
 // lanes bounds how many requests of a tenant are executed at a time; further
 // ones wait. Upstream's queues see to it that tenants get seats in turn, but not
@@ -19,6 +29,7 @@ const waiting = 200
 // There is a lane for a tenant only while it has requests.
 type lanes struct {
 	lanes sync.Map // laneKey to *lane
+	later func(time.Duration, func()) (stop func() bool)
 }
 
 type laneKey struct {
@@ -36,22 +47,27 @@ const (
 )
 
 type lane struct {
-	mu      sync.Mutex
-	running int
-	queue   []chan struct{} // closed when it is a request's turn
-	dropped bool            // no longer in lanes; another takes its place
+	mu       sync.Mutex
+	capacity int
+	prompt   int             // requests under way, without
+	late     int             // those that wait themselves
+	queue    []chan struct{} // closed when it is a request's turn
+	dropped  bool            // no longer in lanes; another takes its place
 }
+
+// leave ends a request's time in a lane, now or later.
+type leave func(later time.Duration)
 
 // enter waits until a request may be executed and reports whether it may. The
 // caller must call leave then. queued is told when the request begins and ends
 // to wait.
-func (l *lanes) enter(ctx context.Context, key laneKey, capacity int, queued func(bool)) (leave func(), ok bool) {
+func (l *lanes) enter(ctx context.Context, key laneKey, capacity int, queued func(bool)) (leave leave, ok bool) {
 	own := l.lock(key)
-	leave = func() { l.leave(key, own) }
-	if own.running < capacity && len(own.queue) == 0 {
-		own.running++
+	own.capacity = capacity
+	if len(own.queue) == 0 && own.hasRoom() {
+		own.prompt++
 		own.mu.Unlock()
-		return leave, true
+		return l.begin(key, own), true
 	}
 	if len(own.queue) >= waiting {
 		own.mu.Unlock()
@@ -64,13 +80,52 @@ func (l *lanes) enter(ctx context.Context, key laneKey, capacity int, queued fun
 	defer queued(false)
 	select {
 	case <-turn:
-		return leave, true
 	case <-ctx.Done():
+		if own.abandon(turn) {
+			return nil, false
+		}
+		// Its turn came at the same moment.
 	}
-	if own.abandon(turn) {
-		return nil, false
+	return l.begin(key, own), true
+}
+
+// begin is called when a request is counted as prompt. It returns what ends it.
+func (l *lanes) begin(key laneKey, own *lane) leave {
+	counted := &own.prompt // by which number, under own's lock
+	ended := false
+	stop := func() bool { return true }
+	if key.class == write {
+		stop = l.later(patience, func() {
+			own.mu.Lock()
+			defer own.mu.Unlock()
+			if ended {
+				return
+			}
+			own.prompt--
+			own.late++
+			counted = &own.late
+			own.next()
+		})
 	}
-	return leave, true // its turn came at the same moment
+	end := func() {
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		ended = true
+		*counted--
+		own.next()
+		if own.prompt+own.late == 0 {
+			own.dropped = true
+			l.lanes.CompareAndDelete(key, own)
+		}
+	}
+	return func(later time.Duration) {
+		stop()
+		if later > 0 {
+			l.later(later, end)
+		} else {
+			end()
+		}
+	}
 }
 
 // lock returns the lane of key, locked.
@@ -89,6 +144,19 @@ func (l *lanes) lock(key laneKey) *lane {
 	}
 }
 
+func (l *lane) hasRoom() bool {
+	return l.prompt < l.capacity && l.prompt+l.late < mostLate*l.capacity
+}
+
+// next gives requests that wait their turn, as far as there is room.
+func (l *lane) next() {
+	for len(l.queue) > 0 && l.hasRoom() {
+		l.prompt++
+		close(l.queue[0])
+		l.queue = slices.Delete(l.queue, 0, 1)
+	}
+}
+
 // abandon takes a request out of the queue and reports whether it was there.
 func (l *lane) abandon(turn chan struct{}) bool {
 	l.mu.Lock()
@@ -99,19 +167,4 @@ func (l *lane) abandon(turn chan struct{}) bool {
 	}
 	l.queue = slices.Delete(l.queue, at, at+1)
 	return true
-}
-
-// leave passes the place of a request on.
-func (l *lanes) leave(key laneKey, own *lane) {
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	if len(own.queue) > 0 {
-		close(own.queue[0])
-		own.queue = slices.Delete(own.queue, 0, 1)
-		return
-	}
-	if own.running--; own.running == 0 {
-		own.dropped = true
-		l.lanes.CompareAndDelete(key, own)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -12,16 +13,36 @@ import (
 // visit is one request in a lane.
 type visit struct {
 	waits chan bool
-	leave chan func() // nil if it may not be executed
+	leave chan leave // nil if it may not be executed
 }
 
 func begin(ctx context.Context, l *lanes, key laneKey, capacity int) *visit {
-	v := &visit{waits: make(chan bool, 2), leave: make(chan func(), 1)}
+	v := &visit{waits: make(chan bool, 2), leave: make(chan leave, 1)}
 	go func() {
 		leave, _ := l.enter(ctx, key, capacity, func(waits bool) { v.waits <- waits })
 		v.leave <- leave
 	}()
 	return v
+}
+
+// newLanes returns lanes, and what makes all requests under way late.
+func newLanes() (*lanes, func()) {
+	var mu sync.Mutex
+	var due []func()
+	l := &lanes{later: func(_ time.Duration, do func()) func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		due = append(due, do)
+		return func() bool { return true }
+	}}
+	return l, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, do := range due {
+			do()
+		}
+		due = nil
+	}
 }
 
 func lanesOf(l *lanes) (count int) {
@@ -30,35 +51,35 @@ func lanesOf(l *lanes) (count int) {
 }
 
 func TestLanesInTurn(t *testing.T) {
-	var l lanes
+	l, _ := newLanes()
 	acme := laneKey{tenant: "acme"}
-	first, second := <-begin(t.Context(), &l, acme, 2).leave, <-begin(t.Context(), &l, acme, 2).leave
-	third := begin(t.Context(), &l, acme, 2)
+	first, second := <-begin(t.Context(), l, acme, 2).leave, <-begin(t.Context(), l, acme, 2).leave
+	third := begin(t.Context(), l, acme, 2)
 	<-third.waits
-	fourth := begin(t.Context(), &l, acme, 2)
+	fourth := begin(t.Context(), l, acme, 2)
 	<-fourth.waits
 
 	// Others do not wait for them.
-	(<-begin(t.Context(), &l, laneKey{tenant: "globex"}, 2).leave)()
-	(<-begin(t.Context(), &l, laneKey{tenant: "acme", class: largeRead}, 2).leave)()
+	(<-begin(t.Context(), l, laneKey{tenant: "globex"}, 2).leave)(0)
+	(<-begin(t.Context(), l, laneKey{tenant: "acme", class: largeRead}, 2).leave)(0)
 
-	first()
-	(<-third.leave)()
-	(<-fourth.leave)()
-	second()
-	if got := lanesOf(&l); got != 0 {
+	first(0)
+	(<-third.leave)(0)
+	(<-fourth.leave)(0)
+	second(0)
+	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}
 }
 
 func TestLaneIsLeftWhileWaiting(t *testing.T) {
-	var l lanes
+	l, _ := newLanes()
 	acme := laneKey{tenant: "acme"}
-	running := <-begin(t.Context(), &l, acme, 1).leave
+	running := <-begin(t.Context(), l, acme, 1).leave
 	ctx, cancel := context.WithCancelCause(t.Context())
-	impatient := begin(ctx, &l, acme, 1)
+	impatient := begin(ctx, l, acme, 1)
 	<-impatient.waits
-	patient := begin(t.Context(), &l, acme, 1)
+	patient := begin(t.Context(), l, acme, 1)
 	<-patient.waits
 	cancel(errors.New("gone"))
 	if leave := <-impatient.leave; leave != nil {
@@ -67,37 +88,37 @@ func TestLaneIsLeftWhileWaiting(t *testing.T) {
 	if waits := <-impatient.waits; waits {
 		t.Error("the end of waiting is not told")
 	}
-	running()
-	(<-patient.leave)()
-	if got := lanesOf(&l); got != 0 {
+	running(0)
+	(<-patient.leave)(0)
+	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}
 }
 
 func TestLaneIsFull(t *testing.T) {
-	var l lanes
+	l, _ := newLanes()
 	acme := laneKey{tenant: "acme"}
-	running := <-begin(t.Context(), &l, acme, 1).leave
+	running := <-begin(t.Context(), l, acme, 1).leave
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue []*visit
 	for range waiting {
-		v := begin(ctx, &l, acme, 1)
+		v := begin(ctx, l, acme, 1)
 		<-v.waits
 		queue = append(queue, v)
 	}
-	if leave := <-begin(t.Context(), &l, acme, 1).leave; leave != nil {
+	if leave := <-begin(t.Context(), l, acme, 1).leave; leave != nil {
 		t.Errorf("more than %d requests wait", waiting)
 	}
 	cancel()
 	for _, v := range queue {
 		<-v.leave
 	}
-	running()
+	running(0)
 }
 
 func TestLanesUnderLoad(t *testing.T) {
 	const capacity, requests = 3, 2000
-	var l lanes
+	l, _ := newLanes()
 	var mu sync.Mutex
 	running, most := map[tenant.Name]int{}, 0
 	var group sync.WaitGroup
@@ -108,7 +129,7 @@ func TestLanesUnderLoad(t *testing.T) {
 			if !ok {
 				return // too many wait
 			}
-			defer leave()
+			defer leave(0)
 			mu.Lock()
 			running[n]++
 			most = max(most, running[n])
@@ -122,7 +143,33 @@ func TestLanesUnderLoad(t *testing.T) {
 	if most > capacity {
 		t.Errorf("%d requests of a tenant are executed at a time, want at most %d", most, capacity)
 	}
-	if got := lanesOf(&l); got != 0 {
+	if got := lanesOf(l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+func TestLateWritesMakeRoom(t *testing.T) {
+	l, pass := newLanes()
+	acme := laneKey{tenant: "acme", class: write}
+	var ends []leave
+	for range mostLate {
+		ends = append(ends, <-begin(t.Context(), l, acme, 1).leave)
+		pass()
+	}
+	last := begin(t.Context(), l, acme, 1)
+	if waits := <-last.waits; !waits {
+		t.Errorf("more than %d requests are under way", mostLate)
+	}
+	for _, end := range ends {
+		end(0)
+	}
+	pass() // of requests that have ended
+	end := <-last.leave
+	if got := lanesOf(l); got != 1 {
+		t.Errorf("%d lanes of one request", got)
+	}
+	end(0)
+	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}
 }

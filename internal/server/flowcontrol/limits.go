@@ -22,7 +22,7 @@ type Limits struct {
 	defaults Allowance
 	own      func(tenant.Name) *v1alpha1.RateLimit
 	clock    clock.PassiveClock
-	later    func(time.Duration, func())
+	later    func(time.Duration, func()) (stop func() bool)
 	accounts sync.Map // tenant.Name to *account
 	sweeping atomic.Bool
 }
@@ -33,7 +33,8 @@ func NewLimits(defaults Allowance, own func(tenant.Name) *v1alpha1.RateLimit) *L
 	return &Limits{defaults: defaults, own: own, clock: clock.RealClock{}, later: later}
 }
 
-func later(after time.Duration, do func()) { time.AfterFunc(after, do) }
+// later calls do after some time, unless it is stopped.
+func later(after time.Duration, do func()) (stop func() bool) { return time.AfterFunc(after, do).Stop }
 
 // limit names what a tenant has reached.
 type limit string

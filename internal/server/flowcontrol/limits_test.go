@@ -27,7 +27,10 @@ type manualClock struct {
 	pending []func()
 }
 
-func (c *manualClock) later(_ time.Duration, do func()) { c.pending = append(c.pending, do) }
+func (c *manualClock) later(_ time.Duration, do func()) func() bool {
+	c.pending = append(c.pending, do)
+	return nil
+}
 
 func (c *manualClock) Step(d time.Duration) {
 	c.SetTime(c.Now().Add(d))
