@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,9 @@ type Options struct {
 	AuditLogPath    string
 	// FlowControl says how tenants share the server. Nil is the default.
 	FlowControl *flowcontrol.Options
+	// ObjectCountPeriod is how often objects are counted for estimates of what
+	// lists cost, upstream's minute by default. For tests alone.
+	ObjectCountPeriod time.Duration
 }
 
 // Running is what callers get to know when everything is ready.
@@ -136,6 +140,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	kube.Audit.PolicyFile = o.AuditPolicyFile
 	kube.Audit.LogOptions.Path = o.AuditLogPath
+	if o.ObjectCountPeriod > 0 {
+		kube.Etcd.StorageConfig.CountMetricPollPeriod = o.ObjectCountPeriod
+	}
 	if o.FlowControl != nil {
 		options.FlowControl = *o.FlowControl
 	}

@@ -1,11 +1,14 @@
 package flowcontrol
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,9 +43,12 @@ var _ = Describe("A request of a tenant", func() {
 		}, nil),
 		Entry("a service account of its kube-system", func(ctx SpecContext, t tenant.Name) *rest.Config {
 			admin := user(t, "admin")
-			token, err := clientFor(admin).CoreV1().ServiceAccounts("kube-system").
-				CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-			Expect(err).NotTo(HaveOccurred())
+			var token *authenticationv1.TokenRequest
+			Eventually(func() (err error) { // a controller makes the account
+				token, err = clientFor(admin).CoreV1().ServiceAccounts("kube-system").
+					CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
 			config := rest.AnonymousClientConfig(admin)
 			config.BearerToken = token.Status.Token
 			return config
@@ -51,6 +57,23 @@ var _ = Describe("A request of a tenant", func() {
 			func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "admin") },
 			http.Header{"Impersonate-User": {"root"}}),
 	)
+
+	It("costs what its space holds", func(ctx SpecContext) {
+		big, empty := newTenant(ctx), newTenant(ctx)
+		maps := clientFor(user(big, "admin")).CoreV1().ConfigMaps("default")
+		data := map[string]string{"k": strings.Repeat("x", 20_000)}
+		for i := range 100 {
+			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d", i)}, Data: data}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		schema := func(config *rest.Config, path string) func() types.UID {
+			return func() types.UID { return schemaOf(answer(ctx, config, path, nil)) }
+		}
+		large, small := uid(ctx, "tenants-large"), uid(ctx, "tenants")
+		Eventually(schema(user(big, "admin"), path)).Should(Equal(large))
+		Expect(schema(user(big, "admin"), path+"?limit=5")()).To(Equal(small))
+		Expect(schema(user(empty, "admin"), path)()).To(Equal(small))
+	})
 
 	It("is not affected by FlowSchemas of its space", func(ctx SpecContext) {
 		own := newTenant(ctx)

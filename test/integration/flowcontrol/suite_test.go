@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env"
 )
@@ -33,7 +34,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	klog.LogToStderr(false)
 	klog.SetOutput(GinkgoWriter)
 	var err error
-	environment, err = env.Start(ctx)
+	environment, err = env.Start(ctx, func(o *standalone.Options) { o.ObjectCountPeriod = time.Second })
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 }, NodeTimeout(startTimeout))
