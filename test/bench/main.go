@@ -57,26 +57,26 @@ func run(ctx context.Context, ours, stock string, rounds, requests, workers int)
 	if err != nil {
 		return err
 	}
-	results := map[string][][2]measurement{}
+	all := map[string][][2]measurement{}
 	for round := range rounds + 1 { // the first warms up
 		for _, first := range []bool{round%2 == 0, round%2 != 0} {
-			config, at := inSpace, 0
+			config, at, measured := inSpace, 0, a
 			if !first {
-				config, at = b.config, 1
+				config, at, measured = b.config, 1, b
 			}
-			measured, err := measure(ctx, config, requests, workers)
+			results, err := measure(ctx, config, measured.cpu, requests, workers)
 			if err != nil {
 				return err
 			}
-			for name, m := range measured {
-				if len(results[name]) <= round {
-					results[name] = append(results[name], [2]measurement{})
+			for name, m := range results {
+				if len(all[name]) <= round {
+					all[name] = append(all[name], [2]measurement{})
 				}
-				results[name][round][at] = m
+				all[name][round][at] = m
 			}
 		}
 	}
-	report(results, requests, workers)
+	report(all, requests, workers)
 	return nil
 }
 
@@ -105,9 +105,10 @@ func space(ctx context.Context, config *rest.Config, name string) (*rest.Config,
 type measurement struct {
 	perSecond float64
 	p99       time.Duration
+	cpu       time.Duration // of the server, for each request
 }
 
-func measure(ctx context.Context, config *rest.Config, requests, workers int) (map[string]measurement, error) {
+func measure(ctx context.Context, config *rest.Config, cpu func() (time.Duration, error), requests, workers int) (map[string]measurement, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -166,10 +167,19 @@ func measure(ctx context.Context, config *rest.Config, requests, workers int) (m
 		}},
 		{"delete", requests, func(i int) error { return maps.Delete(ctx, name(i), metav1.DeleteOptions{}) }},
 	} {
+		before, err := cpu()
+		if err != nil {
+			return nil, err
+		}
 		m, err := timed(kind.count, workers, kind.do)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind.name, err)
 		}
+		after, err := cpu()
+		if err != nil {
+			return nil, err
+		}
+		m.cpu = (after - before) / time.Duration(kind.count)
 		results[kind.name] = m
 	}
 	return results, nil
