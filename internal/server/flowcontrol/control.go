@@ -58,8 +58,9 @@ type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfigur
 func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, note note,
 	_ func() fcrequest.WorkEstimate, queueNote fairqueuing.QueueNoteFn, execute func()) {
 	n := payer(ctx)
-	class := c.classify(ctx, n, digest.RequestInfo)
-	digest.User = flowUser(n, class == largeRead, digest.User)
+	seats := c.readSeats(ctx, digest.RequestInfo)
+	class := classify(digest.RequestInfo, seats)
+	digest.User = flowUser(n, class, digest.User)
 	if capacity := c.capacity(n, class); capacity > 0 {
 		leave, ok := c.lanes.enter(ctx, laneKey{n, class}, capacity, queueNote)
 		if !ok {
@@ -74,7 +75,15 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 		note(fs, pl, flow)
 	}
 	estimate := func() fcrequest.WorkEstimate {
-		work := c.estimate(ctx, schema, level, c.GetMaxSeats)
+		work := fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats}
+		switch most := c.GetMaxSeats(level); {
+		case class == write:
+			work = c.estimate(ctx, schema, level, c.GetMaxSeats)
+		case most == 0:
+			work.InitialSeats = max(seats, work.InitialSeats)
+		default:
+			work.InitialSeats = max(min(seats, most), work.InitialSeats)
+		}
 		metrics.ObserveWorkEstimatedSeats(level, schema, work.MaxSeats())
 		httplog.AddKeyValue(ctx, "apf_iseats", work.InitialSeats)
 		httplog.AddKeyValue(ctx, "apf_fseats", work.FinalSeats)
@@ -124,16 +133,23 @@ func (c *Control) delivery(ctx context.Context, class class, info *request.Reque
 // largeSeats is from how many seats on, of 100 kB each, a read is large.
 const largeSeats = 4
 
-// classify returns what a request of n is like.
-func (c *Control) classify(ctx context.Context, n tenant.Name, info *request.RequestInfo) class {
+// readSeats returns the seats that a list or watch would have if its priority
+// level had any number, zero for other requests.
+func (c *Control) readSeats(ctx context.Context, info *request.RequestInfo) uint64 {
+	if info.Verb != "list" && info.Verb != "watch" {
+		return 0
+	}
+	return c.estimate(ctx, "", "", func(string) uint64 { return 0 }).InitialSeats
+}
+
+// classify returns what a request is like.
+func classify(info *request.RequestInfo, readSeats uint64) class {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection", "post", "put":
 		return write
-	case "list", "watch":
-		unbounded := func(string) uint64 { return 0 }
-		if n.IsSpace() && c.estimate(ctx, "", "", unbounded).InitialSeats >= largeSeats {
-			return largeRead
-		}
+	}
+	if readSeats >= largeSeats {
+		return largeRead
 	}
 	return read
 }

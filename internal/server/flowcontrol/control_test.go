@@ -232,7 +232,7 @@ func TestClasses(t *testing.T) {
 		"patch":                   {"big", http.MethodPatch, "/api/v1/namespaces/default/pods/p", write, 8},
 		"delete of many":          {"big", http.MethodDelete, "/api/v1/namespaces/default/pods", write, 8},
 		"get, limited in flight":  {"limited", http.MethodGet, "/api/v1/namespaces/default/pods/p", read, 0},
-		"big list, by the system": {tenant.System, http.MethodGet, "/tenants/big/api/v1/pods", read, 0},
+		"big list, by the system": {tenant.System, http.MethodGet, "/tenants/big/api/v1/pods", largeRead, 0},
 		"write, by the system":    {tenant.System, http.MethodPost, "/tenants/big/api/v1/namespaces/default/pods", write, 0},
 	}
 	for name, tc := range tests {
@@ -242,13 +242,14 @@ func TestClasses(t *testing.T) {
 			c.config.Limits, _ = limitsAt(Allowance{}, map[tenant.Name]*v1alpha1.RateLimit{"limited": {InFlight: ptr.To[int32](5)}})
 			serve(t, c, tc.authenticated, httptest.NewRequest(tc.method, tc.url, nil), func(_ http.ResponseWriter, r *http.Request) {
 				info, _ := request.RequestInfoFrom(r.Context())
-				class := c.classify(r.Context(), tc.authenticated, info)
+				class := classify(info, c.readSeats(r.Context(), info))
 				if got := c.capacity(tc.authenticated, class); class != tc.class || got != tc.capacity {
 					t.Errorf("class %d, %d at a time, want %d, %d", class, got, tc.class, tc.capacity)
 				}
 			})
-			if got := slices.Contains(m.flow.GetGroups(), LargeGroup); got != (tc.class == largeRead) {
-				t.Errorf("groups %q, large is %v", m.flow.GetGroups(), tc.class == largeRead)
+			large := tc.class == largeRead && tc.authenticated != tenant.System
+			if got := slices.Contains(m.flow.GetGroups(), LargeGroup); got != large {
+				t.Errorf("groups %q, large is %v", m.flow.GetGroups(), large)
 			}
 		})
 	}

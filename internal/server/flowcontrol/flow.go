@@ -53,13 +53,13 @@ var (
 
 // flowUser returns the user by which priority and fairness classifies a request
 // of u that n pays for, and tells flows apart.
-func flowUser(n tenant.Name, large bool, u user.Info) user.Info {
+func flowUser(n tenant.Name, class class, u user.Info) user.Info {
 	switch {
 	case n == tenant.System:
 		return u
 	case n == "":
 		return anonymous
-	case large:
+	case class == largeRead:
 		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: largeGroups}
 	default:
 		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: tenantGroups}
