@@ -73,8 +73,8 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 		return apierrors.NewNotFound(tenants, string(n))
 	case !exists:
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q does not exist; ask the platform's administrators", n))
-	case info.IsResourceRequest && isTenants(info):
-		return apierrors.NewNotFound(tenants, info.Name)
+	case info.IsResourceRequest && isOfSystemAlone(info):
+		return apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return errTerminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
@@ -102,10 +102,18 @@ func errTerminating(n tenant.Name) error {
 	return err
 }
 
-// isTenants reports whether a request is for Tenants, which are objects of the
-// system space alone.
-func isTenants(info *request.RequestInfo) bool {
-	return info.Resource == "tenants" && (info.APIGroup == "" || info.APIGroup == tenantregistry.Resource.Group)
+// isOfSystemAlone reports whether a request is for what exists in the system space
+// alone: Tenants, and the health of the components, for which the server would
+// call them at each request.
+func isOfSystemAlone(info *request.RequestInfo) bool {
+	switch info.APIGroup {
+	case corev1.GroupName:
+		return info.Resource == "tenants" || info.Resource == "componentstatuses"
+	case tenantregistry.Resource.Group:
+		return info.Resource == "tenants"
+	default:
+		return false
+	}
 }
 
 // isReview reports whether a creation stores nothing and only asks.

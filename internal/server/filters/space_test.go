@@ -35,6 +35,7 @@ func TestAdmit(t *testing.T) {
 		"user of a missing tenant":              {own: "a", info: pods("get"), missing: true, is: apierrors.IsForbidden, message: "does not exist"},
 		"Tenants inside a space":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "tenants"}, is: apierrors.IsNotFound},
 		"Tenants of the group inside a space":   {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "tenantry.io", Resource: "tenants"}, is: apierrors.IsNotFound},
+		"health of components inside a space":   {own: "system", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "componentstatuses"}, is: apierrors.IsNotFound},
 		"terminating, system user creates":      {own: tenant.System, info: pods("create"), state: terminating, is: apierrors.IsForbidden, message: "no new objects"},
 		"terminating, system user deletes":      {own: tenant.System, info: pods("deletecollection"), state: terminating},
 		"terminating, system user drops a lock": {own: tenant.System, info: pods("patch"), state: terminating},
