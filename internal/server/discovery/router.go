@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -100,6 +101,8 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	}
 	group, ok := groupOf(path)
 	switch {
+	case isHealth(path):
+		return r.System // the health of the whole server
 	case !ok || r.IsBuiltin(group):
 		return r.Builtin
 	case group == apiextensions.GroupName:
@@ -110,6 +113,14 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	default:
 		return r.Custom.Handler(n)
 	}
+}
+
+// isHealth reports whether a path is that of a health check, or of a part of one.
+func isHealth(path string) bool {
+	return slices.ContainsFunc([]string{"/healthz", "/livez", "/readyz"}, func(check string) bool {
+		rest, ok := strings.CutPrefix(path, check)
+		return ok && (rest == "" || rest[0] == '/')
+	})
 }
 
 // groupOf returns the API group that a path is about, if it is about one.

@@ -186,3 +186,11 @@ var _ = Describe("APIServices", func() {
 		}
 	})
 })
+
+var _ = Describe("Health checks", func() {
+	It("in a space are those of the whole server", func(ctx SpecContext) {
+		body, err := client("a").RESTClient().Get().AbsPath("/readyz").Param("verbose", "1").DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(body)).To(ContainSubstring("[+]autoregister-completion ok"))
+	})
+})
