@@ -133,7 +133,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			only:           g.Only,
 		}
 		etcd := &etcdKeys{
-			Interface: raw, resourcePrefix: prefix, attributes: attributes, cacheKey: cacheKey,
+			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey,
 			counts: g.Counts, counted: counted{resource: resource.String(), only: g.Only},
 		}
 		if g.Uncached[resource] {

@@ -21,6 +21,7 @@ type etcdKeys struct {
 	storage.Interface
 
 	resourcePrefix string // with a trailing slash
+	namespaced     bool
 	attributes     storage.AttrFunc
 	cacheKey       func(runtime.Object) (string, error)
 	// counts learns how many keys each space has in what is counted.
@@ -131,8 +132,37 @@ func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.Li
 	if n == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return s.listInCacheOrder(ctx, key, opts, list)
 	}
+	if s.isOwnRange(n, key) && opts.Predicate.Empty() {
+		// Without a selector upstream counts the remaining items.
+		if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
+			return err
+		}
+		return dropForeign(list, n)
+	}
 	opts.Predicate = s.scope(n, opts.Predicate)
 	return s.Interface.GetList(ctx, key, opts, list)
+}
+
+// isOwnRange reports whether a range of etcd keys can hold nothing but objects of
+// the tenant n: what it has in one namespace, or of a resource without namespaces.
+// The whole of a namespaced resource may be a system namespace's as well, and of
+// custom resources each space decides whether they have namespaces.
+func (s *etcdKeys) isOwnRange(n tenant.Name, key string) bool {
+	rest, ok := strings.CutPrefix(key, s.resourcePrefix+string(n)+"/")
+	return ok && n.IsSpace() && s.counted.only == "" && (!s.namespaced || rest != "")
+}
+
+// dropForeign takes objects of other spaces than that of n out of a list; see owned.
+func dropForeign(list runtime.Object, n tenant.Name) error {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(slices.Clone(items), func(item runtime.Object) bool { return owned(item, n, "") != nil })
+	if len(kept) == len(items) {
+		return nil
+	}
+	return meta.SetList(list, kept)
 }
 
 // listInCacheOrder serves upstream's consistency checker, which compares the
