@@ -129,3 +129,21 @@ var _ = Describe("A request of a tenant", func() {
 		Expect(schemaOf(answer(ctx, user(tenant.System, "joe"), path, nil))).To(Equal(uid(ctx, "global-default")))
 	})
 })
+
+var _ = Describe("Metrics of flow control", func() {
+	It("have no series of a tenant", func(ctx SpecContext) {
+		own := newTenant(ctx)
+		Expect(answer(ctx, user(own, "admin"), "/api/v1/namespaces/default/configmaps", nil).StatusCode).To(Equal(http.StatusOK))
+		metrics, err := clientFor(system()).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		series := 0
+		for line := range strings.Lines(string(metrics)) {
+			if strings.HasPrefix(line, "apiserver_flowcontrol_") || strings.HasPrefix(line, "tenantry_rate_limited_") {
+				series++
+				Expect(line).NotTo(ContainSubstring(own.String()))
+			}
+		}
+		Expect(series).To(BeNumerically(">", 0))
+		Expect(string(metrics)).To(ContainSubstring(`apiserver_flowcontrol_dispatched_requests_total{flow_schema="tenants",priority_level="tenants"}`))
+	})
+})
