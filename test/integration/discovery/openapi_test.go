@@ -12,6 +12,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -146,6 +149,29 @@ var _ = Describe("OpenAPI", func() {
 		Eventually(ctx, groups(tenant.System)).Should(ContainElement("apis/example.com/v1"))
 		Expect(groups("b")()).To(And(ContainElements("api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1"),
 			Not(ContainElement("apis/example.com/v1"))))
+	})
+})
+
+var _ = Describe("A custom resource", func() {
+	It("can be deleted by every policy, though the garbage collector does not follow it", func(ctx SpecContext) {
+		define(ctx, "a", definition("bolts", "Bolt"))
+		client, err := dynamic.NewForConfig(config("a"))
+		Expect(err).NotTo(HaveOccurred())
+		bolts := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bolts"}).Namespace(metav1.NamespaceDefault)
+		bolt := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Bolt", "metadata": map[string]any{"name": "m8"},
+		}}
+		for _, policy := range []metav1.DeletionPropagation{
+			metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground,
+		} {
+			Eventually(ctx, func() error {
+				_, err := bolts.Create(ctx, bolt, metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+			Expect(bolts.Delete(ctx, "m8", metav1.DeleteOptions{PropagationPolicy: &policy})).To(Succeed())
+			_, err := bolts.Get(ctx, "m8", metav1.GetOptions{})
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s: %v", policy, err)
+		}
 	})
 })
 
