@@ -32,6 +32,7 @@ type Control struct {
 	config Config
 	work   *fcrequest.WorkEstimatorConfig
 	lanes  lanes
+	turns  turns
 }
 
 // Config is what Control needs to know.
@@ -67,7 +68,15 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
 		}
-		defer func() { leave(c.delivery(ctx, class, digest.RequestInfo)) }()
+		began := time.Now()
+		shared := c.turns.shared(n, began)
+		defer func() {
+			later := c.delivery(ctx, class, digest.RequestInfo)
+			if shared {
+				later = max(later, rest(time.Since(began)))
+			}
+			leave(later)
+		}()
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {
