@@ -35,6 +35,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
+	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -159,13 +160,22 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Ranges:            c.ranges,
 			Counts:            c.counts,
 			Defaults:          defaults,
+			Closed:            c.closed,
 			Prepare: map[schema.GroupResource]func(runtime.Object) error{
 				apiextensions.Resource("customresourcedefinitions"): crd.Pending,
 			},
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Only: tenant.System,
+	}
+	return nil
+}
+
+// closed returns why the space of n takes no new objects, if it takes none.
+func (c *config) closed(n tenant.Name) error {
+	if c.tenants.Terminating(n) {
+		return filters.Terminating(n)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	case info.IsResourceRequest && isOfSystemAlone(info):
 		return apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
-		return errTerminating(n)
+		return Terminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted", n))
 	case state.Suspended && own != tenant.System:
@@ -90,9 +90,9 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	}
 }
 
-// errTerminating refuses a new object as a terminating namespace does, so that
+// Terminating refuses a new object as a terminating namespace does, so that
 // controllers that would create it know that it is of no use to try again.
-func errTerminating(n tenant.Name) error {
+func Terminating(n tenant.Name) error {
 	err := apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted and takes no new objects", n))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,

@@ -63,7 +63,7 @@ func TestAdmit(t *testing.T) {
 }
 
 func TestControllersGiveUpOnTerminatingTenants(t *testing.T) {
-	if !apierrors.HasStatusCause(errTerminating("a"), corev1.NamespaceTerminatingCause) {
+	if !apierrors.HasStatusCause(Terminating("a"), corev1.NamespaceTerminatingCause) {
 		t.Error("the refusal does not look like that of a terminating namespace")
 	}
 }

@@ -28,7 +28,7 @@ func unbindContinue(n tenant.Name, token string) (string, error) {
 	}
 	owner, own, bound := strings.Cut(token, continueSeparator)
 	switch {
-	case bound && tenant.Name(owner) == n && n != tenant.System:
+	case bound && tenant.Name(owner) == n && n != tenant.System && own != "":
 		return own, nil
 	case !bound && n == tenant.System:
 		return token, nil

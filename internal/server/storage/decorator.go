@@ -36,6 +36,10 @@ type RESTOptionsGetter struct {
 	Defaults map[schema.GroupResource]*Defaults
 	// Prepare, by resource, completes an object that a space is about to store.
 	Prepare map[schema.GroupResource]func(obj runtime.Object) error
+	// Closed returns why a space takes no new objects, if it takes none. Requests
+	// to create are refused long before; an update or apply that creates is not
+	// known for what it is before it gets here.
+	Closed func(n tenant.Name) error
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
@@ -130,6 +134,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			resource:       resource,
 			defaults:       g.Defaults[resource],
 			prepare:        g.Prepare[resource],
+			closed:         g.Closed,
 			only:           g.Only,
 		}
 		etcd := &etcdKeys{

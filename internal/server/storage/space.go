@@ -32,6 +32,8 @@ type Space struct {
 	defaults *Defaults
 	// prepare, if set, completes new objects of spaces.
 	prepare func(obj runtime.Object) error
+	// closed, if set, returns why a space takes no new objects.
+	closed func(n tenant.Name) error
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
 }
@@ -67,6 +69,14 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
 }
 
+// mayCreate returns why there can be no new object in a space.
+func (s *Space) mayCreate(n tenant.Name) error {
+	if s.closed == nil || !n.IsSpace() {
+		return nil
+	}
+	return s.closed(n)
+}
+
 // Create implements storage.Interface.
 func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	n, cacheKey, err := s.single(ctx, key)
@@ -75,6 +85,9 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	}
 	if s.isDefault(n, key) && s.defaults.Fixed {
 		return storage.NewKeyExistsError(key, 0)
+	}
+	if err := s.mayCreate(n); err != nil {
+		return err
 	}
 	if s.prepare != nil && n.IsSpace() {
 		if err := s.prepare(obj); err != nil {
@@ -124,6 +137,11 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return err
 	}
 	inSpace := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		if res.ResourceVersion == 0 {
+			if err := s.mayCreate(n); err != nil {
+				return nil, nil, err
+			}
+		}
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil {
 			return nil, nil, err

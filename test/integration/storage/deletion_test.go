@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"context"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var _ = Describe("A tenant that is being deleted", func() {
+	const n, held = tenant.Name("ending"), "held"
+
+	It("takes no new objects, by whatever verb", func(ctx SpecContext) {
+		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+		config := configOf(tenant.System)
+		config.Host += "/tenants/" + n.String()
+		client, err := kubernetes.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		maps := client.CoreV1().ConfigMaps("default")
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: held, Finalizers: []string{"storage.test/held"}}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		tenants := clientOf(tenant.System).CoreV1().RESTClient()
+		Expect(tenants.Delete().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error()).To(Succeed())
+
+		for _, w := range writes[:2] { // those that create what they do not find
+			By(w.name)
+			body, err := encodings["application/json"](map[string]any{
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "late"},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			contentType := w.contentType
+			if contentType == "" {
+				contentType = "application/json"
+			}
+			Expect(put(ctx, client, w.verb, contentType, body)).To(refuseNewObjects())
+		}
+		_, err = client.RbacV1().ClusterRoles().Create(ctx, clusterRole("late"), metav1.CreateOptions{})
+		Expect(err).To(refuseNewObjects())
+		Expect(keys(ctx, "/registry/clusterroles/"+n.String()+"/")).NotTo(ContainElement(ContainSubstring("late")))
+
+		By("letting go of what is there")
+		_, err = maps.Patch(ctx, held, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
+		}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
+		for _, key := range keys(ctx, "/registry/") {
+			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
+		}
+	}, SpecTimeout(timeout))
+})
+
+func put(ctx context.Context, client kubernetes.Interface, verb, contentType string, body []byte) error {
+	request := client.CoreV1().RESTClient().Verb(verb).AbsPath("/apis/rbac.authorization.k8s.io/v1/clusterroles/late").
+		SetHeader("Content-Type", contentType).Body(body)
+	if verb == http.MethodPatch {
+		request = request.Param("fieldManager", "test")
+	}
+	return request.Do(ctx).Error()
+}
