@@ -29,8 +29,9 @@ type interest struct {
 	typed informers.SharedInformerFactory
 
 	mu sync.Mutex
-	// owners are the identities (flattened UIDs) that some object names as owner.
-	owners map[types.UID]bool
+	// owners are the identities (flattened UIDs) that objects name as owner,
+	// whether or not they exist, and how many objects do so.
+	owners map[types.UID]int
 	// handlers are the collector's own, by resource.
 	handlers map[schema.GroupVersionResource]cache.ResourceEventHandler
 }
@@ -38,7 +39,7 @@ type interest struct {
 func newInterest(typed informers.SharedInformerFactory) *interest {
 	return &interest{
 		typed:    typed,
-		owners:   map[types.UID]bool{},
+		owners:   map[types.UID]int{},
 		handlers: map[schema.GroupVersionResource]cache.ResourceEventHandler{},
 	}
 }
@@ -61,13 +62,14 @@ func (i *interest) handler(resource schema.GroupVersionResource, next cache.Reso
 			if i.concerns(object) || hasOwners(before) {
 				if !sameOwners(before, object) {
 					i.showOwners(object)
+					i.release(before)
 				}
 				next.OnUpdate(before, object)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			object := identityOf(obj)
-			i.forget(object)
+			i.release(object)
 			next.OnDelete(object)
 		},
 	}
@@ -92,14 +94,21 @@ func (i *interest) concerns(obj any) bool {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.owners[object.GetUID()]
+	return i.owners[object.GetUID()] > 0
 }
 
-func (i *interest) forget(obj any) {
-	if object, ok := obj.(metav1.Object); ok {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.owners, object.GetUID())
+// release takes back what an object, or a former state of it, has noted.
+func (i *interest) release(obj any) {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, owner := range object.GetOwnerReferences() {
+		if i.owners[owner.UID]--; i.owners[owner.UID] <= 0 {
+			delete(i.owners, owner.UID)
+		}
 	}
 }
 
@@ -131,7 +140,6 @@ func (i *interest) show(namespace string, owner metav1.OwnerReference) {
 	for {
 		latest, _ := i.find(namespace, owner)
 		if latest == nil {
-			i.forget(shown)
 			next.OnDelete(shown)
 			return
 		}
@@ -147,9 +155,8 @@ func (i *interest) show(namespace string, owner metav1.OwnerReference) {
 func (i *interest) note(uid types.UID) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known := i.owners[uid]
-	i.owners[uid] = true
-	return known
+	i.owners[uid]++
+	return i.owners[uid] > 1
 }
 
 // find returns the identity of an owner from the shared informers, and the

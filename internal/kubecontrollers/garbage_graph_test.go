@@ -148,3 +148,28 @@ func TestInterestOfOwnersThatChange(t *testing.T) {
 		})
 	}
 }
+
+// A tenant can name owners that do not exist, as many as it likes over time.
+func TestInterestEndsWithTheDependents(t *testing.T) {
+	factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	interest := newInterest(factory)
+	h := interest.handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{})
+	first, second := object("a|ns", "first", ownedBy("invented"), ownedBy("other")), object("a|ns", "second", ownedBy("invented"))
+	h.OnAdd(first, true)
+	h.OnAdd(second, false)
+	changed := object("a|ns", "second", ownedBy("third"))
+	h.OnUpdate(second, changed)
+	want := map[types.UID]int{"a|uid-invented": 1, "a|uid-other": 1, "a|uid-third": 1}
+	if diff := cmp.Diff(want, interest.owners); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "a|ns/first", Obj: first})
+	h.OnUpdate(changed, object("a|ns", "second"))
+	h.OnDelete(object("a|ns", "second"))
+	if len(interest.owners) > 0 {
+		t.Errorf("left: %v", interest.owners)
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -41,21 +43,25 @@ func (l remaining) keys() (sum int64) {
 	return sum
 }
 
-// delete empties a space and then lets its Tenant go. New objects are refused by
-// the server from the moment the Tenant has a deletion timestamp. It asks the
-// server to finalize and does something about what that reports to be left,
-// until nothing is.
+// delete empties a space, records the receipt, and then lets its Tenant go. New
+// objects are refused by the server from the moment the Tenant has a deletion
+// timestamp. It asks the server whether it would finalize and does something about
+// what that reports to be left, until nothing is.
 func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant) (reconcile.Result, error) {
 	if !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		return reconcile.Result{}, nil
 	}
 	for range rounds {
-		left, err := r.finalize(ctx, t)
+		left, err := r.finalize(ctx, t, client.DryRunAll)
+		if err == nil && len(left) == 0 {
+			if err = r.receipt(ctx, t); err == nil {
+				left, err = r.finalize(ctx, t)
+			}
+		}
 		if err != nil {
 			return reconcile.Result{}, r.deletionFailed(ctx, t, err)
 		}
 		if len(left) == 0 {
-			r.receipt(ctx, t)
 			return reconcile.Result{}, nil
 		}
 		if t.Status.Deletion == nil { // the count at the beginning goes into the receipt
@@ -77,11 +83,11 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant) (reconcile.
 
 // finalize asks the server to verify that etcd holds no key of the tenant and to
 // remove the finalizer, and returns what etcd holds otherwise.
-func (r *Reconciler) finalize(ctx context.Context, t *v1alpha1.Tenant) (remaining, error) {
+func (r *Reconciler) finalize(ctx context.Context, t *v1alpha1.Tenant, options ...client.SubResourceUpdateOption) (remaining, error) {
 	finalized := t.DeepCopy()
 	finalized.ResourceVersion = "" // the UID tells this tenant from its successor
 	finalized.Finalizers = slices.DeleteFunc(finalized.Finalizers, func(f string) bool { return f == v1alpha1.SpaceFinalizer })
-	err := r.Client.SubResource("finalize").Update(ctx, finalized)
+	err := r.Client.SubResource("finalize").Update(ctx, finalized, options...)
 	if left := keysLeft(err); len(left) > 0 {
 		return left, nil
 	}
@@ -106,16 +112,29 @@ func keysLeft(err error) remaining {
 	return left
 }
 
-// receipt records that a space is gone. The server has logged its own.
-func (r *Reconciler) receipt(ctx context.Context, t *v1alpha1.Tenant) {
+// receipt records that a space is empty, while there still is a Tenant to record
+// it of. Unlike other events it is not left to a recorder, which may lose it.
+func (r *Reconciler) receipt(ctx context.Context, t *v1alpha1.Tenant) error {
 	keys := int64(0)
 	if t.Status.Deletion != nil {
 		keys = t.Status.Deletion.Keys
 	}
 	took := time.Since(t.DeletionTimestamp.Time).Round(time.Second)
 	log.FromContext(ctx).Info("Space emptied and verified", "uid", t.UID, "keys", keys, "left", 0, "took", took)
-	r.Recorder.Eventf(t, nil, corev1.EventTypeNormal, "SpaceDeleted", "Finalize",
-		"the space was emptied in %s and verified: of %d keys, etcd holds 0", took, keys)
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: t.Name + "." + string(t.UID)},
+		EventTime:           metav1.NowMicro(),
+		ReportingController: controllerName,
+		ReportingInstance:   controllerName,
+		Type:                corev1.EventTypeNormal,
+		Reason:              "SpaceDeleted",
+		Action:              "Finalize",
+		Note:                fmt.Sprintf("the space was emptied in %s and verified: of %d keys, etcd holds 0", took, keys),
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "Tenant", Name: t.Name, UID: t.UID,
+		},
+	}
+	return wrap(client.IgnoreAlreadyExists(r.Client.Create(ctx, event)), "recording the receipt of tenant %q", t.Name)
 }
 
 // awaitDeletion reports what a deletion waits for, unless it is quick, and looks

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,15 +112,17 @@ type fixture struct {
 	*Reconciler
 	spaces *fakeSpaces
 	events *events.FakeRecorder
-	// finalize answers the subresource finalize, one answer for each request.
+	// finalize answers dry runs of the subresource finalize, one answer for each.
 	finalize []error
 }
 
 func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, eventsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := &fixture{spaces: &fakeSpaces{}, events: events.NewFakeRecorder(10)}
 	f.Reconciler = &Reconciler{
@@ -133,7 +136,12 @@ func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) 
 	return f
 }
 
-func (f *fixture) updateSubresource(_ context.Context, _ client.Client, subresource string, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+func (f *fixture) updateSubresource(_ context.Context, _ client.Client, subresource string, obj client.Object, options ...client.SubResourceUpdateOption) error {
+	applied := (&client.SubResourceUpdateOptions{}).ApplyOptions(options)
+	if len(applied.DryRun) == 0 && len(f.finalize) == 0 {
+		f.spaces.calls = append(f.spaces.calls, subresource)
+		return nil
+	}
 	if len(f.finalize) == 0 {
 		return apierrors.NewBadRequest("unexpected update of " + subresource)
 	}
@@ -142,7 +150,7 @@ func (f *fixture) updateSubresource(_ context.Context, _ client.Client, subresou
 	}
 	answer := f.finalize[0]
 	f.finalize = f.finalize[1:]
-	f.spaces.calls = append(f.spaces.calls, subresource)
+	f.spaces.calls = append(f.spaces.calls, "verify")
 	return answer
 }
 

@@ -20,6 +20,9 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
+// controllerName is by which events say where they are from.
+const controllerName = "tenant-controller"
+
 // Options configure the controller.
 type Options struct {
 	// Quota is the hard limits of Tenants that name none.
@@ -48,7 +51,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Children: children,
 		Spaces:   spaces,
 		Quota:    opts.Quota,
-		Recorder: mgr.GetEventRecorder("tenant-controller"),
+		Recorder: mgr.GetEventRecorder(controllerName),
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("tenant").

@@ -52,6 +52,12 @@ var _ = Describe("A tenant that is being deleted", func() {
 		Eventually(func() bool {
 			return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
 		}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
+		receipts, err := clientOf(tenant.System).CoreV1().Events("default").List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.kind=Tenant,involvedObject.name=" + n.String() + ",reason=SpaceDeleted",
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(receipts.Items).To(HaveLen(1))
+		Expect(receipts.Items[0].Message).To(MatchRegexp("verified: of [1-9][0-9]* keys, etcd holds 0"))
 		for _, key := range keys(ctx, "/registry/") {
 			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
 		}
