@@ -57,6 +57,11 @@ func run(ctx context.Context, ours, stock string, rounds, requests, workers int)
 	if err != nil {
 		return err
 	}
+	for _, config := range []*rest.Config{inSpace, b.config} {
+		if err := fill(ctx, config); err != nil {
+			return fmt.Errorf("filling namespace %q: %w", filled, err)
+		}
+	}
 	all := map[string][][2]measurement{}
 	for round := range rounds + 1 { // the first warms up
 		for _, first := range []bool{round%2 == 0, round%2 != 0} {
@@ -99,6 +104,31 @@ func space(ctx context.Context, config *rest.Config, name string) (*rest.Config,
 	}
 	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	return inSpace, err
+}
+
+// filled is a namespace with 500 objects of 2 KB, the size of a small pod; those
+// that are created and deleted have a fifth of that.
+const filled = "filled"
+
+func fill(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: filled}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	data := make([]string, 0, 40)
+	for i := range cap(data) {
+		data = append(data, fmt.Sprintf("value %d of an object, some fifty characters long", i*7919))
+	}
+	for i := range 500 {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("object-%d", i)}, Data: map[string]string{"k": strings.Join(data, "\n")}}
+		if _, err := client.CoreV1().ConfigMaps(filled).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measurement is what one kind of request came to in one round.
@@ -152,6 +182,14 @@ func measure(ctx context.Context, config *rest.Config, cpu func() (time.Duration
 		{"get, JSON", requests, func(i int) error { _, err := jsonMaps.Get(ctx, name(i), metav1.GetOptions{}); return err }},
 		{"list 500", requests / 20, func(int) error { _, err := maps.List(ctx, metav1.ListOptions{Limit: 500}); return err }},
 		{"list 500, JSON", requests / 20, func(int) error { _, err := jsonMaps.List(ctx, metav1.ListOptions{Limit: 500}); return err }},
+		{"list 500 of 2 KB", requests / 20, func(int) error {
+			_, err := client.CoreV1().ConfigMaps(filled).List(ctx, metav1.ListOptions{Limit: 500})
+			return err
+		}},
+		{"list 500 of 2 KB, JSON", requests / 20, func(int) error {
+			_, err := jsonClient.CoreV1().ConfigMaps(filled).List(ctx, metav1.ListOptions{Limit: 500})
+			return err
+		}},
 		{"patch", requests, func(i int) error {
 			_, err := jsonMaps.Patch(ctx, name(i), types.MergePatchType, []byte(`{"data":{"k":"w"}}`), metav1.PatchOptions{})
 			return err
