@@ -24,7 +24,7 @@ var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("custo
 
 func newCustomResources(client dynamic.Interface) (*customResources, error) {
 	definitions := dynamicinformer.NewFilteredDynamicInformer(client, definitionsResource, metav1.NamespaceAll, 0,
-		cache.Indexers{}, nil).Informer()
+		cache.Indexers{kindIndex: indexKinds, resourceIndex: indexResources}, nil).Informer()
 	return &customResources{definitions: definitions}, definitions.SetTransform(trimDefinition)
 }
 

@@ -35,12 +35,15 @@ import (
 //     request that names two spaces.
 //   - No UID of one space occurs in another, so the graph falls into one part per
 //     space: an owner in another space is no owner and blocks no deletion.
+//   - Kinds and resources that a space defines carry its name, too ("acme|Widget",
+//     "acme|widgets"): another space may mean something else by them. Each has an
+//     informer of its own, as long as it is defined (garbage_custom.go).
 //   - "Not found" counts only if the server says it of this very object. A
 //     resource that a space does not serve is no proof of anything.
 
 const (
 	garbageInitialSync = 30 * time.Second
-	garbageDiscovery   = 30 * time.Second
+	garbageDiscovery   = 10 * time.Second
 )
 
 func newGarbageCollector(ctx context.Context, e *environment) (func(context.Context), error) {
@@ -52,14 +55,15 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 	if err != nil {
 		return nil, fmt.Errorf("creating its metadata client: %w", err)
 	}
-	c, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, e.mapper,
+	c, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, customMapper{e.mapper, e.custom},
 		garbagecollector.DefaultIgnoredResources(), &identityInformers{
 			typed:    e.informers,
 			interest: newInterest(e.informers),
 			other:    metadatainformer.NewSharedInformerFactory(metadataClient, 0),
+			metadata: metadataClient,
 		}, e.started)
 	return func(ctx context.Context) {
-		go c.Sync(ctx, e.discovery, garbageDiscovery)
+		go c.Sync(ctx, customDiscovery{e.discovery, e.custom}, garbageDiscovery)
 		c.Run(ctx, garbageWorkers, garbageInitialSync)
 	}, err
 }
@@ -71,11 +75,15 @@ type identityInformers struct {
 	typed    informers.SharedInformerFactory
 	interest *interest
 	other    metadatainformer.SharedInformerFactory
+	metadata metadata.Interface
 }
 
 var _ informerfactory.InformerFactory = &identityInformers{}
 
 func (i *identityInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if isOfOneSpace(resource.Resource) {
+		return newCustomInformer(i.metadata, i.interest, resource)
+	}
 	shared, err := i.typed.ForResource(resource)
 	if err != nil {
 		return i.other.ForResource(resource), nil
@@ -148,6 +156,9 @@ func flattenedOwners(space tenant.Name, owners []metav1.OwnerReference) []metav1
 	}
 	flattened := make([]metav1.OwnerReference, len(owners))
 	for i, owner := range owners {
+		if spaces.IsCustom(owner.APIVersion) {
+			owner.Kind = spaces.FlattenName(space, owner.Kind)
+		}
 		owner.Name = spaces.FlattenName(space, owner.Name)
 		owner.UID = types.UID(spaces.FlattenName(space, string(owner.UID)))
 		flattened[i] = owner

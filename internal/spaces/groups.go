@@ -42,6 +42,19 @@ func ResourceOf(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool
 	return resource, kindsByResource()[resource] == kind
 }
 
+// IsCustom reports whether kinds of a group are for each space to define.
+func IsCustom(apiVersion string) bool {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	return err != nil || !scheme.Scheme.IsGroupRegistered(gv.Group) && !systemGroups[gv.Group]
+}
+
+// systemGroups are served in every space and have no Go types in client-go.
+var systemGroups = map[string]bool{
+	"apiextensions.k8s.io":   true,
+	"apiregistration.k8s.io": true,
+	"tenantry.io":            true,
+}
+
 // kindsByResource is the inverse of resourceOf over client-go's scheme.
 var kindsByResource = sync.OnceValue(func() map[schema.GroupVersionResource]schema.GroupVersionKind {
 	kinds := map[schema.GroupVersionResource]schema.GroupVersionKind{}

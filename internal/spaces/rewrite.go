@@ -27,6 +27,8 @@ type place struct {
 	// object marks the places where an API object begins; its names are
 	// flattened by its own tenant.
 	object bool
+	// owner marks the places of owner references.
+	owner bool
 }
 
 type valueKind int
@@ -37,10 +39,12 @@ const (
 	namespaceName
 	// objectName is metadata.name, flattened in cluster-scoped objects.
 	objectName
-	// ownerName and identity are names and UIDs that are flattened only where
-	// the whole identity of an object is (identities).
+	// ownerName, identity and ownerKind are names, UIDs and kinds that are
+	// flattened only where the whole identity of an object is (identities), kinds
+	// only if each space may define them.
 	ownerName
 	identity
+	ownerKind
 	// text is written for people.
 	text
 )
@@ -69,7 +73,8 @@ func newObjectPlace() *place {
 			"name":      {value: objectName},
 			"namespace": {value: namespaceName},
 			"uid":       {value: identity},
-			"ownerReferences": list(&place{fields: map[string]*place{
+			"ownerReferences": list(&place{owner: true, fields: map[string]*place{
+				"kind": {value: ownerKind},
 				"name": {value: ownerName},
 				"uid":  {value: identity},
 			}}),
@@ -124,6 +129,8 @@ func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
 type scope struct {
 	space      tenant.Name
 	namespaced bool
+	// custom is whether an owner is of a kind that each space may define.
+	custom bool
 }
 
 // walk is one pass over a valid document.
@@ -169,6 +176,9 @@ func (w *walk) object(p *place, s scope) error {
 		if s, err = w.scopeHere(s); err != nil {
 			return err
 		}
+	}
+	if p.owner {
+		s.custom = IsCustom(gjson.GetBytes(w.src[w.pos:], "apiVersion").String())
 	}
 	for w.pos++; ; {
 		w.skipSpace()
@@ -260,6 +270,10 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 	case namespaceName:
 	case objectName:
 		if s.namespaced && !w.identities {
+			return value, nil
+		}
+	case ownerKind:
+		if !w.identities || !s.custom {
 			return value, nil
 		}
 	case ownerName, identity:

@@ -49,6 +49,12 @@ func routeOf(path string, query url.Values) (route, error) {
 		r.named = true
 		resource = resource[2:]
 	}
+	if strings.Contains(resource[0], separator) { // a resource that one space defines
+		if err := r.unflatten(&resource[0]); err != nil {
+			return r, err
+		}
+		r.named = true
+	}
 	r.collection = len(resource) == 1
 	if len(resource) > 1 {
 		r.named = true

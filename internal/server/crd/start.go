@@ -5,8 +5,6 @@ import (
 	"net/http"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -23,18 +21,6 @@ func inSpace(getter generic.RESTOptionsGetter, n tenant.Name) generic.RESTOption
 		return spaces.In(n)
 	}
 	return getter
-}
-
-// uncollected gives custom resources no finalizers of the garbage collector. It
-// does not follow the custom resources of spaces, so that nobody would remove
-// these: a deletion by --cascade=orphan or foreground would never end.
-type uncollected struct{ generic.RESTOptionsGetter }
-
-// GetRESTOptions implements generic.RESTOptionsGetter.
-func (u uncollected) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	options, err := u.RESTOptionsGetter.GetRESTOptions(resource, example)
-	options.EnableGarbageCollection = false
-	return options, err
 }
 
 // withoutCache keeps definitions, which the server of the system space serves
@@ -62,7 +48,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
-	config.ExtraConfig.CRDRESTOptionsGetter = uncollected{inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)}
+	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
 	// Conversion webhooks are the tenant's: they get no credentials of the
 	// server and find services of the tenant's space only.
 	config.ExtraConfig.AuthResolverWrapper = admission.WithoutCredentials(config.ExtraConfig.AuthResolverWrapper)

@@ -1,0 +1,234 @@
+package kubecontrollers
+
+import (
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// isOfOneSpace reports whether a kind or resource carries the name of a space.
+func isOfOneSpace(name string) bool {
+	space, _ := tenant.Unflatten(name)
+	return space.IsSpace()
+}
+
+// Indexes of the definitions, by what they define in which space.
+const (
+	kindIndex     = "kind"     // acme|Widget.example.com
+	resourceIndex = "resource" // acme|widgets.example.com
+)
+
+func indexKinds(obj any) ([]string, error) {
+	definition, space, err := definitionOf(obj)
+	if err != nil || !space.IsSpace() {
+		return nil, err
+	}
+	kind := spaces.FlattenName(space, definition.Spec.Names.Kind)
+	return []string{schema.GroupKind{Group: definition.Spec.Group, Kind: kind}.String()}, nil
+}
+
+func indexResources(obj any) ([]string, error) {
+	definition, space, err := definitionOf(obj)
+	if err != nil || !space.IsSpace() {
+		return nil, err
+	}
+	resource := spaces.FlattenName(space, definition.Spec.Names.Plural)
+	return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: resource}.String()}, nil
+}
+
+// definitionOf returns a definition of the flattened view and its space.
+func definitionOf(obj any) (*apiextensionsv1.CustomResourceDefinition, tenant.Name, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	content := obj.(*unstructured.Unstructured).Object
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, definition); err != nil {
+		return nil, "", err
+	}
+	space, _ := tenant.Unflatten(definition.Name)
+	return definition, space, nil
+}
+
+// served returns the versions that a definition serves, the preferred one first.
+func served(definition *apiextensionsv1.CustomResourceDefinition) []string {
+	var versions []string
+	for _, v := range definition.Spec.Versions {
+		if v.Served {
+			versions = append(versions, v.Name)
+		}
+	}
+	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	return versions
+}
+
+// customDiscovery adds to the resources of the system space those that each
+// other space defines, with the space in their names.
+type customDiscovery struct {
+	discovery.DiscoveryInterface
+	custom *customResources
+}
+
+// ServerPreferredResources implements discovery.ServerResourcesInterface.
+func (d customDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	lists, err := d.DiscoveryInterface.ServerPreferredResources()
+	for _, obj := range d.custom.definitions.GetStore().List() {
+		definition, space, convertErr := definitionOf(obj)
+		if convertErr != nil {
+			return nil, convertErr
+		}
+		versions := served(definition)
+		if !space.IsSpace() || len(versions) == 0 {
+			continue
+		}
+		gv := schema.GroupVersion{Group: definition.Spec.Group, Version: versions[0]}
+		lists = append(lists, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{{
+			Name:       spaces.FlattenName(space, definition.Spec.Names.Plural),
+			Kind:       spaces.FlattenName(space, definition.Spec.Names.Kind),
+			Namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
+			Verbs:      customResourceVerbs,
+		}}})
+	}
+	return lists, err
+}
+
+// customMapper maps the kinds and resources that a space defines, and leaves all
+// others to the mapper of the system space.
+type customMapper struct {
+	*restmapper.DeferredDiscoveryRESTMapper
+	custom *customResources
+}
+
+var _ meta.ResettableRESTMapper = customMapper{}
+
+// find returns the one definition with a value in an index.
+func (m customMapper) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	found, err := m.custom.definitions.GetIndexer().ByIndex(index, value)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	definition, _, err := definitionOf(found[0])
+	return definition, err
+}
+
+// KindFor implements meta.RESTMapper.
+func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	if !isOfOneSpace(resource.Resource) {
+		return m.DeferredDiscoveryRESTMapper.KindFor(resource)
+	}
+	definition, err := m.find(resourceIndex, resource.GroupResource().String())
+	switch {
+	case err != nil:
+		return schema.GroupVersionKind{}, err
+	case definition == nil || !slices.Contains(served(definition), resource.Version):
+		return schema.GroupVersionKind{}, &meta.NoResourceMatchError{PartialResource: resource}
+	}
+	space, _ := tenant.Unflatten(resource.Resource)
+	return resource.GroupVersion().WithKind(spaces.FlattenName(space, definition.Spec.Names.Kind)), nil
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if !isOfOneSpace(kind.Kind) {
+		return m.DeferredDiscoveryRESTMapper.RESTMapping(kind, versions...)
+	}
+	definition, err := m.find(kindIndex, kind.String())
+	if err != nil {
+		return nil, err
+	}
+	if definition != nil {
+		space, _ := tenant.Unflatten(kind.Kind)
+		for _, v := range served(definition) {
+			if len(versions) > 0 && !slices.Contains(versions, v) {
+				continue
+			}
+			scope := meta.RESTScopeNamespace
+			if definition.Spec.Scope == apiextensionsv1.ClusterScoped {
+				scope = meta.RESTScopeRoot
+			}
+			return &meta.RESTMapping{
+				Resource:         schema.GroupVersionResource{Group: kind.Group, Version: v, Resource: spaces.FlattenName(space, definition.Spec.Names.Plural)},
+				GroupVersionKind: kind.WithVersion(v),
+				Scope:            scope,
+			}, nil
+		}
+	}
+	return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+}
+
+// customInformer watches one resource of one space, for the garbage collector
+// alone. Unlike a shared informer it ends when the collector no longer wants it:
+// when the definition goes.
+type customInformer struct {
+	cache.SharedIndexInformer
+	interest *interest
+	resource schema.GroupVersionResource
+}
+
+func newCustomInformer(client metadata.Interface, interest *interest, resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	err := informer.SetTransform(func(obj any) (any, error) {
+		if object, ok := obj.(metav1.Object); ok { // what the collector does not read
+			object.SetManagedFields(nil)
+			object.SetAnnotations(nil)
+			object.SetLabels(nil)
+		}
+		return obj, nil
+	})
+	return customInformer{informer, interest, resource}, err
+}
+
+// Informer implements informers.GenericInformer.
+func (i customInformer) Informer() cache.SharedIndexInformer { return i }
+
+// Lister implements informers.GenericInformer.
+func (i customInformer) Lister() cache.GenericLister {
+	return cache.NewGenericLister(i.GetIndexer(), i.resource.GroupResource())
+}
+
+// GetController returns what the collector runs as long as it wants the informer.
+func (i customInformer) GetController() cache.Controller { return i.SharedIndexInformer }
+
+// AddEventHandlerWithResyncPeriod is what the collector watches with. The objects
+// are identities already, and all of them are of interest.
+func (i customInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.interest.always(handler), 0)
+}
+
+// always returns a handler that calls next for every object, after it has shown
+// the owners among those objects that the collector does not hear of by itself.
+func (i *interest) always(next cache.ResourceEventHandler) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			i.showOwners(obj)
+			next.OnAdd(obj, initial)
+		},
+		UpdateFunc: func(old, obj any) {
+			if !sameOwners(old, obj) {
+				i.showOwners(obj)
+				i.release(old)
+			}
+			next.OnUpdate(old, obj)
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			i.release(obj)
+			next.OnDelete(obj)
+		},
+	}
+}
