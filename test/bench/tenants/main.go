@@ -18,10 +18,11 @@ func main() {
 	sizes := flag.String("tenants", "100,1000,10000", "Numbers of tenants; each is measured in a new installation.")
 	workers := flag.Int("workers", 16, "Tenants created or deleted at once.")
 	settle := flag.Duration("settle", 45*time.Second, "Time without requests before memory is measured.")
+	history := flag.Duration("history", 11*time.Minute, "Time until etcd's history of a deletion is compacted; twice its interval.")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle)
+	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle, *history)
 	for size := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err == nil {
@@ -34,7 +35,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, n, workers int, settle time.Duration) error {
+func measure(ctx context.Context, binary string, n, workers int, settle, history time.Duration) error {
 	dir, err := os.MkdirTemp("", "tenantry-tenants-")
 	if err != nil {
 		return err
@@ -85,17 +86,17 @@ func measure(ctx context.Context, binary string, n, workers int, settle time.Dur
 	}
 	row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
 	row("applied to Ready at that rate", "p50 %d ms", load.median().Milliseconds())
-	after, err := c.list(ctx, tenantName(1), 200)
-	if err != nil {
-		return err
-	}
-	row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
 	wait(ctx, settle)
 	loaded, err := p.footprint(ctx)
 	if err != nil {
 		return err
 	}
 	compare("after creation", base, loaded, n)
+	after, err := c.list(ctx, tenantName(1), 200)
+	if err != nil {
+		return err
+	}
+	row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
 	idle, err := p.cpu()
 	if err != nil {
 		return err
@@ -124,7 +125,16 @@ func measure(ctx context.Context, binary string, n, workers int, settle time.Dur
 		return err
 	}
 	row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
-	wait(ctx, settle)
+	// The watch cache forgets its events of more than 75 seconds ago at the next
+	// ones, etcd its history when it is compacted.
+	wait(ctx, max(settle, 80*time.Second))
+	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, false, c.create); err != nil {
+		return err
+	}
+	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, true, c.delete); err != nil {
+		return err
+	}
+	wait(ctx, history)
 	emptied, err := p.footprint(ctx)
 	if err != nil {
 		return err
