@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// garbage is how much garbage may collect before it is collected, in bytes,
-	// and garbageShare how much in any case, in percent of what is alive. Much of
-	// it makes collections rare, which is a third of the processor time of large
-	// lists in a small process; little of it keeps a large process small
-	// (test/bench/RESULTS.md).
-	garbage      = 128 << 20
-	garbageShare = 50
+	// A small process collects garbage when it is as much as what is alive, Go's
+	// default; a large one, which starts here, at three quarters. With less, lists
+	// would take longer the more tenants there are (test/bench/RESULTS.md).
+	large        = 256 << 20
+	largePercent = 75
+	smallPercent = 100
 
 	// interval is how often watch looks.
 	interval = 10 * time.Second
@@ -42,7 +41,7 @@ func Keep(ctx context.Context) {
 func watch(ctx context.Context, adjust bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last, percent := read(), 100
+	last, percent := read(), smallPercent
 	for {
 		select {
 		case <-ctx.Done():
@@ -71,8 +70,10 @@ type heap struct {
 
 // gcPercent returns the percentage for the garbage collector.
 func (h heap) gcPercent() int {
-	percent := garbage * 100 / max(h.live, 1)
-	return int(min(max(percent, garbageShare), 200))
+	if h.live >= large {
+		return largePercent
+	}
+	return smallPercent
 }
 
 func resting(last, now heap) bool {

@@ -27,7 +27,7 @@ func TestRestingAndWasteful(t *testing.T) {
 }
 
 func TestGCPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 200, 32 << 20: 200, 128 << 20: 100, 256 << 20: 50, 4 << 30: 50} {
+	for live, want := range map[uint64]int{0: 100, 100 << 20: 100, 256 << 20: 75, 4 << 30: 75} {
 		if got := (heap{live: live}).gcPercent(); got != want {
 			t.Errorf("with %d bytes alive: got %d, want %d", live, got, want)
 		}
