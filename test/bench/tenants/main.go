@@ -22,11 +22,11 @@ func main() {
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle, *history)
+	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle)
 	for size := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err == nil {
-			err = measure(ctx, *binary, n, *workers, *settle)
+			err = measure(ctx, *binary, n, *workers, *settle, *history)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "tenants:", err)
