@@ -1,24 +1,15 @@
-// Package footprint keeps a process small: near what it uses while it works, at
-// what it uses while it rests.
+// Package footprint keeps a process that rests at the size of what it uses.
 package footprint
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 const (
-	// A small process collects garbage when it is as much as what is alive, Go's
-	// default; a large one, which starts here, at three quarters. With less, lists
-	// would take longer the more tenants there are (test/bench/RESULTS.md).
-	large        = 256 << 20
-	largePercent = 75
-	smallPercent = 100
-
-	// interval is how often watch looks.
+	// interval is how often Keep looks.
 	interval = 10 * time.Second
 	// restingRate is the rate of allocations below which a process rests, in
 	// bytes per second. Its own controllers cause a tenth of that.
@@ -29,19 +20,18 @@ const (
 	worthwhileShare = 4
 )
 
-// Keep keeps this process small until ctx ends. The environment variable GOGC, if
-// set, has the last word on how much garbage may collect.
+// Keep returns unused memory to the operating system, until ctx ends, whenever the
+// process rests and holds much more than it uses. Go would keep what it needed at
+// the peak. The collector itself is left as it is: with less garbage allowed, each
+// request would take longer the more tenants there are (test/bench/RESULTS.md).
 func Keep(ctx context.Context) {
-	go watch(ctx, os.Getenv("GOGC") == "")
+	go watch(ctx)
 }
 
-// watch adjusts the garbage collector to the size of the process, and returns
-// unused memory to the operating system whenever the process rests and holds much
-// more than it uses: Go would keep what it needed at the peak.
-func watch(ctx context.Context, adjust bool) {
+func watch(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last, percent := read(), smallPercent
+	last := read()
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,10 +39,6 @@ func watch(ctx context.Context, adjust bool) {
 		case <-ticker.C:
 		}
 		now := read()
-		if want := now.gcPercent(); adjust && want != percent {
-			debug.SetGCPercent(want) // stops the world for a moment
-			percent = want
-		}
 		if resting(last, now) && now.wasteful() {
 			debug.FreeOSMemory()
 			now = read()
@@ -66,14 +52,6 @@ type heap struct {
 	allocated uint64 // since the start of the process
 	live      uint64 // at the end of the last collection
 	held      uint64 // resident: in objects, dead or alive, and around them
-}
-
-// gcPercent returns the percentage for the garbage collector.
-func (h heap) gcPercent() int {
-	if h.live >= large {
-		return largePercent
-	}
-	return smallPercent
 }
 
 func resting(last, now heap) bool {

@@ -26,14 +26,6 @@ func TestRestingAndWasteful(t *testing.T) {
 	}
 }
 
-func TestGCPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 100 << 20: 100, 256 << 20: 75, 4 << 30: 75} {
-		if got := (heap{live: live}).gcPercent(); got != want {
-			t.Errorf("with %d bytes alive: got %d, want %d", live, got, want)
-		}
-	}
-}
-
 func TestReadSeesThePeakAndItsEnd(t *testing.T) {
 	before := read()
 	peak := make([]byte, 256<<20)
