@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,6 +39,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/serviceips"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
@@ -130,6 +132,10 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	c.kube = kube
 	kube.ControlPlane.Extra.ServiceAccountIssuer = authentication.WithTenantClaim(kube.ControlPlane.Extra.ServiceAccountIssuer)
+	if kube.ControlPlane.Extra.VersionedInformers, err = serviceips.All(systemInformers, c.views); err != nil {
+		return nil, err
+	}
+	kube.Extra.RepairServicesInterval = never
 	authResolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
 		generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
 	if c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, systemInformers, admissionInitializers,
@@ -142,6 +148,11 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	return c, c.installStorage(opts)
 }
+
+// never is how often upstream repairs node ports after it has done so at the
+// start, when it keeps those that it knows no Service of: it lists the Services of
+// the system space, and would free the ports of all others.
+const never = 100 * 365 * 24 * time.Hour
 
 // installStorage puts the tenant-aware storage below every resource.
 func (c *config) installStorage(opts CompletedOptions) error {

@@ -100,6 +100,9 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	})
 }
 
+// serviceRange has a million addresses: the Services of all spaces share it.
+const serviceRange = "10.96.0.0/12"
+
 // checkAddress finds out early, and in one line, whether the port is free. It
 // returns the address for clients on this machine.
 func (o Options) checkAddress() (string, error) {
@@ -129,6 +132,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	options.RootCAFile = keys.ServerCAFile()
 	kube := options.Kube
 	store.Transport(&kube.Etcd.StorageConfig.Transport)
+	kube.ServiceClusterIPRanges = serviceRange
 	kube.SecureServing.BindPort = o.Port
 	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()

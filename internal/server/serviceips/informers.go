@@ -1,0 +1,123 @@
+package serviceips
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// All returns system with a lister of Services that finds those of all spaces by
+// namespace and name. views are the informers of the flattened view, not yet
+// started.
+func All(system, views informers.SharedInformerFactory) (informers.SharedInformerFactory, error) {
+	services := views.Core().V1().Services()
+	if err := services.Informer().AddIndexers(cache.Indexers{plainIndex: indexPlain}); err != nil {
+		return nil, fmt.Errorf("indexing services: %w", err)
+	}
+	return factory{system, informer{system.Core().V1().Services(), services.Informer().GetIndexer()}}, nil
+}
+
+// The types below replace one informer of a factory.
+type (
+	factory struct {
+		informers.SharedInformerFactory
+		services informer
+	}
+	group struct {
+		core.Interface
+		services informer
+	}
+	version struct {
+		corev1informers.Interface
+		services informer
+	}
+)
+
+func (f factory) Core() core.Interface { return group{f.SharedInformerFactory.Core(), f.services} }
+
+func (g group) V1() corev1informers.Interface { return version{g.Interface.V1(), g.services} }
+
+func (v version) Services() corev1informers.ServiceInformer { return v.services }
+
+// informer has the events and the list of the system space.
+type informer struct {
+	corev1informers.ServiceInformer
+	views cache.Indexer
+}
+
+func (i informer) Lister() corev1listers.ServiceLister {
+	return lister{i.ServiceInformer.Lister(), i.views}
+}
+
+// plainIndex finds the Services of spaces by ordinary namespace and name.
+const plainIndex = "plain"
+
+func indexPlain(obj any) ([]string, error) {
+	service, ok := obj.(*corev1.Service)
+	if !ok {
+		return nil, fmt.Errorf("unexpected object %T", obj)
+	}
+	space, namespace := tenant.Unflatten(service.Namespace)
+	if !space.IsSpace() {
+		return nil, nil
+	}
+	return []string{namespace + "/" + service.Name}, nil
+}
+
+type lister struct {
+	corev1listers.ServiceLister
+	views cache.Indexer
+}
+
+func (l lister) Services(namespace string) corev1listers.ServiceNamespaceLister {
+	return namespaceLister{l.ServiceLister.Services(namespace), l.views, namespace}
+}
+
+type namespaceLister struct {
+	corev1listers.ServiceNamespaceLister
+	views     cache.Indexer
+	namespace string
+}
+
+// kubernetes is the Service of the API server, which no space has of its own and
+// a controller of the system space looks after.
+const kubernetes = "kubernetes"
+
+// Get returns all Services that are called so as one, which has the addresses of
+// all of them. It has the type by which the loop gives an address that is not
+// among them as much time as a Service may take to be created: there may be one
+// more that is not in the view yet.
+func (l namespaceLister) Get(name string) (*corev1.Service, error) {
+	own, err := l.ServiceNamespaceLister.Get(name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	others, indexErr := l.views.ByIndex(plainIndex, l.namespace+"/"+name)
+	if indexErr != nil {
+		return nil, indexErr
+	}
+	if err != nil && len(others) == 0 || l.namespace == metav1.NamespaceDefault && name == kubernetes {
+		return own, err
+	}
+	together := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName},
+	}
+	if own != nil {
+		together.Spec.ClusterIPs = slices.Clone(own.Spec.ClusterIPs)
+	}
+	for _, other := range others {
+		together.Spec.ClusterIPs = append(together.Spec.ClusterIPs, other.(*corev1.Service).Spec.ClusterIPs...)
+	}
+	return together, nil
+}
