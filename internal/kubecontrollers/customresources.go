@@ -45,6 +45,9 @@ func trimDefinition(obj any) (any, error) {
 	trimmed := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": spec["group"], "scope": spec["scope"], "names": spec["names"], "versions": kept,
 	}}}
+	if names, ok, _ := unstructured.NestedMap(definition.Object, "status", "acceptedNames"); ok {
+		trimmed.Object["status"] = map[string]any{"acceptedNames": names}
+	}
 	trimmed.SetAPIVersion(definition.GetAPIVersion())
 	trimmed.SetKind(definition.GetKind())
 	trimmed.SetName(definition.GetName())

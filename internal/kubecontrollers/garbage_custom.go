@@ -28,7 +28,8 @@ func isOfOneSpace(name string) bool {
 	return space.IsSpace()
 }
 
-// Indexes of the definitions, by what they define in which space.
+// Indexes of the definitions, by what they define in which space. Only accepted
+// names count: of two definitions of one kind, the server serves the first.
 const (
 	kindIndex     = "kind"     // acme|Widget.example.com
 	resourceIndex = "resource" // acme|widgets.example.com
@@ -36,19 +37,19 @@ const (
 
 func indexKinds(obj any) ([]string, error) {
 	definition, space, err := definitionOf(obj)
-	if err != nil || !space.IsSpace() {
+	if err != nil || !space.IsSpace() || definition.Status.AcceptedNames.Kind == "" {
 		return nil, err
 	}
-	kind := spaces.FlattenName(space, definition.Spec.Names.Kind)
+	kind := spaces.FlattenName(space, definition.Status.AcceptedNames.Kind)
 	return []string{schema.GroupKind{Group: definition.Spec.Group, Kind: kind}.String()}, nil
 }
 
 func indexResources(obj any) ([]string, error) {
 	definition, space, err := definitionOf(obj)
-	if err != nil || !space.IsSpace() {
+	if err != nil || !space.IsSpace() || definition.Status.AcceptedNames.Plural == "" {
 		return nil, err
 	}
-	resource := spaces.FlattenName(space, definition.Spec.Names.Plural)
+	resource := spaces.FlattenName(space, definition.Status.AcceptedNames.Plural)
 	return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: resource}.String()}, nil
 }
 
@@ -90,14 +91,14 @@ func (d customDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, 
 		if convertErr != nil {
 			return nil, convertErr
 		}
-		versions := served(definition)
-		if !space.IsSpace() || len(versions) == 0 {
+		versions, names := served(definition), definition.Status.AcceptedNames
+		if !space.IsSpace() || len(versions) == 0 || names.Plural == "" || names.Kind == "" {
 			continue
 		}
 		gv := schema.GroupVersion{Group: definition.Spec.Group, Version: versions[0]}
 		lists = append(lists, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{{
-			Name:       spaces.FlattenName(space, definition.Spec.Names.Plural),
-			Kind:       spaces.FlattenName(space, definition.Spec.Names.Kind),
+			Name:       spaces.FlattenName(space, names.Plural),
+			Kind:       spaces.FlattenName(space, names.Kind),
 			Namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
 			Verbs:      customResourceVerbs,
 		}}})
@@ -137,7 +138,7 @@ func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.Grou
 		return schema.GroupVersionKind{}, &meta.NoResourceMatchError{PartialResource: resource}
 	}
 	space, _ := tenant.Unflatten(resource.Resource)
-	return resource.GroupVersion().WithKind(spaces.FlattenName(space, definition.Spec.Names.Kind)), nil
+	return resource.GroupVersion().WithKind(spaces.FlattenName(space, definition.Status.AcceptedNames.Kind)), nil
 }
 
 // RESTMapping implements meta.RESTMapper.
@@ -160,7 +161,7 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 				scope = meta.RESTScopeRoot
 			}
 			return &meta.RESTMapping{
-				Resource:         schema.GroupVersionResource{Group: kind.Group, Version: v, Resource: spaces.FlattenName(space, definition.Spec.Names.Plural)},
+				Resource:         schema.GroupVersionResource{Group: kind.Group, Version: v, Resource: spaces.FlattenName(space, definition.Status.AcceptedNames.Plural)},
 				GroupVersionKind: kind.WithVersion(v),
 				Scope:            scope,
 			}, nil
@@ -200,7 +201,16 @@ func (i customInformer) Lister() cache.GenericLister {
 }
 
 // GetController returns what the collector runs as long as it wants the informer.
-func (i customInformer) GetController() cache.Controller { return i.SharedIndexInformer }
+func (i customInformer) GetController() cache.Controller { return i }
+
+// Run runs the informer until stop, and then forgets what its objects have noted:
+// they are gone, or another informer has them in another version.
+func (i customInformer) Run(stop <-chan struct{}) {
+	i.SharedIndexInformer.Run(stop)
+	for _, obj := range i.SharedIndexInformer.GetStore().List() {
+		i.interest.release(obj)
+	}
+}
 
 // AddEventHandlerWithResyncPeriod is what the collector watches with. The objects
 // are identities already, and all of them are of interest.

@@ -6,7 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -169,6 +171,50 @@ func TestInterestEndsWithTheDependents(t *testing.T) {
 	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "a|ns/first", Obj: first})
 	h.OnUpdate(changed, object("a|ns", "second"))
 	h.OnDelete(object("a|ns", "second"))
+	if len(interest.owners) > 0 {
+		t.Errorf("left: %v", interest.owners)
+	}
+}
+
+func TestInterestEndsWithTheInformer(t *testing.T) {
+	factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	interest := newInterest(factory)
+	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "a|widgets"}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	owned := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "a|Widget"},
+		ObjectMeta: metav1.ObjectMeta{Name: "a|w", UID: "a|uid-w", OwnerReferences: []metav1.OwnerReference{ownedBy("invented")}},
+	}
+	client := metadatafake.NewSimpleMetadataClient(scheme)
+	if err := client.Tracker().Create(gvr, owned, ""); err != nil {
+		t.Fatal(err)
+	}
+	generic, err := newCustomInformer(client, interest, gvr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := make(chan struct{})
+	_, err = generic.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { close(added) }}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		generic.Informer().GetController().Run(stop)
+		close(ended)
+	}()
+	<-added
+	if len(interest.owners) != 1 {
+		t.Errorf("owners: %v", interest.owners)
+	}
+	close(stop)
+	<-ended
 	if len(interest.owners) > 0 {
 		t.Errorf("left: %v", interest.owners)
 	}
