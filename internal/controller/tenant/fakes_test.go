@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -111,7 +110,6 @@ func (s *fakeSpaces) DeleteObject(_ context.Context, _ tenant.Name, object Store
 type fixture struct {
 	*Reconciler
 	spaces *fakeSpaces
-	events *events.FakeRecorder
 	// finalize answers dry runs of the subresource finalize, one answer for each.
 	finalize []error
 }
@@ -124,14 +122,13 @@ func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) 
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{spaces: &fakeSpaces{}, events: events.NewFakeRecorder(10)}
+	f := &fixture{spaces: &fakeSpaces{}}
 	f.Reconciler = &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(acme).WithStatusSubresource(acme).
 			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: f.updateSubresource}).Build(),
 		Children: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(children...).Build(),
 		Spaces:   f.spaces,
 		Quota:    corev1.ResourceList{"pods": one},
-		Recorder: f.events,
 	}
 	return f
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -49,8 +48,6 @@ type Reconciler struct {
 	Spaces spaces
 	// Quota is the default of Tenants that name none.
 	Quota corev1.ResourceList
-	// Recorder records events about Tenants.
-	Recorder events.EventRecorder
 }
 
 // outcome is what a step came to, if it did not fail. The zero value is done.

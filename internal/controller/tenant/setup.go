@@ -51,7 +51,6 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Children: children,
 		Spaces:   spaces,
 		Quota:    opts.Quota,
-		Recorder: mgr.GetEventRecorder(controllerName),
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("tenant").
