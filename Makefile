@@ -60,9 +60,11 @@ manifests: ## Generate the CustomResourceDefinitions.
 bundle: manifests ## Generate and validate the OLM bundle.
 	go run -C tools/bundle . ../..
 
-bench: build ## Run the benchmarks and print their results.
+bench: build ## Run the benchmarks and print their results, for more than an hour.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	go run ./test/bench
+	go run ./test/bench/neighbour
+	go run ./test/bench/tenants
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
