@@ -12,7 +12,8 @@ import (
 // Upstream's continue tokens hold a key relative to the listed range, so that
 // they would continue in any space. A token given out in a space is therefore
 // bound to it: "acme.<token>". The dot is no character of upstream's encoding,
-// and the tokens of the system space stay as they are.
+// and the tokens of the system space stay as they are. Lists of everything have
+// no pages and hence no tokens.
 const continueSeparator = "."
 
 func bindContinue(n tenant.Name, token string) string {
@@ -28,7 +29,7 @@ func unbindContinue(n tenant.Name, token string) (string, error) {
 	}
 	owner, own, bound := strings.Cut(token, continueSeparator)
 	switch {
-	case bound && tenant.Name(owner) == n && n != tenant.System && own != "":
+	case bound && tenant.Name(owner) == n && n != tenant.System && n != tenant.Everything && own != "":
 		return own, nil
 	case !bound && n == tenant.System:
 		return token, nil

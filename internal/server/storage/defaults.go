@@ -136,6 +136,10 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, de
 			case err != nil:
 				return nil, nil, err
 			case found:
+				// Storing it is a creation, although its caller sees an update.
+				if err := s.mayCreate(n); err != nil {
+					return nil, nil, err
+				}
 				if res.ResourceVersion, err = s.Versioner().ObjectResourceVersion(input); err != nil {
 					return nil, nil, err
 				}

@@ -179,7 +179,9 @@ func (s *Space) collection(ctx context.Context, key string, opts storage.ListOpt
 	case tenant.All:
 		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, n), true
 	case tenant.Everything:
-		c.key, c.opts.Recursive = s.resourcePrefix, true
+		// The cache's order of all spaces is not that of etcd, so that a page of
+		// the one cannot go on where a page of the other ends: there are no pages.
+		c.key, c.opts.Recursive, c.opts.Predicate.Limit = s.resourcePrefix, true, 0
 	default:
 		c.key = tenant.CacheKey(s.resourcePrefix, n, withSlash(key, len(s.resourcePrefix)))
 	}
