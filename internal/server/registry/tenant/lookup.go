@@ -6,18 +6,21 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // State is what the request path needs to know of a tenant.
 type State struct {
+	// UID tells a tenant from an earlier one of the same name.
+	UID types.UID
+	// Labels are those of the Tenant.
+	Labels      labels.Set
 	Terminating bool
 	Suspended   bool
 	// Reason of the suspension, as given by the administrator; may be empty.
@@ -77,6 +80,8 @@ func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
 
 func stateOf(t *v1alpha1.Tenant) State {
 	return State{
+		UID:         t.UID,
+		Labels:      t.Labels,
 		Terminating: t.DeletionTimestamp != nil,
 		Suspended:   t.Spec.Suspended,
 		Reason:      t.Spec.SuspendedReason,
@@ -86,43 +91,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 
 // Run follows the storage until ctx ends.
 func (l *Lookup) Run(ctx context.Context) {
-	system := tenant.WithSpace(ctx, tenant.System)
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return l.store.List(system, internalOptions(options))
-		},
-		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			events, err := l.store.Watch(system, internalOptions(options))
-			if err != nil {
-				return nil, err
-			}
-			return watch.Filter(events, unwrap), nil
-		},
-	}
-	reflector := cache.NewReflectorWithOptions(source, &v1alpha1.Tenant{}, l, cache.ReflectorOptions{Name: "tenant-lookup"})
-	reflector.RunWithContext(ctx)
-}
-
-// unwrap takes the object out of the envelope in which the watch cache shares
-// its encoded forms.
-func unwrap(event watch.Event) (watch.Event, bool) {
-	if cached, ok := event.Object.(runtime.CacheableObject); ok {
-		event.Object = cached.GetObject()
-	}
-	return event, true
-}
-
-func internalOptions(options metav1.ListOptions) *metainternalversion.ListOptions {
-	return &metainternalversion.ListOptions{
-		ResourceVersion:      options.ResourceVersion,
-		ResourceVersionMatch: options.ResourceVersionMatch,
-		AllowWatchBookmarks:  options.AllowWatchBookmarks,
-		SendInitialEvents:    options.SendInitialEvents,
-		Limit:                options.Limit,
-		Continue:             options.Continue,
-		Watch:                options.Watch,
-		TimeoutSeconds:       options.TimeoutSeconds,
-	}
+	follow.Run(ctx, "tenant-lookup", tenant.System, l.store, &v1alpha1.Tenant{}, l)
 }
 
 // Add implements cache.ReflectorStore.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -40,11 +41,11 @@ type Storage struct {
 
 // NewStorage returns the storage of Tenants. counter verifies the end of a space.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter) (*Storage, error) {
-	rules, err := newSchemaRules(crd.Tenants)
+	rules, err := definition.NewRules(crd.Tenants)
 	if err != nil {
 		return nil, err
 	}
-	table, err := tableconvertor.New(rules.columns)
+	table, err := tableconvertor.New(rules.Columns)
 	if err != nil {
 		return nil, err
 	}

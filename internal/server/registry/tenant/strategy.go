@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -19,7 +20,7 @@ import (
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	rules *schemaRules
+	rules *definition.Rules
 }
 
 var (
@@ -52,12 +53,12 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	t := obj.(*v1alpha1.Tenant)
-	return append(s.rules.validate(ctx, t, nil), validateSystem(t)...)
+	return append(s.rules.Validate(ctx, t, nil), validateSystem(t)...)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	return append(s.rules.validate(ctx, t, previous), validateSystem(t)...)
+	return append(s.rules.Validate(ctx, t, previous), validateSystem(t)...)
 }
 
 // validateSystem keeps the built-in tenant in service.
@@ -113,5 +114,5 @@ func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 }
 
 func (s finalizeStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.rules.validate(ctx, obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant))
+	return s.rules.Validate(ctx, obj, old)
 }

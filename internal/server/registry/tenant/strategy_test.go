@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
 )
 
 func newTenant(name string, change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
@@ -27,7 +28,7 @@ func newTenant(name string, change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
 
 func newStrategy(t *testing.T) strategy {
 	t.Helper()
-	rules, err := newSchemaRules(crd.Tenants)
+	rules, err := definition.NewRules(crd.Tenants)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tenant
+package definition
 
 import (
 	"context"
@@ -13,20 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
-
-	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// schemaRules validate by the schema and the CEL rules of a
-// CustomResourceDefinition.
-type schemaRules struct {
-	columns   []apiextensionsv1.CustomResourceColumnDefinition
+// Rules validate by the schema and the CEL rules of a CustomResourceDefinition.
+type Rules struct {
+	// Columns are those in which clients print the resource.
+	Columns   []apiextensionsv1.CustomResourceColumnDefinition
 	schema    validation.SchemaValidator
 	structure *structuralschema.Structural
 	rules     *cel.Validator
 }
 
-func newSchemaRules(manifest []byte) (*schemaRules, error) {
+// NewRules reads a definition in YAML.
+func NewRules(manifest []byte) (*Rules, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(manifest, &crd); err != nil {
 		return nil, fmt.Errorf("reading the definition: %w", err)
@@ -45,17 +44,17 @@ func newSchemaRules(manifest []byte) (*schemaRules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema's structure: %w", err)
 	}
-	return &schemaRules{
-		columns:   version.AdditionalPrinterColumns,
+	return &Rules{
+		Columns:   version.AdditionalPrinterColumns,
 		schema:    schema,
 		structure: structure,
 		rules:     cel.NewValidator(structure, true, celconfig.PerCallLimit),
 	}, nil
 }
 
-// validate returns what is wrong with a Tenant. old is nil on creation.
-func (r *schemaRules) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.ErrorList {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
+// Validate returns what is wrong with an object. old is nil on creation.
+func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}

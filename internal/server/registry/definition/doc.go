@@ -1,0 +1,3 @@
+// Package definition validates objects of built-in types by the schema of their
+// CustomResourceDefinition, so that the server and a host cluster accept the same.
+package definition

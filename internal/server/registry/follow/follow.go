@@ -1,0 +1,68 @@
+package follow
+
+import (
+	"context"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Source is the storage of a resource.
+type Source interface {
+	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
+	rest.Watcher
+}
+
+// listWatch is read by list and watch: a streaming list would key objects by
+// name, by which those of two spaces are one.
+type listWatch struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is asked by reflectors.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Run tells index of the objects that source has in the space of n, until ctx
+// ends. example is one of them, name is for the log.
+func Run(ctx context.Context, name string, n tenant.Name, source Source, example runtime.Object, index cache.ReflectorStore) {
+	space := tenant.WithSpace(ctx, n)
+	lw := listWatch{&cache.ListWatch{
+		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return source.List(space, internalOptions(options))
+		},
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := source.Watch(space, internalOptions(options))
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(events, unwrap), nil
+		},
+	}}
+	cache.NewReflectorWithOptions(lw, example, index, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+}
+
+// unwrap takes the object out of the envelope in which the watch cache shares
+// its encoded forms.
+func unwrap(event watch.Event) (watch.Event, bool) {
+	if cached, ok := event.Object.(runtime.CacheableObject); ok {
+		event.Object = cached.GetObject()
+	}
+	return event, true
+}
+
+func internalOptions(options metav1.ListOptions) *metainternalversion.ListOptions {
+	return &metainternalversion.ListOptions{
+		ResourceVersion:      options.ResourceVersion,
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		AllowWatchBookmarks:  options.AllowWatchBookmarks,
+		SendInitialEvents:    options.SendInitialEvents,
+		Limit:                options.Limit,
+		Continue:             options.Continue,
+		Watch:                options.Watch,
+		TimeoutSeconds:       options.TimeoutSeconds,
+	}
+}
