@@ -104,7 +104,9 @@ func TestWithoutTenantThereIsNoStorage(t *testing.T) {
 	s := b.configMaps(t, true)
 	s.create(t, tenant.System, "foo", "object")
 	key, ctx := s.key("foo", "object"), t.Context()
-	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) { return input, nil, nil }
+	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		return input, nil, nil
+	}
 	for name, call := range map[string]func(*corev1.ConfigMap) error{
 		"create": func(o *corev1.ConfigMap) error { return s.Create(ctx, s.key("foo", "other"), o, o, 0) },
 		"get":    func(o *corev1.ConfigMap) error { return s.Get(ctx, key, storage.GetOptions{}, o) },

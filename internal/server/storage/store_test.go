@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -94,11 +96,16 @@ func (b *backend) store(t testing.TB, name string, namespaced, cached bool, newF
 	}
 	prefix := "/" + name
 	made, destroy, err := getter.decorate(resource)(config.ForResource(resource), prefix, keyOf(prefix, namespaced),
-		newFunc, newListFunc, attributesOf, nil, nil)
+		newFunc, newListFunc, attributesOf, storage.IndexerFuncs{"metadata.name": nameOf}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
+	if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+		return made.ReadinessCheck() == nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	return &store{
 		Space: made.(*Space), prefix: prefix, namespaced: namespaced,
 		newObject: func() metav1.Object { return newFunc().(metav1.Object) },
@@ -132,6 +139,9 @@ func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
 	return accessor.GetLabels(), f, nil
 }
 
+// nameOf is by what upstream's cache dispatches the events of config maps and secrets.
+func nameOf(obj runtime.Object) string { return obj.(metav1.Object).GetName() }
+
 // in returns the context of a request in the space of n.
 func (s *store) in(t testing.TB, n tenant.Name, namespace string) context.Context {
 	ctx := tenant.WithSpace(t.Context(), n)
@@ -147,6 +157,29 @@ func (s *store) key(namespace, name string) string {
 		return s.prefix + "/" + namespace + "/" + name
 	}
 	return s.prefix + "/" + name
+}
+
+// label changes an object.
+func (s *store) label(t testing.TB, n tenant.Name, namespace, name, value string) runtime.Object {
+	t.Helper()
+	updated := s.newFunc()
+	err := s.GuaranteedUpdate(s.in(t, n, namespace), s.key(namespace, name), updated, false, nil,
+		func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			input.(metav1.Object).SetLabels(map[string]string{"value": value})
+			return input, nil, nil
+		}, nil)
+	if err != nil {
+		t.Fatalf("updating %s/%s in %q: %v", namespace, name, n, err)
+	}
+	return updated
+}
+
+func (s *store) remove(t testing.TB, n tenant.Name, namespace, name string) {
+	t.Helper()
+	err := s.Delete(s.in(t, n, namespace), s.key(namespace, name), s.newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if err != nil {
+		t.Fatalf("deleting %s/%s in %q: %v", namespace, name, n, err)
+	}
 }
 
 func (s *store) create(t testing.TB, n tenant.Name, namespace, name string) runtime.Object {
@@ -207,15 +240,23 @@ func from(version string, match metav1.ResourceVersionMatch) func(*storage.ListO
 	return func(o *storage.ListOptions) { o.ResourceVersion, o.ResourceVersionMatch = version, match }
 }
 
+// named selects objects as a watch of one object does.
+func named(name string) func(*storage.ListOptions) {
+	return func(o *storage.ListOptions) {
+		o.Predicate.Field = fields.OneTermEqualSelector("metadata.name", name)
+		o.Predicate.IndexFields = []string{"metadata.name"}
+	}
+}
+
 // page makes a list one of a few objects.
 func page(limit int64, token string) func(*storage.ListOptions) {
 	return func(o *storage.ListOptions) { o.Predicate.Limit, o.Predicate.Continue = limit, token }
 }
 
-func (s *store) watch(t testing.TB, n tenant.Name, namespace, version string) watch.Interface {
+func (s *store) watch(t testing.TB, n tenant.Name, namespace string, change ...func(*storage.ListOptions)) watch.Interface {
 	t.Helper()
 	ctx := s.in(t, n, namespace)
-	watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(from(version, "")))
+	watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(change...))
 	if err != nil {
 		t.Fatal(err)
 	}

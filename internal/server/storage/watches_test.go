@@ -1,0 +1,139 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const last = "last" // the name of the object that ends a test's events
+
+// until reads events up to the creation of the last object.
+func until(t *testing.T, events watch.Interface) []string {
+	t.Helper()
+	var found []string
+	for event := range events.ResultChan() {
+		if event.Type == watch.Error {
+			t.Fatalf("watch: %v", event.Object)
+		}
+		description := describe(event.Object)
+		if nameOf(event.Object) == last {
+			return found
+		}
+		found = append(found, string(event.Type)+" "+description)
+	}
+	t.Fatalf("the watch ended after %q", found)
+	return nil
+}
+
+func TestWatchesDeliverOneSpace(t *testing.T) {
+	b := newBackend(t)
+	for _, cached := range []bool{true, false} {
+		for _, namespace := range []string{"", "foo"} {
+			for _, initial := range []bool{true, false} {
+				t.Run(fmt.Sprintf("cached=%v/%q/initial=%v", cached, namespace, initial), func(t *testing.T) {
+					s := b.configMaps(t, cached)
+					before := ""
+					for _, n := range spaces {
+						before = version(t, s.create(t, n, "foo", "x"))
+					}
+					watches := map[tenant.Name]watch.Interface{}
+					for _, n := range spaces {
+						if initial {
+							before = "" // the watch begins with what is there
+						}
+						watches[n] = s.watch(t, n, namespace, from(before, ""))
+						if initial {
+							event := <-watches[n].ResultChan()
+							if diff := cmp.Diff("ADDED "+string(n)+":foo/x", string(event.Type)+" "+describe(event.Object)); diff != "" {
+								t.Fatalf("in %q:\n%s", n, diff)
+							}
+						}
+					}
+					for _, n := range spaces {
+						s.label(t, n, "foo", "x", "y")
+						s.remove(t, n, "foo", "x")
+						s.create(t, n, "foobar", "x")
+						s.remove(t, n, "foobar", "x")
+						s.create(t, n, "foo", last)
+						s.remove(t, n, "foo", last)
+					}
+					for _, n := range spaces {
+						want := []string{"MODIFIED " + string(n) + ":foo/x", "DELETED " + string(n) + ":foo/x"}
+						if namespace == "" {
+							want = append(want, "ADDED "+string(n)+":foobar/x", "DELETED "+string(n)+":foobar/x")
+						}
+						if diff := cmp.Diff(want, until(t, watches[n])); diff != "" {
+							t.Errorf("in %q:\n%s", n, diff)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A watcher that does not read is ended as soon as its buffers are full, also by
+// events that it is offered and would not have delivered. So a watcher that is
+// still there has not been offered the events of another space.
+func TestWritesAreNotOfferedToOtherSpaces(t *testing.T) {
+	const (
+		own     = 12  // events fill the buffer of results and stop the watcher
+		foreign = 100 // events are more than fit into its input
+	)
+	b := newBackend(t)
+	s := b.configMaps(t, true)
+	for name, tc := range map[string]struct {
+		watcher, writer tenant.Name
+		change          []func(*storage.ListOptions)
+		offered         bool
+	}{
+		"tenant and tenant":         {watcher: "foo", writer: "foobar"},
+		"tenant and system space":   {watcher: "foo", writer: tenant.System},
+		"system space and tenant":   {watcher: tenant.System, writer: "foo"},
+		"one object of equal names": {watcher: "a", writer: "a-b", change: []func(*storage.ListOptions){named("busy")}},
+		"all tenants and tenant":    {watcher: tenant.All, writer: "foo", offered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := ""
+			for _, n := range spaces {
+				before = version(t, s.create(t, n, "foo", "busy"))
+			}
+			watcher := s.watch(t, tc.watcher, "foo", append(tc.change, from(before, ""))...)
+			for i := range own {
+				n := tc.watcher
+				if n == tenant.All {
+					n = "a"
+				}
+				s.label(t, n, "foo", "busy", fmt.Sprint(i))
+			}
+			// Another watcher tells when the cache has dispatched everything.
+			witness := s.watch(t, tc.writer, "foo", from(before, ""))
+			for i := range foreign {
+				s.label(t, tc.writer, "foo", "busy", fmt.Sprint(i))
+				<-witness.ResultChan()
+			}
+			for _, n := range spaces {
+				s.remove(t, n, "foo", "busy")
+			}
+			delivered, deleted := 0, false
+			for event := range watcher.ResultChan() {
+				delivered++
+				if deleted = event.Type == watch.Deleted; deleted {
+					break
+				}
+			}
+			switch {
+			case tc.offered && deleted:
+				t.Error("a watcher with full buffers was not ended: this test cannot tell whether events are offered")
+			case !tc.offered && (!deleted || delivered != own+1):
+				t.Errorf("the watcher was ended after %d events", delivered)
+			}
+		})
+	}
+}
