@@ -1,6 +1,7 @@
 package serializer
 
 import (
+	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,6 +52,7 @@ func (l Links) path(gvk schema.GroupVersionKind, n tenant.Name, namespace, name 
 		return ""
 	}
 	segments := make([]string, 0, 10)
+	name = escape(name)
 	if gvk.Group == "" {
 		segments = append(segments, "/api", gvk.Version)
 	} else {
@@ -63,6 +65,17 @@ func (l Links) path(gvk schema.GroupVersionKind, n tenant.Name, namespace, name 
 		segments = append(segments, "namespaces", namespace)
 	}
 	return strings.Join(append(segments, served.name, name), "/")
+}
+
+// escape encodes a name for a path. Names of roles, for instance, may have spaces
+// and line breaks. What it returns has the form of a plain scalar in YAML, too,
+// which a colon at its end has not.
+func escape(name string) string {
+	escaped := url.PathEscape(name)
+	if rest, ok := strings.CutSuffix(escaped, ":"); ok {
+		return rest + "%3A"
+	}
+	return escaped
 }
 
 // Wrap returns delegate with tenants shown in JSON and YAML.

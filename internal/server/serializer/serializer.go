@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// separator stands between an object's link and its tenant while both travel
-// through the encoder in the field selfLink. It is chosen at random for each
+// separator stands before and after an object's tenant, which follows its link
+// while both travel through the encoder in the field selfLink. It is chosen at random for each
 // process, so that no stored value can contain it.
 var separator = newSeparator()
 
@@ -102,7 +102,7 @@ func (s *serializer) setLink(object metav1.Object, gvk schema.GroupVersionKind) 
 		return false
 	}
 	if tenanted {
-		link += string(separator) + name
+		link += string(separator) + name + string(separator)
 	}
 	object.SetSelfLink(link)
 	return tenanted
@@ -140,8 +140,8 @@ func (s *serializer) Decode(data []byte, defaults *schema.GroupVersionKind, into
 	return s.Serializer.Decode(data, defaults, into)
 }
 
-// tenantWriter makes two fields of "selfLink": "<link><separator><tenant>". The
-// encoders write a field with one call of Write.
+// tenantWriter makes two fields of "selfLink": "<link><separator><tenant><separator>".
+// The encoders write a field with one call of Write.
 type tenantWriter struct {
 	delegate io.Writer
 }
@@ -149,31 +149,39 @@ type tenantWriter struct {
 // Write implements io.Writer.
 func (w *tenantWriter) Write(p []byte) (int, error) {
 	rest := p
+	write := func(b []byte) (err error) {
+		if len(b) > 0 {
+			_, err = w.delegate.Write(b)
+		}
+		return err
+	}
 	for {
-		at := bytes.Index(rest, separator)
-		if at < 0 {
-			if _, err := w.delegate.Write(rest); err != nil {
-				return 0, err
-			}
+		before, after, found := bytes.Cut(rest, separator)
+		if err := write(before); err != nil {
+			return 0, err
+		}
+		if !found {
 			return len(p), nil
 		}
-		if _, err := w.delegate.Write(rest[:at]); err != nil {
-			return 0, err
+		name, after, _ := bytes.Cut(after, separator)
+		begin, end := fieldBreak(before)
+		for _, part := range [][]byte{begin, name, end} {
+			if err := write(part); err != nil {
+				return 0, err
+			}
 		}
-		if _, err := w.delegate.Write(fieldBreak(rest[:at])); err != nil {
-			return 0, err
-		}
-		rest = rest[at+len(separator):]
+		rest = after
 	}
 }
 
-// fieldBreak ends the field selfLink and begins the field tenant, in the format
-// of the text before.
-func fieldBreak(before []byte) []byte {
+// fieldBreak returns what ends the field selfLink and begins the field tenant, in
+// the format of the text before, and what ends the tenant.
+func fieldBreak(before []byte) (begin, end []byte) {
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
 	field := bytes.TrimLeft(line, " -")
 	if !bytes.HasPrefix(field, []byte("selfLink: ")) {
-		return []byte(`","tenant":"`)
+		return []byte(`","tenant":"`), nil
 	}
-	return append(append([]byte("\n"), bytes.Repeat([]byte(" "), len(line)-len(field))...), "tenant: "...)
+	// Names of tenants such as 123 and null are strings in quotes alone.
+	return append(append([]byte("\n"), bytes.Repeat([]byte(" "), len(line)-len(field))...), `tenant: "`...), []byte(`"`)
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -16,8 +18,9 @@ import (
 )
 
 var testLinks = Links{
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"): {name: "configmaps", namespaced: true},
-	corev1.SchemeGroupVersion.WithKind("Namespace"): {name: "namespaces"},
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   {name: "configmaps", namespaced: true},
+	corev1.SchemeGroupVersion.WithKind("Namespace"):   {name: "namespaces"},
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"): {name: "clusterroles"},
 }
 
 func encode(t *testing.T, mediaType string, pretty bool, obj runtime.Object) []byte {
@@ -32,7 +35,8 @@ func encode(t *testing.T, mediaType string, pretty bool, obj runtime.Object) []b
 		s = info.PrettySerializer
 	}
 	var out bytes.Buffer
-	if err := wrapped.EncoderForVersion(s, corev1.SchemeGroupVersion).Encode(obj, &out); err != nil {
+	versions := schema.GroupVersions{corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion}
+	if err := wrapped.EncoderForVersion(s, versions).Encode(obj, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
