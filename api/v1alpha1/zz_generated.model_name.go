@@ -6,6 +6,21 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessRule) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.AccessRule"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ForeignSubject) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ForeignSubject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Grantee) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.Grantee"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RateLimit) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.RateLimit"
 }
@@ -18,6 +33,26 @@ func (in Subject) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Tenant) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.Tenant"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantAccessPolicy) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantAccessPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantAccessPolicyList) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantAccessPolicyList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantAccessPolicySpec) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantAccessPolicySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantAccessPolicyStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantAccessPolicyStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -8,3 +8,10 @@ import _ "embed"
 //
 //go:embed tenantry.io_tenants.yaml
 var Tenants []byte
+
+// TenantAccessPolicies is the CustomResourceDefinition of TenantAccessPolicy, in
+// YAML. It is served in spaces and not part of kustomization.yaml, which is for
+// host clusters.
+//
+//go:embed tenantry.io_tenantaccesspolicies.yaml
+var TenantAccessPolicies []byte

@@ -31,13 +31,14 @@ type version struct {
 }
 
 func TestBundleIsCurrent(t *testing.T) {
-	definitions, err := filepath.Glob("../crd/tenantry.io_*.yaml")
-	if err != nil || len(definitions) == 0 {
-		t.Fatalf("found no definitions: %v", err)
+	var definitions struct{ Resources []string }
+	decode(t, "../crd/kustomization.yaml", &definitions)
+	if len(definitions.Resources) == 0 {
+		t.Fatal("found no definitions")
 	}
-	for _, definition := range definitions {
-		bundled := filepath.Join(bundle, filepath.Base(definition))
-		if diff := cmp.Diff(read(t, definition), read(t, bundled)); diff != "" {
+	for _, definition := range definitions.Resources {
+		bundled := filepath.Join(bundle, definition)
+		if diff := cmp.Diff(read(t, filepath.Join("../crd", definition)), read(t, bundled)); diff != "" {
 			t.Errorf("%s is not current, run `make bundle` (-config +bundle):\n%s", bundled, diff)
 		}
 	}

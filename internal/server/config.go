@@ -28,7 +28,6 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/serviceaccount"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
@@ -38,6 +37,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serviceips"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -57,13 +57,18 @@ type config struct {
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
+	grants *authorization.Grants
 	router *discovery.Router
 	// tenants is set once the storage of Tenants exists, before anything is served.
 	tenants *tenantregistry.Lookup
 }
 
-// registerTenants makes Tenants known to the scheme of the built-in resources.
-var registerTenants = sync.OnceFunc(func() { tenantregistry.AddToScheme(legacyscheme.Scheme) })
+// registerTypes makes Tenants and what belongs to them known to the scheme of the
+// built-in resources.
+var registerTypes = sync.OnceFunc(func() {
+	tenantregistry.AddToScheme(legacyscheme.Scheme)
+	accesspolicy.AddToScheme(legacyscheme.Scheme)
+})
 
 // openAPIDefinitions are those of the built-in resources and of Tenants.
 func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
@@ -73,7 +78,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 }
 
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
-	registerTenants()
+	registerTypes()
 	flowcontrol.Register()
 	generic, systemInformers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,
@@ -88,8 +93,10 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
-	// Tenants have no protobuf and are stored as JSON.
-	storageFactory.SetSerializer(tenantregistry.Resource, runtime.ContentTypeJSON, nil)
+	// The types of Tenantry have no protobuf and are stored as JSON.
+	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource} {
+		storageFactory.SetSerializer(resource, runtime.ContentTypeJSON, nil)
+	}
 	c := &config{
 		ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
 		counts: &storage.Counts{},
@@ -113,9 +120,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if c.rbac, err = spacerbac.NewIndex(c.views); err != nil {
 		return nil, err
 	}
-	inSpace := rbac.New(c.rbac, c.rbac, c.rbac, c.rbac)
-	generic.Authorization.Authorizer = authorization.New(generic.Authorization.Authorizer, inSpace)
-	generic.RuleResolver = authorization.NewRuleResolver(generic.RuleResolver, inSpace)
+	c.authorize(generic)
 	generic.BuildHandlerChainFunc = c.handlerChain
 
 	if err := admission.Apply(opts.kube.Admission, admission.Config{

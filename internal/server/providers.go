@@ -2,12 +2,14 @@ package server
 
 import (
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
 )
@@ -52,8 +54,8 @@ type hookedProvider struct {
 
 // wrapProviders shows tenants on the wire of every group and adds Tenants to
 // the core group and as a group of their own.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage) []controlplaneapiserver.RESTStorageProvider {
-	upstream = append(upstream, tenantregistry.Group{Storage: tenants})
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST) []controlplaneapiserver.RESTStorageProvider {
+	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: map[string]rest.Storage{accesspolicy.Resource.Resource: policies}})
 	for i := range upstream {
 		if reviews, ok := upstream[i].(authenticationrest.RESTStorageProvider); ok {
 			upstream[i] = reviewProvider{reviews}

@@ -94,7 +94,7 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *gen
 		Definitions: extensions.UnprotectedHandler(),
 		AllGroups:   generic.AggregatedDiscoveryGroupManager,
 		IsBuiltin: func(group string) bool {
-			return group != tenantregistry.Resource.Group && legacyscheme.Scheme.IsGroupRegistered(group)
+			return legacyscheme.Scheme.IsGroupRegistered(group)
 		},
 		OpenAPIv2: func() []*spec.Swagger {
 			return []*spec.Swagger{kube.GenericAPIServer.StaticOpenAPISpec, extensions.StaticOpenAPISpec}
@@ -159,10 +159,14 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants)...); err != nil {
+	config.tenants = tenantregistry.NewLookup(tenants)
+	policies, err := config.newAccessPolicies(c.ControlPlane.Generic.RESTOptionsGetter, c.ControlPlane.Generic.Authorization.Authorizer)
+	if err != nil {
 		return nil, err
 	}
-	config.tenants = tenantregistry.NewLookup(tenants)
+	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies)...); err != nil {
+		return nil, err
+	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
 		config.views.StartWithContext(hook)
 		return wait.PollUntilContextCancel(hook, viewsPoll, true, func(context.Context) (bool, error) {
@@ -171,6 +175,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	})
 	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
 		go config.tenants.Run(hook)
+		go policies.Follow(hook, config.grants)
 		return nil
 	})
 	return server, installServiceControllers(c, server.GenericAPIServer, client)

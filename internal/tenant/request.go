@@ -26,6 +26,18 @@ type Request struct {
 	// Authenticated is the tenant of the credentials, set once by
 	// authentication. It outlives impersonation, which replaces the user.
 	Authenticated Name
+	// admitted is the tenant whose user a policy of Requested lets in.
+	admitted Name
+}
+
+// Admit notes that a policy of the requested space lets a user of tenant own in.
+// Only the authorizer calls it, once it has allowed the request. Whatever asks
+// about rights afterwards must use Foreign before From: within the space, the
+// user is still somebody else than the space's own user of that name.
+func (r *Request) Admit(own Name) {
+	if r.admitted == "" {
+		r.admitted = own
+	}
 }
 
 type requestKey struct{}
@@ -87,7 +99,7 @@ func (r *Request) Effective(u user.Info) (Name, error) {
 		return "", ErrNoTenant
 	case r.Requested == "":
 		return own, nil
-	case own != System && r.Requested != own:
+	case own != System && r.Requested != own && r.admitted != own:
 		return "", ErrForeign
 	default:
 		return r.Requested, nil
@@ -106,6 +118,25 @@ func UserTenant(ctx context.Context) (Name, error) {
 		return r.Authenticated, nil
 	}
 	return "", ErrNoTenant
+}
+
+// Foreign reports whether the request in ctx is that of a user of another tenant
+// than the one whose space it names, admitted or not, and returns both. It is
+// false where there is nothing that a policy could be about: for system users,
+// users without tenant, and what is no tenant's space.
+func Foreign(ctx context.Context) (own, space Name, foreign bool) {
+	r := RequestFrom(ctx)
+	if r == nil || !r.Requested.IsSpace() {
+		return "", "", false
+	}
+	own, err := UserTenant(ctx)
+	if err != nil || !own.IsSpace() || own == r.Requested {
+		return "", "", false
+	}
+	if r.Authenticated != System && r.Authenticated != own {
+		return "", "", false // impersonated out of its tenant
+	}
+	return own, r.Requested, true
 }
 
 // From returns the effective tenant of the request in ctx.

@@ -122,6 +122,9 @@ var _ = Describe("A user of tenant a", Ordered, func() {
 				continue
 			}
 			for space, data := range map[string]string{"/tenants/a": "own", "/tenants/b": canary, "": canary} {
+				if space == "" && r.Resource == "tenantaccesspolicies" {
+					continue // for spaces alone
+				}
 				status, body := send(ctx, system, http.MethodPost, space+r.path("", ""), r.seed(data), acceptJSON)
 				if status != http.StatusCreated && status != http.StatusConflict {
 					unseeded = append(unseeded, fmt.Sprintf("%s in %q: %s", r.Resource, space, body))

@@ -85,16 +85,17 @@ func generate(root string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: deployment.Name},
 		Data:       map[string]string{"manager.yaml": string(settings)},
 	}
-	definitions, err := filepath.Glob(config("crd", "tenantry.io_*.yaml"))
-	if err != nil {
+	// What is served in spaces alone has no place in the host cluster.
+	var definitions struct{ Resources []string }
+	if err := read(config("crd", "kustomization.yaml"), &definitions); err != nil {
 		return err
 	}
-	for _, definition := range definitions {
-		data, err := os.ReadFile(definition)
+	for _, definition := range definitions.Resources {
+		data, err := os.ReadFile(config("crd", definition))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(out, filepath.Base(definition)), data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, definition), data, 0o644); err != nil {
 			return err
 		}
 	}

@@ -16,17 +16,21 @@ import (
 type boundary struct {
 	system authorizer.Authorizer
 	space  authorizer.Authorizer
+	grants *Grants
 }
 
 // New returns the server's authorizer: system decides in the system space,
-// space in the space of the tenant in the context. Nobody else's opinion is
-// asked about a request that leaves its tenant.
-func New(system, space authorizer.Authorizer) authorizer.Authorizer {
-	return &boundary{system: system, space: space}
+// space in the space of the tenant in the context. Nobody's opinion but that of
+// grants is asked about a request that leaves its tenant.
+func New(system, space authorizer.Authorizer, grants *Grants) authorizer.Authorizer {
+	return &boundary{system: system, space: space, grants: grants}
 }
 
 // Authorize implements authorizer.Authorizer.
 func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if own, n, foreign := tenant.Foreign(ctx); foreign {
+		return b.authorizeForeign(ctx, own, n, a)
+	}
 	n, err := tenant.From(ctx)
 	if errors.Is(err, tenant.ErrNoTenant) && isPublic(a) {
 		return b.system.Authorize(ctx, a)
@@ -57,6 +61,21 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	default:
 		return b.space.Authorize(ctx, a)
 	}
+}
+
+// authorizeForeign decides about a user of tenant own in the space of n. The
+// answer to what is not granted is always the same, also for a space that does
+// not exist.
+func (b *boundary) authorizeForeign(ctx context.Context, own, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != own {
+		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
+	}
+	decision, reason := b.grants.Authorize(ctx, own, n, a)
+	if decision != authorizer.DecisionAllow {
+		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
+	}
+	tenant.RequestFrom(ctx).Admit(own)
+	return decision, reason, nil
 }
 
 // impersonatesOut reports whether a is the check of an impersonation that would

@@ -58,7 +58,7 @@ func TestBoundary(t *testing.T) {
 			ctx := tenant.WithRequest(request.WithUser(context.Background(), u),
 				&tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
 			asked := "-"
-			decision, reason, err := New(recorder{&asked, "system"}, recorder{&asked, "space"}).Authorize(ctx, tc.attributes)
+			decision, reason, err := New(recorder{&asked, "system"}, recorder{&asked, "space"}, NewGrants(nil)).Authorize(ctx, tc.attributes)
 			if err != nil || decision != tc.decision {
 				t.Errorf("decision %v (%s), %v; want %v", decision, reason, err, tc.decision)
 			}

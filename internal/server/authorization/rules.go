@@ -13,16 +13,22 @@ import (
 type ruleResolver struct {
 	system authorizer.RuleResolver
 	space  authorizer.RuleResolver
+	grants *Grants
 }
 
 // NewRuleResolver returns a resolver that asks system in the system space and
-// space in the space of the tenant in the context.
-func NewRuleResolver(system, space authorizer.RuleResolver) authorizer.RuleResolver {
-	return &ruleResolver{system: system, space: space}
+// space in the space of the tenant in the context, and of users of other tenants
+// grants alone.
+func NewRuleResolver(system, space authorizer.RuleResolver, grants *Grants) authorizer.RuleResolver {
+	return &ruleResolver{system: system, space: space, grants: grants}
 }
 
 // RulesFor implements authorizer.RuleResolver.
 func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	if own, n, foreign := tenant.Foreign(ctx); foreign {
+		resources, others := r.grants.RulesFor(ctx, own, n, u, namespace)
+		return resources, others, false, nil
+	}
 	n, err := tenant.From(ctx)
 	if err != nil {
 		return nil, nil, false, err

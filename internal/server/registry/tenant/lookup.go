@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
@@ -54,7 +55,9 @@ func (l *Lookup) Get(ctx context.Context, n tenant.Name) (State, bool, error) {
 	if ok {
 		return state, true, nil
 	}
-	obj, err := l.store.Get(tenant.WithSpace(ctx, tenant.System), string(n), &metav1.GetOptions{})
+	// The server reads, not the user of the request.
+	own := tenant.WithSpace(request.WithUser(ctx, nil), tenant.System)
+	obj, err := l.store.Get(own, string(n), &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return State{}, false, nil
 	}

@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"maps"
+
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -12,7 +14,11 @@ import (
 )
 
 // Group serves the group tenantry.io.
-type Group struct{ Storage *Storage }
+type Group struct {
+	Storage *Storage
+	// Others are the storages of the group's other resources, by path.
+	Others map[string]rest.Storage
+}
 
 // GroupName implements controlplaneapiserver.RESTStorageProvider.
 func (Group) GroupName() string { return v1alpha1.GroupVersion.Group }
@@ -20,7 +26,9 @@ func (Group) GroupName() string { return v1alpha1.GroupVersion.Group }
 // NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
 func (g Group) NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
 	group := genericapiserver.NewDefaultAPIGroupInfo(g.GroupName(), legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
-	group.VersionedResourcesStorageMap[v1alpha1.GroupVersion.Version] = g.Storage.Map()
+	resources := g.Storage.Map()
+	maps.Copy(resources, g.Others)
+	group.VersionedResourcesStorageMap[v1alpha1.GroupVersion.Version] = resources
 	return group, nil
 }
 

@@ -1,0 +1,147 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// ConditionAccepted is true when the grants of a policy are in force.
+	ConditionAccepted = "Accepted"
+	// ReasonAccepted is the reason of the condition.
+	ReasonAccepted = "Valid"
+
+	// AllNamespaces in a rule of a TenantAccessPolicy is every namespace of the
+	// space, and what is in none.
+	AllNamespaces = "*"
+)
+
+// TenantAccessPolicy lets users of other tenants into the space that it is in
+// (arktos-access-control, "Cross-Tenant Access"). What it grants is added to what
+// other policies grant, ends at the edge of the space, and includes neither
+// impersonation nor what gives rights to others. Whoever writes one must have
+// the rights that it grants.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=tap
+// +kubebuilder:printcolumn:name="Tenants",type=string,JSONPath=`.spec.subjects[*].tenant`
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TenantAccessPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is who is let in, and to what.
+	Spec TenantAccessPolicySpec `json:"spec"`
+	// status is what the server has noted. It is read-only.
+	// +optional
+	Status TenantAccessPolicyStatus `json:"status,omitempty"`
+}
+
+// TenantAccessPolicySpec is who is let in, and to what.
+type TenantAccessPolicySpec struct {
+	// subjects are the users and groups of other tenants.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Subjects []ForeignSubject `json:"subjects"`
+	// rules are what each of them may do.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Rules []AccessRule `json:"rules"`
+}
+
+// ForeignSubject is a user or a group of another tenant.
+// +kubebuilder:validation:XValidation:rule="!(self.tenant in ['system', 'all'])",message="system administrators need no policy, and \"all\" is no tenant: name the tenant"
+type ForeignSubject struct {
+	// tenant of the user or group. A tenant that is created later, under the name
+	// of one that is gone or has never been, is not meant.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Tenant string `json:"tenant"`
+	// kind is User or Group.
+	// +kubebuilder:validation:Enum=User;Group
+	Kind SubjectKind `json:"kind"`
+	// name of the user or group, as authentication gives it. A service account is
+	// the user system:serviceaccount:NAMESPACE:NAME.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// AccessRule is what may be done with some resources, as in RBAC, in some
+// namespaces.
+type AccessRule struct {
+	// verbs are named one by one; "*" would include impersonation and the right
+	// to give rights.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:Enum=get;list;watch;create;update;patch;delete;deletecollection
+	Verbs []string `json:"verbs"`
+	// apiGroups of the resources, "" for the core group and "*" for all.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	APIGroups []string `json:"apiGroups"`
+	// resources, such as pods, pods/log, */scale or * for all.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Resources []string `json:"resources"`
+	// resourceNames bound the rule to objects of these names; none is no bound.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	ResourceNames []string `json:"resourceNames,omitempty"`
+	// namespaces that the rule is about. "*" is every namespace, and what is in
+	// none.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|\*)$`
+	Namespaces []string `json:"namespaces"`
+}
+
+// TenantAccessPolicyStatus is what the server has noted about a policy.
+type TenantAccessPolicyStatus struct {
+	// observedGeneration is the generation of the spec that the conditions are about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions of the policy: Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// grantees are the tenants of the subjects.
+	// +optional
+	// +listType=map
+	// +listMapKey=tenant
+	Grantees []Grantee `json:"grantees,omitempty"`
+}
+
+// Grantee is a tenant as it was when a policy first named it.
+type Grantee struct {
+	// tenant is its name.
+	Tenant string `json:"tenant"`
+	// seal is by what the server tells the tenant from a later one of that name.
+	// It looks the same whether or not there was such a tenant.
+	Seal string `json:"seal"`
+}
+
+// TenantAccessPolicyList is a list of policies.
+//
+// +kubebuilder:object:root=true
+type TenantAccessPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []TenantAccessPolicy `json:"items"`
+}

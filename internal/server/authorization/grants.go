@@ -1,0 +1,258 @@
+package authorization
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Grants are the TenantAccessPolicies of all spaces. They are asked only about
+// users who have left their tenant, and know those by tenant: a user of the
+// space with the same name is another one.
+type Grants struct {
+	inService func(ctx context.Context, n tenant.Name) (types.UID, bool)
+
+	mu sync.RWMutex
+	// policies by the space that grants, then by name.
+	policies map[tenant.Name]map[string]*policy
+}
+
+// policy is a TenantAccessPolicy as requests are compared with it.
+type policy struct {
+	name     string
+	subjects []v1alpha1.ForeignSubject
+	seals    map[tenant.Name]accesspolicy.Seal
+	rules    []grantedRule
+}
+
+type grantedRule struct {
+	namespaces []string
+	rbacv1.PolicyRule
+}
+
+// NewGrants returns the index of policies; it is empty until something tells it
+// of them. inService returns the UID of a tenant whose users may act, and false
+// for one that is unknown, suspended or being deleted.
+func NewGrants(inService func(ctx context.Context, n tenant.Name) (types.UID, bool)) *Grants {
+	return &Grants{inService: inService, policies: make(map[tenant.Name]map[string]*policy)}
+}
+
+// Authorize decides about a request of a user of tenant own in space. It allows
+// or has no opinion.
+func (g *Grants) Authorize(ctx context.Context, own, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string) {
+	orientation := isOrientation(a)
+	if !orientation && !grantable(a) {
+		return authorizer.DecisionNoOpinion, ""
+	}
+	for _, p := range g.of(space) {
+		if !p.names(own, a.GetUser()) || !orientation && !p.allows(a) {
+			continue
+		}
+		if !g.isMeant(ctx, p, own) {
+			continue
+		}
+		return authorizer.DecisionAllow, fmt.Sprintf("allowed by TenantAccessPolicy %q", p.name)
+	}
+	return authorizer.DecisionNoOpinion, ""
+}
+
+// RulesFor returns what a user of tenant own may do in a namespace of space.
+func (g *Grants) RulesFor(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo) {
+	var resources []authorizer.ResourceRuleInfo
+	for _, p := range g.of(space) {
+		if !p.names(own, u) {
+			continue
+		}
+		if !g.isMeant(ctx, p, own) {
+			continue
+		}
+		for _, rule := range p.rules {
+			if rule.holdsIn(namespace) {
+				resources = append(resources, &authorizer.DefaultResourceRuleInfo{
+					Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
+				})
+			}
+		}
+	}
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	return append(resources, orientationRules...), []authorizer.NonResourceRuleInfo{
+		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: orientationURLs},
+	}
+}
+
+// of returns the policies of a space. They must not be changed.
+func (g *Grants) of(space tenant.Name) map[string]*policy {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.policies[space]
+}
+
+// isMeant reports whether the tenant is in service, and the one that the policy
+// named, not a later one of the same name.
+func (g *Grants) isMeant(ctx context.Context, p *policy, own tenant.Name) bool {
+	uid, ok := g.inService(ctx, own)
+	return ok && p.seals[own].Matches(uid)
+}
+
+// names reports whether the policy is about a user of tenant own.
+func (p *policy) names(own tenant.Name, u user.Info) bool {
+	return slices.ContainsFunc(p.subjects, func(s v1alpha1.ForeignSubject) bool {
+		if tenant.Name(s.Tenant) != own {
+			return false
+		}
+		if s.Kind == v1alpha1.SubjectGroup {
+			return slices.Contains(u.GetGroups(), s.Name)
+		}
+		return s.Kind == v1alpha1.SubjectUser && u.GetName() == s.Name
+	})
+}
+
+func (p *policy) allows(a authorizer.Attributes) bool {
+	return slices.ContainsFunc(p.rules, func(rule grantedRule) bool {
+		return rule.holdsIn(a.GetNamespace()) && rbac.RuleAllows(a, &rule.PolicyRule)
+	})
+}
+
+// holdsIn reports whether a rule is about a namespace, or for an empty one about
+// what is in none.
+func (r *grantedRule) holdsIn(namespace string) bool {
+	return slices.ContainsFunc(r.namespaces, func(n string) bool {
+		return n == v1alpha1.AllNamespaces || n == namespace && namespace != ""
+	})
+}
+
+// grantable reports whether a policy can allow a request at all.
+func grantable(a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() {
+		return false
+	}
+	resource := a.GetResource()
+	if a.GetSubresource() != "" {
+		resource += "/" + a.GetSubresource()
+	}
+	return accesspolicy.Grantable(a.GetVerb(), a.GetAPIGroup(), resource)
+}
+
+// Whoever is let into a space may also find its way there: what the space serves,
+// and the questions about the own rights.
+var (
+	orientationURLs  = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
+	orientationRules = []authorizer.ResourceRuleInfo{
+		&authorizer.DefaultResourceRuleInfo{
+			Verbs: []string{"create"}, APIGroups: []string{authorizationv1.GroupName},
+			Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+		},
+		&authorizer.DefaultResourceRuleInfo{
+			Verbs: []string{"create"}, APIGroups: []string{authenticationv1.GroupName}, Resources: []string{"selfsubjectreviews"},
+		},
+	}
+)
+
+func isOrientation(a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() {
+		return a.GetVerb() == "get" && hasPathPrefix(a.GetPath(), "/api", "/apis", "/openapi", "/version")
+	}
+	if a.GetVerb() != "create" || a.GetSubresource() != "" {
+		return false
+	}
+	switch a.GetAPIGroup() {
+	case authorizationv1.GroupName:
+		return a.GetResource() == "selfsubjectaccessreviews" || a.GetResource() == "selfsubjectrulesreviews"
+	case authenticationv1.GroupName:
+		return a.GetResource() == "selfsubjectreviews"
+	default:
+		return false
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (g *Grants) Add(obj any) error {
+	stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", obj)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	set(g.policies, stored)
+	return nil
+}
+
+// set adds a policy. Readers keep the old map of the space.
+func set(policies map[tenant.Name]map[string]*policy, stored *v1alpha1.TenantAccessPolicy) {
+	space := tenant.Name(stored.Annotations[tenant.Annotation])
+	own := make(map[string]*policy, len(policies[space])+1)
+	maps.Copy(own, policies[space])
+	own[stored.Name] = newPolicy(stored)
+	policies[space] = own
+}
+
+func newPolicy(stored *v1alpha1.TenantAccessPolicy) *policy {
+	p := &policy{
+		name: stored.Name, subjects: stored.Spec.Subjects,
+		seals: make(map[tenant.Name]accesspolicy.Seal, len(stored.Status.Grantees)),
+	}
+	for _, grantee := range stored.Status.Grantees {
+		p.seals[tenant.Name(grantee.Tenant)] = accesspolicy.ParseSeal(grantee.Seal)
+	}
+	for _, rule := range stored.Spec.Rules {
+		p.rules = append(p.rules, grantedRule{namespaces: rule.Namespaces, PolicyRule: accesspolicy.PolicyRule(rule)})
+	}
+	return p
+}
+
+// Update implements cache.ReflectorStore.
+func (g *Grants) Update(obj any) error { return g.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (g *Grants) Delete(obj any) error {
+	stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", obj)
+	}
+	space := tenant.Name(stored.Annotations[tenant.Annotation])
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	own := maps.Clone(g.policies[space])
+	delete(own, stored.Name)
+	if len(own) == 0 {
+		delete(g.policies, space)
+	} else {
+		g.policies[space] = own
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (g *Grants) Replace(objs []any, _ string) error {
+	policies := make(map[tenant.Name]map[string]*policy, len(objs))
+	for _, obj := range objs {
+		stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
+		if !ok {
+			return fmt.Errorf("unexpected object %T", obj)
+		}
+		set(policies, stored)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.policies = policies
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (*Grants) Resync() error { return nil }

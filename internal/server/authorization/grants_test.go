@@ -1,0 +1,165 @@
+package authorization
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// sealB is the seal of a tenant with the UID "b-1", as the storage writes it.
+const sealB = "AAAAAAAAAAAAAAAAAAAAALyxSTjWDeX+9/qEOQ7nn2U+/PzrRj/Z6nK086J8cDkK"
+
+func accessPolicy(space tenant.Name, name string, rules ...v1alpha1.AccessRule) *v1alpha1.TenantAccessPolicy {
+	return &v1alpha1.TenantAccessPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{tenant.Annotation: string(space)}},
+		Spec: v1alpha1.TenantAccessPolicySpec{
+			Subjects: []v1alpha1.ForeignSubject{
+				{Tenant: "b", Kind: v1alpha1.SubjectUser, Name: "jane"}, {Tenant: "b", Kind: v1alpha1.SubjectGroup, Name: "devs"},
+				{Tenant: "c", Kind: v1alpha1.SubjectUser, Name: "jane"},
+			},
+			Rules: rules,
+		},
+		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "b", Seal: sealB}}},
+	}
+}
+
+func TestGrants(t *testing.T) {
+	readPods := v1alpha1.AccessRule{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}, Namespaces: []string{"x"}}
+	oneSecret := v1alpha1.AccessRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"shared"}, Namespaces: []string{"x"}}
+	writeAll := v1alpha1.AccessRule{Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
+		APIGroups: []string{"*"}, Resources: []string{"*"}, Namespaces: []string{"*"}}
+	in := func(verb, group, resource, namespace, name string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: verb, APIGroup: group, Resource: resource, Namespace: namespace, Name: name, ResourceRequest: true}
+	}
+	sub := func(a authorizer.AttributesRecord, subresource string) authorizer.AttributesRecord {
+		a.Subresource = subresource
+		return a
+	}
+	path := func(path string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: "get", Path: path}
+	}
+	for name, tc := range map[string]struct {
+		rules   []v1alpha1.AccessRule
+		own     tenant.Name // b by default
+		space   tenant.Name // a by default
+		user    string      // jane by default
+		groups  []string
+		uid     types.UID // of b, b-1 by default
+		away    bool      // b is suspended or being deleted
+		request authorizer.AttributesRecord
+		allowed bool
+	}{
+		"granted":                    {rules: []v1alpha1.AccessRule{readPods}, request: in("list", "", "pods", "x", ""), allowed: true},
+		"granted to the group":       {rules: []v1alpha1.AccessRule{readPods}, user: "joe", groups: []string{"devs"}, request: in("list", "", "pods", "x", ""), allowed: true},
+		"another user":               {rules: []v1alpha1.AccessRule{readPods}, user: "joe", request: in("list", "", "pods", "x", "")},
+		"the same name elsewhere":    {rules: []v1alpha1.AccessRule{readPods}, own: "d", request: in("list", "", "pods", "x", "")},
+		"without seal":               {rules: []v1alpha1.AccessRule{readPods}, own: "c", request: in("list", "", "pods", "x", "")},
+		"a tenant created anew":      {rules: []v1alpha1.AccessRule{readPods}, uid: "b-2", request: in("list", "", "pods", "x", "")},
+		"a tenant out of service":    {rules: []v1alpha1.AccessRule{readPods}, away: true, request: in("list", "", "pods", "x", "")},
+		"another space":              {rules: []v1alpha1.AccessRule{readPods}, space: "e", request: in("list", "", "pods", "x", "")},
+		"another namespace":          {rules: []v1alpha1.AccessRule{readPods}, request: in("list", "", "pods", "y", "")},
+		"all namespaces":             {rules: []v1alpha1.AccessRule{readPods}, request: in("list", "", "pods", "", "")},
+		"another verb":               {rules: []v1alpha1.AccessRule{readPods}, request: in("watch", "", "pods", "x", "")},
+		"a write":                    {rules: []v1alpha1.AccessRule{readPods}, request: in("create", "", "pods", "x", "")},
+		"a subresource":              {rules: []v1alpha1.AccessRule{readPods}, request: sub(in("get", "", "pods", "x", "p"), "log")},
+		"another group":              {rules: []v1alpha1.AccessRule{readPods}, request: in("list", "metrics.k8s.io", "pods", "x", "")},
+		"a named object":             {rules: []v1alpha1.AccessRule{oneSecret}, request: in("get", "", "secrets", "x", "shared"), allowed: true},
+		"an object not named":        {rules: []v1alpha1.AccessRule{oneSecret}, request: in("get", "", "secrets", "x", "other")},
+		"all objects, one named":     {rules: []v1alpha1.AccessRule{oneSecret}, request: in("list", "", "secrets", "x", "")},
+		"everything":                 {rules: []v1alpha1.AccessRule{writeAll}, request: in("delete", "apps", "deployments", "y", "d"), allowed: true},
+		"everything, cluster-scoped": {rules: []v1alpha1.AccessRule{writeAll}, request: in("create", "", "namespaces", "", ""), allowed: true},
+		"everything but impersonate": {rules: []v1alpha1.AccessRule{writeAll}, request: in("impersonate", "", "users", "", "admin")},
+		"everything but escalate":    {rules: []v1alpha1.AccessRule{writeAll}, request: in("escalate", "rbac.authorization.k8s.io", "clusterroles", "", "admin")},
+		"everything but bindings":    {rules: []v1alpha1.AccessRule{writeAll}, request: in("create", "rbac.authorization.k8s.io", "rolebindings", "x", "")},
+		"everything but policies":    {rules: []v1alpha1.AccessRule{writeAll}, request: in("create", "tenantry.io", "tenantaccesspolicies", "", "")},
+		"everything but tokens":      {rules: []v1alpha1.AccessRule{writeAll}, request: sub(in("create", "", "serviceaccounts", "x", "default"), "token")},
+		"everything but reviews":     {rules: []v1alpha1.AccessRule{writeAll}, request: in("create", "authorization.k8s.io", "subjectaccessreviews", "", "")},
+		"own rights":                 {rules: []v1alpha1.AccessRule{readPods}, request: in("create", "authorization.k8s.io", "selfsubjectaccessreviews", "", ""), allowed: true},
+		"discovery":                  {rules: []v1alpha1.AccessRule{readPods}, request: path("/apis/apps/v1"), allowed: true},
+		"discovery for others":       {rules: []v1alpha1.AccessRule{readPods}, user: "joe", request: path("/apis/apps/v1")},
+		"discovery for a later b":    {rules: []v1alpha1.AccessRule{readPods}, uid: "b-2", request: path("/api")},
+		"metrics":                    {rules: []v1alpha1.AccessRule{writeAll}, request: path("/metrics")},
+		"a path that begins alike":   {rules: []v1alpha1.AccessRule{writeAll}, request: path("/apiserver")},
+		"nothing granted, discovery": {request: path("/api"), space: "e"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, space, uid, userName := tc.own, tc.space, tc.uid, tc.user
+			if own == "" {
+				own = "b"
+			}
+			if space == "" {
+				space = "a"
+			}
+			if uid == "" {
+				uid = "b-1"
+			}
+			if userName == "" {
+				userName = "jane"
+			}
+			grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return uid, !tc.away })
+			if err := grants.Replace([]any{accessPolicy("a", "p", tc.rules...)}, ""); err != nil {
+				t.Fatal(err)
+			}
+			u := &user.DefaultInfo{Name: userName, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
+			tc.request.User = u
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: own})
+			asked := "-"
+			a := New(recorder{&asked, "system"}, recorder{&asked, "space"}, grants)
+			for range 2 { // the second time the request is admitted, if at all
+				decision, reason, err := a.Authorize(ctx, tc.request)
+				if allowed := decision == authorizer.DecisionAllow; err != nil || allowed != tc.allowed {
+					t.Fatalf("got %v, %q, %v; want allowed %t", decision, reason, err, tc.allowed)
+				}
+				if !tc.allowed && (decision != authorizer.DecisionDeny || reason != tenant.ErrForeign.Error()) {
+					t.Errorf("got %v, %q; a denial must look like that of a tenant that does not exist", decision, reason)
+				}
+			}
+			if asked != "-" {
+				t.Errorf("asked %q, whose users have the same names", asked)
+			}
+			if n, err := tenant.From(ctx); (err == nil) != tc.allowed || tc.allowed && n != space {
+				t.Errorf("acts in %q, %v", n, err)
+			}
+		})
+	}
+}
+
+// What is asked after a request is admitted is still asked about a foreign user.
+func TestAdmittedUsersStayForeign(t *testing.T) {
+	grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return "b-1", true })
+	p := accessPolicy("a", "p", v1alpha1.AccessRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, Namespaces: []string{"x"}})
+	if err := grants.Add(p); err != nil {
+		t.Fatal(err)
+	}
+	u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"b"}}}
+	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: "a", Authenticated: "b"})
+	asked := "-"
+	a := New(recorder{&asked, "system"}, recorder{&asked, "space"}, grants)
+	pods := authorizer.AttributesRecord{User: u, Verb: "get", Resource: "pods", Namespace: "x", ResourceRequest: true}
+	if decision, reason, _ := a.Authorize(ctx, pods); decision != authorizer.DecisionAllow {
+		t.Fatalf("not admitted: %s", reason)
+	}
+	for name, attributes := range map[string]authorizer.AttributesRecord{
+		"escalate":     {User: u, Verb: "escalate", APIGroup: "rbac.authorization.k8s.io", Resource: "clusterroles", ResourceRequest: true},
+		"a finalizer":  {User: u, Verb: "update", Resource: "pods", Subresource: "finalizers", Namespace: "x", ResourceRequest: true},
+		"another user": {User: &user.DefaultInfo{Name: "jane"}, Verb: "get", Resource: "pods", Namespace: "x", ResourceRequest: true},
+	} {
+		if decision, _, _ := a.Authorize(ctx, attributes); decision == authorizer.DecisionAllow || asked != "-" {
+			t.Errorf("%s: %v, asked %q", name, decision, asked)
+		}
+	}
+	if err := grants.Delete(p); err != nil {
+		t.Fatal(err)
+	}
+	if decision, _, _ := a.Authorize(ctx, pods); decision != authorizer.DecisionDeny {
+		t.Errorf("revoked: %v", decision)
+	}
+}

@@ -1,0 +1,97 @@
+package accesspolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-helpers/auth/rbac/validation"
+	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
+	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// Escalation keeps users from granting what they may not do themselves, as RBAC
+// does with Roles.
+type Escalation struct {
+	// Authorizer is asked for the verbs bind and escalate on policies, either of
+	// which lifts the rule.
+	Authorizer authorizer.Authorizer
+	// RulesFor returns the RBAC rules of a user in a namespace of the space of
+	// ctx, those of cluster scope included.
+	RulesFor func(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error)
+}
+
+// Confirm returns an error that names what the user of ctx would grant without
+// having it.
+func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) error {
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return errors.New("no user on context")
+	}
+	if rbacregistry.EscalationAllowed(ctx) || e.exempt(ctx, u, p.Name) {
+		return nil
+	}
+	byNamespace := make(map[string][]rbacv1.PolicyRule)
+	for _, rule := range p.Spec.Rules {
+		for _, namespace := range rule.Namespaces {
+			if namespace == v1alpha1.AllNamespaces {
+				namespace = "" // rights of cluster scope
+			}
+			byNamespace[namespace] = append(byNamespace[namespace], PolicyRule(rule))
+		}
+	}
+	var missing []string
+	var failures []error
+	for namespace, granted := range byNamespace {
+		held, err := e.RulesFor(ctx, u, namespace)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if covered, lacking := validation.Covers(held, granted); !covered {
+			for _, rule := range lacking {
+				missing = append(missing, describe(rule, namespace))
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	err := fmt.Errorf("user %q (groups=%q) is attempting to grant access not currently held:\n%s",
+		u.GetName(), u.GetGroups(), strings.Join(slices.Compact(missing), "\n"))
+	return errors.Join(append([]error{err}, failures...)...)
+}
+
+func (e Escalation) exempt(ctx context.Context, u user.Info, name string) bool {
+	for _, verb := range []string{"bind", "escalate"} {
+		decision, _, err := e.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: u, Verb: verb, APIGroup: Resource.Group, APIVersion: "*", Resource: Resource.Resource, Name: name, ResourceRequest: true,
+		})
+		if err == nil && decision == authorizer.DecisionAllow {
+			return true
+		}
+	}
+	return false
+}
+
+func describe(rule rbacv1.PolicyRule, namespace string) string {
+	if namespace == "" {
+		return rbacv1helpers.CompactString(rule)
+	}
+	return rbacv1helpers.CompactString(rule) + " in namespace " + namespace
+}
+
+// PolicyRule returns what RBAC calls a rule, without its namespaces.
+func PolicyRule(rule v1alpha1.AccessRule) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
+	}
+}

@@ -1,0 +1,164 @@
+package accesspolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// UIDOf returns the UID of a tenant, empty if there is none.
+type UIDOf func(ctx context.Context, n tenant.Name) (types.UID, error)
+
+// strategy are the rules for policies.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	rules *definition.Rules
+	uidOf UIDOf
+	now   func() time.Time
+}
+
+var (
+	_ rest.RESTCreateStrategy  = strategy{}
+	_ rest.RESTUpdateStrategy  = strategy{}
+	_ rest.RESTDeleteStrategy  = strategy{}
+	_ rest.ResetFieldsStrategy = strategy{}
+)
+
+func (strategy) NamespaceScoped() bool          { return false }
+func (strategy) AllowCreateOnUpdate() bool      { return false }
+func (strategy) AllowUnconditionalUpdate() bool { return true }
+func (strategy) Canonicalize(runtime.Object)    {}
+
+func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	p := obj.(*v1alpha1.TenantAccessPolicy)
+	p.Generation = 1
+	p.Status = v1alpha1.TenantAccessPolicyStatus{}
+	s.settle(ctx, p)
+}
+
+func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	p, previous := obj.(*v1alpha1.TenantAccessPolicy), old.(*v1alpha1.TenantAccessPolicy)
+	previous.Status.DeepCopyInto(&p.Status)
+	if apiequality.Semantic.DeepEqual(p.Spec, previous.Spec) {
+		return
+	}
+	p.Generation = previous.Generation + 1
+	s.settle(ctx, p)
+}
+
+// settle writes the status. A tenant that the policy has named before keeps its
+// seal, by which a later tenant of that name stays out.
+func (s strategy) settle(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
+	known := make(map[string]string, len(p.Status.Grantees))
+	for _, grantee := range p.Status.Grantees {
+		known[grantee.Tenant] = grantee.Seal
+	}
+	p.Status.Grantees = nil
+	named := make(map[string]bool, len(p.Spec.Subjects))
+	for _, subject := range p.Spec.Subjects {
+		if named[subject.Tenant] {
+			continue
+		}
+		named[subject.Tenant] = true
+		seal, ok := known[subject.Tenant]
+		if !ok {
+			if uid, err := s.uidOf(ctx, tenant.Name(subject.Tenant)); err == nil {
+				seal = newSeal(uid)
+			} // else there is none, and validation says so
+		}
+		p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: subject.Tenant, Seal: seal})
+	}
+	p.Status.ObservedGeneration = p.Generation
+	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+		Type:               v1alpha1.ConditionAccepted,
+		Status:             metav1.ConditionTrue,
+		Reason:             v1alpha1.ReasonAccepted,
+		Message:            "the rules hold for the subjects of those tenants that existed when the policy first named them",
+		ObservedGeneration: p.Generation,
+		LastTransitionTime: metav1.NewTime(s.now()),
+	})
+}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return s.validate(ctx, obj.(*v1alpha1.TenantAccessPolicy), nil)
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.validate(ctx, obj.(*v1alpha1.TenantAccessPolicy), old)
+}
+
+func (s strategy) validate(ctx context.Context, p *v1alpha1.TenantAccessPolicy, old runtime.Object) field.ErrorList {
+	errs := s.rules.Validate(ctx, p, old)
+	for _, message := range validation.NameIsDNSSubdomain(p.Name, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), p.Name, message))
+	}
+	own, err := tenant.From(ctx)
+	if err != nil {
+		return append(errs, field.InternalError(nil, err))
+	}
+	if !own.IsSpace() {
+		return append(errs, field.Forbidden(field.NewPath("metadata"), "a TenantAccessPolicy belongs into the space of the tenant that grants access; "+
+			"for access to the system space there is none"))
+	}
+	for _, grantee := range p.Status.Grantees {
+		if grantee.Seal == "" {
+			errs = append(errs, field.InternalError(field.NewPath("status", "grantees"), errors.New("the tenants cannot be read now; try again")))
+		}
+	}
+	for i, subject := range p.Spec.Subjects {
+		if tenant.Name(subject.Tenant) == own {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "subjects").Index(i).Child("tenant"), subject.Tenant,
+				fmt.Sprintf("is the tenant of this space; give its own users rights by a RoleBinding or ClusterRoleBinding to %s %q", subject.Kind, subject.Name)))
+		}
+	}
+	return errs
+}
+
+func (strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	return warnings(obj.(*v1alpha1.TenantAccessPolicy))
+}
+
+func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+	return warnings(obj.(*v1alpha1.TenantAccessPolicy))
+}
+
+// warnings names the rules of which a part has no effect.
+func warnings(p *v1alpha1.TenantAccessPolicy) []string {
+	var result []string
+	for i, rule := range p.Spec.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					if group != "*" && resource != "*" && !Grantable(verb, group, resource) {
+						result = append(result, fmt.Sprintf("spec.rules[%d]: %s of %s in API group %q is never granted to other tenants", i, verb, resource, group))
+					}
+				}
+			}
+		}
+	}
+	return result
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(v1alpha1.GroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
+	}
+}
