@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/internal/etcd"
@@ -35,6 +36,8 @@ type backend struct {
 	server *etcd.Server
 	ranges *Ranges
 	counts *Counts
+	// transformer, if set, encrypts what is stored from now on.
+	transformer value.Transformer
 }
 
 func newBackend(t testing.TB) *backend {
@@ -90,6 +93,7 @@ func (b *backend) store(t testing.TB, name string, namespaced, cached bool, newF
 	stored, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	config := storagebackend.NewDefaultConfig(etcdPrefix, scheme.Codecs.CodecForVersions(
 		stored.Serializer, scheme.Codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, corev1.SchemeGroupVersion))
+	config.Transformer = b.transformer
 	config.LeaseManagerConfig = etcd3.NewDefaultLeaseManagerConfig()
 	getter := &RESTOptionsGetter{
 		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
