@@ -1,0 +1,74 @@
+package replicas
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// externalEtcd is an etcd that asks its clients for certificates.
+type externalEtcd struct {
+	*clientv3.Client
+	// flags are those by which a server reaches it.
+	flags []string
+}
+
+func startEtcd(ctx context.Context, dir string) *externalEtcd {
+	GinkgoHelper()
+	address := url.URL{Scheme: "https", Host: loopback + ":" + freePort()}
+	config := embed.NewConfig()
+	config.Dir = filepath.Join(dir, "etcd")
+	config.LogLevel = "error"
+	config.LogOutputs = []string{filepath.Join(dir, "etcd.log")}
+	config.UnsafeNoFsync = true
+	config.ListenPeerUrls = nil
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{address}, []url.URL{address}
+	config.EnableGRPCGateway = false
+	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = keys.Serving()
+	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.ClientCAFile(), true
+	server, err := embed.StartEtcd(config)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	select {
+	case <-server.Server.ReadyNotify():
+	case <-ctx.Done():
+		Fail("etcd does not get ready")
+	}
+
+	cert, key, err := keys.ClientCertificate(tenant.System, "etcd-client")
+	Expect(err).NotTo(HaveOccurred())
+	info := transport.TLSInfo{
+		CertFile:      writeFile(filepath.Join(dir, "etcd-client.crt"), cert),
+		KeyFile:       writeFile(filepath.Join(dir, "etcd-client.key"), key),
+		TrustedCAFile: keys.ServerCAFile(),
+	}
+	tls, err := info.ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address.String()}, TLS: tls})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(client.Close)
+	return &externalEtcd{Client: client, flags: []string{
+		"--etcd-servers=" + address.String(), "--etcd-cafile=" + info.TrustedCAFile,
+		"--etcd-certfile=" + info.CertFile, "--etcd-keyfile=" + info.KeyFile,
+	}}
+}
+
+// stored returns all that etcd holds below a prefix.
+func (e *externalEtcd) stored(ctx context.Context, prefix string) map[string][]byte {
+	GinkgoHelper()
+	response, err := e.Get(ctx, prefix, clientv3.WithPrefix())
+	Expect(err).NotTo(HaveOccurred())
+	stored := make(map[string][]byte, len(response.Kvs))
+	for _, kv := range response.Kvs {
+		stored[string(kv.Key)] = kv.Value
+	}
+	return stored
+}

@@ -1,0 +1,118 @@
+package replicas
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// server is one "tenantry server".
+type server struct {
+	session *gexec.Session
+	url     string
+}
+
+// startServer starts a server; ready waits for it.
+func startServer(flags ...string) *server {
+	GinkgoHelper()
+	port := freePort()
+	cert, key := keys.Serving()
+	flags = slices.Concat([]string{
+		"server", "--bind-address=" + loopback, "--secure-port=" + port, "--client-ca-file=" + keys.ClientCAFile(),
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--root-ca-file=" + keys.ServerCAFile(),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/12",
+		"--service-account-key-file=" + keys.ServiceAccountKey(), "--service-account-signing-key-file=" + keys.ServiceAccountKey(),
+	}, etcd.flags, flags)
+	return &server{session: run(flags...), url: "https://" + loopback + ":" + port}
+}
+
+// ready waits until the server answers requests.
+func (s *server) ready(ctx context.Context) {
+	GinkgoHelper()
+	client := s.client(tenant.System)
+	Eventually(func(ctx context.Context) error {
+		if s.session.ExitCode() >= 0 {
+			return StopTrying("the server has ended")
+		}
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed())
+}
+
+// config returns the config of an administrator of a space at this server. The
+// spaces that are none of one tenant's are the system administrator's.
+func (s *server) config(n tenant.Name) *rest.Config {
+	GinkgoHelper()
+	user := kubeconfig.User{Tenant: n, Name: "admin"}
+	if !n.IsSpace() {
+		user.Tenant, user.Groups = tenant.System, []string{"system:masters"}
+	}
+	data, err := kubeconfig.New(keys, s.url, user)
+	Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	Expect(err).NotTo(HaveOccurred())
+	if n == tenant.All {
+		config.Host += "/tenants/all"
+	}
+	config.QPS = -1
+	return config
+}
+
+// adminOf returns the config of a system administrator in the space of n.
+func (s *server) adminOf(n tenant.Name) *rest.Config {
+	GinkgoHelper()
+	config := s.config(tenant.System)
+	if n != tenant.System {
+		config.Host += "/tenants/" + n.String()
+	}
+	return config
+}
+
+func (s *server) client(n tenant.Name) *kubernetes.Clientset {
+	GinkgoHelper()
+	client, err := kubernetes.NewForConfig(s.config(n))
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+func (s *server) dynamic(n tenant.Name) dynamic.Interface {
+	GinkgoHelper()
+	client, err := dynamic.NewForConfig(s.config(n))
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// startManager starts a "tenantry manager" that works through a server.
+func startManager(s *server) *gexec.Session {
+	GinkgoHelper()
+	data, err := kubeconfig.New(keys, s.url, kubeconfig.User{Tenant: tenant.System, Name: "manager", Groups: []string{"system:masters"}})
+	Expect(err).NotTo(HaveOccurred())
+	return run("manager", "--kubeconfig="+writeFile(filepath.Join(GinkgoT().TempDir(), "manager.kubeconfig"), data))
+}
+
+// run starts the binary and ends it with the specs.
+func run(args ...string) *gexec.Session {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command(binary, args...), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Eventually(session.Kill(), stopTimeout).Should(gexec.Exit()) })
+	return session
+}
+
+// end asks a process to end.
+func end(session *gexec.Session) {
+	GinkgoHelper()
+	Eventually(session.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+}

@@ -1,0 +1,209 @@
+package replicas
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
+	const namespace = metav1.NamespaceDefault
+	var (
+		servers  [2]*server
+		managers [2]*gexec.Session
+	)
+	// clientOf returns a client of a server whose writes another one's reads follow.
+	create := func(ctx context.Context, s *server, n tenant.Name, name string) *corev1.ConfigMap {
+		GinkgoHelper()
+		object, err := s.client(n).CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": "replicas"}}, Data: map[string]string{"in": n.String()},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		return object
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		for i := range servers {
+			servers[i] = startServer()
+		}
+		for _, s := range servers {
+			s.ready(ctx)
+		}
+		// The first manager leads, by way of the second server.
+		managers[0] = startManager(servers[1])
+		Eventually(leader).WithContext(ctx).WithArguments(servers[0]).WithTimeout(startTimeout).ShouldNot(BeEmpty())
+		managers[1] = startManager(servers[0])
+	}, NodeTimeout(startTimeout))
+
+	It("make a Tenant that is applied through the one ready through the other", func(ctx SpecContext) {
+		for i, n := range []tenant.Name{"acme", "other"} {
+			applyTenant(ctx, servers[i], n)
+			waitReady(ctx, servers[1-i], n)
+			for _, s := range servers {
+				_, err := s.client(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("show what is written through the one in reads and watches of the other", func(ctx SpecContext) {
+		for i, n := range []tenant.Name{"acme", tenant.System, "other"} {
+			writer, reader := servers[i%2], servers[1-i%2]
+			maps := reader.client(n).CoreV1().ConfigMaps(namespace)
+			list, err := maps.List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			events, err := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, LabelSelector: "test=replicas"})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(events.Stop)
+
+			written := create(ctx, writer, n, "written")
+			read, err := maps.Get(ctx, "written", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(read).To(Equal(written))
+			list, err = maps.List(ctx, metav1.ListOptions{LabelSelector: "test=replicas"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(list.Items).To(ConsistOf(*written))
+			// From the cache, which must be as new as was asked for.
+			list, err = maps.List(ctx, metav1.ListOptions{
+				LabelSelector: "test=replicas", ResourceVersion: written.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(list.Items).To(ConsistOf(*written))
+
+			// An update on the reader's side that knows the other's write.
+			read.Data["in"] = "changed"
+			_, err = maps.Update(ctx, read, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = writer.client(n).CoreV1().ConfigMaps(namespace).Update(ctx, written, metav1.UpdateOptions{})
+			Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+			Expect(writer.client(n).CoreV1().ConfigMaps(namespace).Delete(ctx, "written", metav1.DeleteOptions{})).To(Succeed())
+			for _, expected := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
+				var event watch.Event
+				Eventually(events.ResultChan()).WithTimeout(startTimeout).Should(Receive(&event))
+				Expect(event.Type).To(Equal(expected))
+				Expect(event.Object.(*corev1.ConfigMap).UID).To(Equal(written.UID), "an event of another space")
+			}
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("continue each other's lists, in the same space alone", func(ctx SpecContext) {
+		spaces := []tenant.Name{"acme", "other", tenant.System}
+		tokens := map[tenant.Name]string{}
+		for _, n := range spaces {
+			for _, name := range []string{"page-1", "page-2", "page-3"} {
+				create(ctx, servers[0], n, name)
+			}
+			first, err := servers[0].client(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: "test=replicas", Limit: 1})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(namesOf(first)).To(Equal([]string{"page-1"}))
+			tokens[n] = first.Continue
+		}
+		for _, of := range spaces {
+			for _, in := range spaces {
+				for _, s := range servers {
+					rest, err := s.client(in).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: "test=replicas", Limit: 5, Continue: tokens[of]})
+					if of != in {
+						Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "token of %s in %s: %v", of, in, err)
+						continue
+					}
+					Expect(err).NotTo(HaveOccurred())
+					Expect(namesOf(rest)).To(Equal([]string{"page-2", "page-3"}))
+					for _, item := range rest.Items {
+						Expect(item.Data).To(HaveKeyWithValue("in", in.String()))
+					}
+				}
+			}
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("have one manager after the other", func(ctx SpecContext) {
+		before := leader(ctx, servers[0])
+		end(managers[0])
+		Eventually(leader).WithContext(ctx).WithArguments(servers[0]).WithTimeout(specTimeout).ShouldNot(Or(BeEmpty(), Equal(before)))
+		applyTenant(ctx, servers[1], "next")
+		waitReady(ctx, servers[0], "next")
+		create(ctx, servers[1], "next", "works")
+	}, SpecTimeout(specTimeout))
+
+	It("go on when one of the servers is gone", func(ctx SpecContext) {
+		acme := servers[0].client("acme").CoreV1().ConfigMaps(namespace)
+		events, err := acme.Watch(ctx, metav1.ListOptions{LabelSelector: "test=replicas", FieldSelector: "metadata.name=later"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(events.Stop)
+		Eventually(servers[1].session.Kill(), stopTimeout).Should(gexec.Exit())
+
+		later := create(ctx, servers[0], "acme", "later")
+		var event watch.Event
+		Eventually(events.ResultChan()).WithTimeout(startTimeout).Should(Receive(&event))
+		Expect(event.Object.(*corev1.ConfigMap).UID).To(Equal(later.UID))
+		applyTenant(ctx, servers[0], "last")
+		waitReady(ctx, servers[0], "last")
+
+		By("running the controllers of Kubernetes in the server that is left")
+		namespaces := servers[0].client("last").CoreV1().Namespaces()
+		_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "short-lived"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(namespaces.Delete(ctx, "short-lived", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func(ctx context.Context) bool {
+			_, err := namespaces.Get(ctx, "short-lived", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}).WithContext(ctx).WithTimeout(specTimeout).Should(BeTrue())
+	}, SpecTimeout(specTimeout))
+})
+
+// leader returns who holds the lease of the managers, or nothing.
+func leader(ctx context.Context, s *server) string {
+	lease, err := s.client(tenant.System).CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "tenantry-manager", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+var tenants = v1alpha1.GroupVersion.WithResource("tenants")
+
+func applyTenant(ctx context.Context, s *server, n tenant.Name) {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
+	object.SetName(n.String())
+	_, err := s.dynamic(tenant.System).Resource(tenants).Apply(ctx, n.String(), object, metav1.ApplyOptions{FieldManager: "test"})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func waitReady(ctx context.Context, s *server, n tenant.Name) {
+	GinkgoHelper()
+	client := s.dynamic(tenant.System).Resource(tenants)
+	Eventually(func(ctx context.Context) (bool, error) {
+		object, err := client.Get(ctx, n.String(), metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		var t v1alpha1.Tenant
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &t); err != nil {
+			return false, err
+		}
+		return meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady), nil
+	}).WithContext(ctx).WithTimeout(specTimeout).WithPolling(20 * time.Millisecond).Should(BeTrue())
+}
+
+func namesOf(list *corev1.ConfigMapList) []string {
+	var names []string
+	for _, item := range list.Items {
+		names = append(names, item.Name)
+	}
+	return names
+}
