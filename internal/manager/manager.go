@@ -72,6 +72,8 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 		LeaderElection:          opts.LeaderElection,
 		LeaderElectionID:        "tenantry-manager",
 		LeaderElectionNamespace: metav1.NamespaceSystem,
+		// The process ends with the manager, so that the next one need not wait.
+		LeaderElectionReleaseOnCancel: true,
 		// Several managers may follow each other in one process, in tests.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
