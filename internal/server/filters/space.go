@@ -68,6 +68,7 @@ func admitToSpace(req *http.Request, state TenantState) error {
 
 // admit decides about a request of a user of tenant own in the space of n.
 func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool) error {
+	refused := notInSpaces(info)
 	switch {
 	case !exists && own == tenant.System:
 		return apierrors.NewNotFound(tenants, string(n))
@@ -75,6 +76,8 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q does not exist; ask the platform's administrators", n))
 	case info.IsResourceRequest && isOfSystemAlone(info):
 		return apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
+	case refused != nil:
+		return apierrors.NewForbidden(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name, refused)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return Terminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
@@ -113,6 +116,27 @@ func isOfSystemAlone(info *request.RequestInfo) bool {
 		return info.Resource == "tenants"
 	default:
 		return false
+	}
+}
+
+var (
+	errNodes = errors.New("nodes belong to the system space; a space shows none")
+	errProxy = errors.New("the API server does not connect to addresses that a tenant chooses; " +
+		"publish the Service on the network of its pods instead")
+)
+
+// notInSpaces returns why a request for a resource that spaces have is refused in
+// all of them. Creating a Node is for admission to refuse.
+func notInSpaces(info *request.RequestInfo) error {
+	switch {
+	case !info.IsResourceRequest || info.APIGroup != corev1.GroupName:
+		return nil
+	case info.Subresource == "proxy":
+		return errProxy
+	case info.Resource == "nodes" && (info.Verb != "create" || info.Subresource != ""):
+		return errNodes
+	default:
+		return nil
 	}
 }
 
