@@ -13,7 +13,8 @@ import (
 
 func newUpCommand() *cobra.Command {
 	flow := flowcontrol.NewOptions()
-	o := standalone.Options{Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, FlowControl: &flow}
+	users := standalone.NewAuthentication()
+	o := standalone.Options{Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, FlowControl: &flow}
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -52,7 +53,12 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
-	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant].")
+	users.Upstream.AddFlags(fs)
+	users.AddFlags(fs)
+	fs.Lookup("client-ca-file").Usage = "Bundle of further authorities that sign certificates of tenants' users. " +
+		"Unlike DIR/pki/client-ca, they cannot make system users."
+	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +
+		"It is read again when it changes."
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "", "Audit policy.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
 	flow.AddFlags(fs)

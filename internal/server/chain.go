@@ -26,7 +26,8 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	// Completing the configuration has put the loopback token in front of the
 	// authenticators; its user belongs to the system tenant.
 	withTenants := *generic
-	withTenants.Authentication.Authenticator = authentication.WithLoopback(generic.Authentication.Authenticator)
+	withTenants.Authentication.Authenticator = authentication.WithAudit(authentication.WithLoopback(generic.Authentication.Authenticator))
+	withTenants.Authorization.Authorizer = authentication.WithAuditTarget(generic.Authorization.Authorizer)
 
 	limits := flowcontrol.NewLimits(c.flow.Allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
 	if generic.FlowControl != nil {
@@ -43,6 +44,9 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
+	if c.passwords {
+		handler = authentication.WithChallenge(handler)
+	}
 	return filters.WithTenant(flowcontrol.WithQuery(handler), generic.Serializer)
 }
 

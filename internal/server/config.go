@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
@@ -54,6 +55,8 @@ type config struct {
 	ranges     *storage.Ranges
 	counts     *storage.Counts
 	flow       flowcontrol.Options
+	// passwords says whether clients are told to send some.
+	passwords bool
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
@@ -80,12 +83,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	registerTypes()
 	flowcontrol.Register()
-	generic, systemInformers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		opts.kube.CompletedOptions,
-		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
-		controlplane.DefaultAPIResourceConfigSource(),
-		openAPIDefinitions,
-	)
+	generic, systemInformers, storageFactory, err := buildGeneric(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -101,16 +99,15 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
 		counts: &storage.Counts{},
 		flow:   opts.flow,
+
+		passwords: opts.authentication.BasicAuthFile != "",
 	}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {
 		return nil, err
 	}
-	if generic.Authentication.Authenticator, err = authentication.New(ctx, generic.Authentication.Authenticator, authentication.Config{
-		ClientCA:        generic.SecureServing.ClientCA,
-		TokenFile:       opts.tokenFile,
-		DefaultTenant:   opts.defaultTenant,
-		ServiceAccounts: accounts,
+	if err := authentication.Apply(ctx, generic, authentication.Config{
+		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
 	}); err != nil {
 		return nil, err
 	}
@@ -152,6 +149,20 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, err
 	}
 	return c, c.installStorage(opts)
+}
+
+// buildGeneric builds upstream's configuration. Its authentication is that of
+// the system space's own accounts; the rest comes after, with the tenants.
+func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.SharedInformerFactory, *serverstorage.DefaultStorageFactory, error) {
+	all := opts.kube.Authentication
+	opts.kube.Authentication = authentication.SystemAccounts(all)
+	defer func() { opts.kube.Authentication = all }()
+	return controlplaneapiserver.BuildGenericConfig(
+		opts.kube.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(),
+		openAPIDefinitions,
+	)
 }
 
 // never is how often upstream repairs node ports after it has done so at the

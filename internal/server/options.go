@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -25,6 +27,9 @@ type Options struct {
 	// RootCAFile is the bundle by which pods verify the server, published in
 	// every namespace. Defaults to the serving certificate.
 	RootCAFile string
+	// Authentication says where users and their tenants come from. Its upstream
+	// options are those of Kube.
+	Authentication authentication.Options
 	// FlowControl says how tenants share this server.
 	FlowControl flowcontrol.Options
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
@@ -42,7 +47,7 @@ func NewOptions() *Options {
 	// Watches end with the server; without a grace period it waits a minute for them.
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
-	return &Options{Kube: kube, FlowControl: flowcontrol.NewOptions()}
+	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions()}
 }
 
 // Flags returns the flags by section.
@@ -55,26 +60,29 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
 		"Bundle by which pods verify the server. It is published as kube-root-ca.crt in every namespace. "+
 			"Defaults to the serving certificate.")
+	fs.StringVar(&o.Authentication.SystemClientCAFile, "system-client-ca-file", o.Authentication.SystemClientCAFile,
+		"Bundle of the authorities that may issue client certificates of the system tenant (O=tenant:system, CN=system:...). "+
+			"If it is set, those of --client-ca-file may not.")
+	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	return sets
 }
 
 // CompletedOptions can be validated and run.
 type CompletedOptions struct {
-	kube          options.CompletedOptions
-	defaultTenant tenant.Name
-	// tokenFile is taken from upstream's options: the seed's format has columns
-	// that upstream would misread.
-	tokenFile  string
-	rootCAFile string
-	flow       flowcontrol.Options
-	etcdClient func() *clientv3.Client
-	rawStorage storage.RawFunc
+	kube           options.CompletedOptions
+	defaultTenant  tenant.Name
+	rootCAFile     string
+	authentication authentication.Options
+	flow           flowcontrol.Options
+	etcdClient     func() *clientv3.Client
+	rawStorage     storage.RawFunc
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile, flow: o.FlowControl}
+	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
+		authentication: o.Authentication, flow: o.FlowControl}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {
@@ -85,17 +93,16 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 		}
 		completed.defaultTenant = name
 	}
-	completed.tokenFile = o.Kube.Authentication.TokenFile.TokenFile
-	o.Kube.Authentication.TokenFile.TokenFile = ""
 	kube, err := o.Kube.Complete(ctx)
 	if err != nil {
 		return completed, err
 	}
 	completed.kube = kube
+	completed.authentication.Upstream = kube.Authentication
 	return completed, nil
 }
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return append(o.kube.Validate(), o.flow.Validate()...)
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate())
 }

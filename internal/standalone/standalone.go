@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/tenantry/tenantry/internal/atomicfile"
 	"github.com/tenantry/tenantry/internal/etcd"
@@ -19,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/internal/manager"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -41,8 +43,11 @@ type Options struct {
 	UnsafeNoFsync bool
 	// DefaultTenant is the tenant of users whose credentials carry none.
 	DefaultTenant string
-	// TokenAuthFile, AuditPolicyFile and AuditLogPath are as in kube-apiserver.
-	TokenAuthFile   string
+	// Authentication says where further users come from. Nil is the default. Its
+	// --client-ca-file is a bundle besides the client authority of Dir, and may
+	// not issue users of the system tenant.
+	Authentication *authentication.Options
+	// AuditPolicyFile and AuditLogPath are as in kube-apiserver.
 	AuditPolicyFile string
 	AuditLogPath    string
 	// FlowControl says how tenants share the server. Nil is the default.
@@ -50,6 +55,13 @@ type Options struct {
 	// ObjectCountPeriod is how often objects are counted for estimates of what
 	// lists cost, upstream's minute by default. For tests alone.
 	ObjectCountPeriod time.Duration
+}
+
+// NewAuthentication returns the defaults of Options.Authentication.
+func NewAuthentication() *authentication.Options {
+	options := authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
+		WithAnonymous().WithBootstrapToken().WithClientCert().WithOIDC().WithRequestHeader().WithTokenFile().WithWebHook())
+	return &options
 }
 
 // Running is what callers get to know when everything is ready.
@@ -136,10 +148,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	kube.SecureServing.BindPort = o.Port
 	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
-	kube.Authentication.ClientCert.ClientCA = keys.ClientCAFile()
-	kube.Authentication.TokenFile.TokenFile = o.TokenAuthFile
-	kube.Authentication.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
-	kube.Authentication.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
+	o.applyAuthentication(options, keys)
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	kube.Audit.PolicyFile = o.AuditPolicyFile
@@ -158,6 +167,22 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	return server.New(ctx, completed)
+}
+
+// applyAuthentication lets the users in that this directory has keys for.
+func (o Options) applyAuthentication(options *server.Options, keys *pki.PKI) {
+	if o.Authentication != nil {
+		options.Authentication = *o.Authentication
+		options.Kube.Authentication = o.Authentication.Upstream.WithServiceAccounts()
+	}
+	upstream := options.Kube.Authentication
+	upstream.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
+	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
+	if upstream.ClientCert.ClientCA == "" {
+		upstream.ClientCert.ClientCA = keys.ClientCAFile()
+	} else {
+		options.Authentication.SystemClientCAFile = keys.ClientCAFile()
+	}
 }
 
 func writeAdmin(path, address string, keys *pki.PKI) error {

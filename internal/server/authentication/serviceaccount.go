@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -24,10 +23,6 @@ import (
 // (arktos-access-control, "Service Account Authenticator"). Tokens of the system
 // space have none and stay as upstream makes them.
 const tenantClaim = tenant.Annotation
-
-// tokenCacheTTL is for how long a verified token is not looked up again,
-// upstream's default.
-const tokenCacheTTL = 10 * time.Second
 
 // tokenGenerator adds the tenant to the tokens it generates.
 type tokenGenerator struct{ serviceaccount.TokenGenerator }
@@ -75,9 +70,8 @@ type ServiceAccounts struct {
 type spaceTokens struct{ delegate authenticator.Token }
 
 func newSpaceTokens(config ServiceAccounts) authenticator.Token {
-	verified := serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences,
-		serviceaccount.NewValidator(spaceGetter{config.Client}))
-	return cache.New(spaceTokens{verified}, false, tokenCacheTTL, 0)
+	return spaceTokens{serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences,
+		serviceaccount.NewValidator(spaceGetter{config.Client}))}
 }
 
 // AuthenticateToken implements authenticator.Token.
@@ -91,7 +85,21 @@ func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*auth
 		return nil, false, err
 	}
 	// The signature covers the claim, so from here on it is the truth.
-	response.User = withTenant(response.User, n)
+	response.User = identity.Of(response.User, n)
+	return response, true, nil
+}
+
+// systemTokens are those that upstream has verified against the objects of the
+// system space.
+type systemTokens struct{ authenticator.Token }
+
+// AuthenticateToken implements authenticator.Token.
+func (t systemTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	response, ok, err := t.Token.AuthenticateToken(ctx, token)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	response.User = identity.Of(response.User, tenant.System)
 	return response, true, nil
 }
 

@@ -1,0 +1,54 @@
+package authentication
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Annotations of audit events.
+const (
+	// AuditUserTenant is the tenant of the credentials, which outlives
+	// impersonation.
+	AuditUserTenant = "multi-tenancy.k8s.io/user-tenant"
+	// AuditTenant is the tenant whose space the request is about: the one that
+	// its URL names, even if the request was refused, or the user's own.
+	AuditTenant = "multi-tenancy.k8s.io/tenant"
+)
+
+// WithAudit notes in the audit event which space the URL names and which tenant
+// the user has.
+func WithAudit(delegate authenticator.Request) authenticator.Request {
+	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		ctx := req.Context()
+		r := tenant.RequestFrom(ctx)
+		if r != nil && r.Requested != "" {
+			audit.AddAuditAnnotation(ctx, AuditTenant, string(r.Requested))
+		}
+		response, ok, err := delegate.AuthenticateRequest(req)
+		if ok && err == nil && r != nil && r.Authenticated != "" {
+			audit.AddAuditAnnotation(ctx, AuditUserTenant, string(r.Authenticated))
+		}
+		return response, ok, err
+	})
+}
+
+// WithAuditTarget notes in the audit event in which space a request acts whose
+// URL names none.
+func WithAuditTarget(delegate authorizer.Authorizer) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		// What comes before an impersonation is not about the request itself.
+		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {
+			if n, err := tenant.From(ctx); err == nil {
+				audit.AddAuditAnnotation(ctx, AuditTenant, string(n))
+			}
+		}
+		return delegate.Authorize(ctx, a)
+	})
+}

@@ -1,0 +1,137 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+)
+
+// Bundle is a bundle of certificate authorities that may change while the server
+// runs, as those of dynamiccertificates are. Its content is never written to.
+type Bundle interface {
+	CurrentCABundleContent() []byte
+}
+
+// Authorities authenticates by certificates of two bundles.
+type Authorities struct {
+	// clients issue users of tenants. Without system, of the system tenant too.
+	clients Bundle
+	// system issues users of every tenant. Nil for none.
+	system  Bundle
+	current atomic.Pointer[trust]
+	x509    *x509request.Authenticator
+}
+
+// trust is what both bundles hold at one time.
+type trust struct {
+	clients, system []byte
+	options         x509.VerifyOptions
+	// limited and full are the keys of the authorities, rather than their
+	// certificates: the same authority may have several.
+	limited, full map[string]bool
+}
+
+// New returns an authenticator by certificates. Either bundle may be nil.
+func New(clients, system Bundle) (*Authorities, error) {
+	a := &Authorities{clients: clients, system: system}
+	a.x509 = x509request.NewDynamic(a.verifyOptions, x509request.UserConversionFunc(a.user))
+	t, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	for key := range t.full {
+		if t.limited[key] {
+			return nil, errors.New("an authority stands among those that may issue system identities and among those that may not: " +
+				"take it out of --client-ca-file or of --system-client-ca-file")
+		}
+	}
+	return a, nil
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (a *Authorities) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	return a.x509.AuthenticateRequest(req)
+}
+
+func (a *Authorities) verifyOptions() (x509.VerifyOptions, bool) {
+	t, err := a.load()
+	if err != nil { // rather none than those of before
+		return x509.VerifyOptions{}, false
+	}
+	return t.options, true
+}
+
+// load returns what the bundles hold now.
+func (a *Authorities) load() (*trust, error) {
+	clients, system := content(a.clients), content(a.system)
+	if t := a.current.Load(); t != nil && same(t.clients, clients) && same(t.system, system) {
+		return t, nil
+	}
+	t := &trust{clients: clients, system: system, options: x509request.DefaultVerifyOptions(),
+		limited: make(map[string]bool), full: make(map[string]bool)}
+	t.options.Roots = x509.NewCertPool()
+	of := t.limited
+	if a.system == nil {
+		of = t.full
+	}
+	if err := t.add(clients, of); err != nil {
+		return nil, fmt.Errorf("reading --client-ca-file: %w", err)
+	}
+	if err := t.add(system, t.full); err != nil {
+		return nil, fmt.Errorf("reading --system-client-ca-file: %w", err)
+	}
+	a.current.Store(t)
+	return t, nil
+}
+
+func (t *trust) add(bundle []byte, to map[string]bool) error {
+	if len(bundle) == 0 {
+		return nil
+	}
+	authorities, err := cert.ParseCertsPEM(bundle)
+	for _, authority := range authorities {
+		t.options.Roots.AddCert(authority)
+		to[string(authority.RawSubjectPublicKeyInfo)] = true
+	}
+	return err
+}
+
+// user returns the user of a verified chain. What it may be is decided by the
+// authority nearest to it: one authority may have been issued by another.
+func (a *Authorities) user(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
+	t, err := a.load()
+	if err != nil {
+		return nil, false, err
+	}
+	// An authority's own certificate is a chain of one.
+	for _, authority := range chain[min(1, len(chain)-1):] {
+		key := string(authority.RawSubjectPublicKeyInfo)
+		limited, full := t.limited[key], t.full[key]
+		if limited || full {
+			response, err := userOf(chain, full && !limited)
+			return response, err == nil, err
+		}
+	}
+	return nil, false, identity.Refuse("certificate of %q is of no authority of this server", chain[0].Subject.CommonName)
+}
+
+func content(b Bundle) []byte {
+	if b == nil {
+		return nil
+	}
+	return b.CurrentCABundleContent()
+}
+
+// same reports whether two contents are equal, which is quick if they are one.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
+}

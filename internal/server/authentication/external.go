@@ -1,0 +1,216 @@
+package authentication
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/client-go/informers"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
+	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+)
+
+// named gives a user that somebody else vouches for the tenant that its extra
+// names. It takes away what that somebody may have put in the place of the
+// server's own word.
+func named(response *authenticator.Response, what string, keys []string, maySystem func() bool) (*authenticator.Response, bool, error) {
+	u, err := identity.FromExtra(response.User, keys, maySystem)
+	if err != nil {
+		return nil, false, identity.Refuse("user %q of the %s: %w", response.User.GetName(), what, err)
+	}
+	settled := *response // which a cache may share
+	settled.User = u
+	return &settled, true, nil
+}
+
+// frontProxy authenticates by the headers of a proxy whose certificate upstream
+// verifies. Upstream removes these headers from all other requests.
+func (b *builder) frontProxy(context.Context) (authenticator.Request, error) {
+	config, err := b.Options.Upstream.RequestHeader.ToAuthenticationRequestHeaderConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading --requestheader-client-ca-file: %w", err)
+	}
+	if config == nil {
+		return nil, nil
+	}
+	if err := b.generic.Authentication.ApplyClientCert(config.CAContentProvider, b.generic.SecureServing); err != nil {
+		return nil, err
+	}
+	b.generic.Authentication.RequestHeaderConfig = config
+	verified := authenticator.WrapAudienceAgnosticRequest(b.generic.Authentication.APIAudiences,
+		headerrequest.NewDynamicVerifyOptionsSecure(config.CAContentProvider.VerifyOptions, config.AllowedClientNames,
+			config.UsernameHeaders, config.UIDHeaders, config.GroupHeaders, config.ExtraHeaderPrefixes))
+	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		// Without a name nobody is vouched for, and there is nothing to verify.
+		if !slices.ContainsFunc(config.UsernameHeaders.Value(), func(name string) bool { return req.Header.Get(name) != "" }) {
+			return nil, false, nil
+		}
+		response, ok, err := verified.AuthenticateRequest(req)
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		return named(response, "front proxy", b.Options.RequestHeaderTenantKeys, func() bool { return b.Options.RequestHeaderSystem })
+	}), nil
+}
+
+// webhook authenticates by --authentication-token-webhook-config-file.
+func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
+	if b.Options.Upstream.WebHook == nil || b.Options.Upstream.WebHook.ConfigFile == "" {
+		return nil, nil
+	}
+	delegate, err := b.upstream(ctx, &kubeoptions.BuiltInAuthenticationOptions{WebHook: b.Options.Upstream.WebHook}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the token webhook: %w", err)
+	}
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateToken(ctx, token)
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		return named(response, "token webhook", b.Options.WebhookTenantKeys, func() bool { return b.Options.WebhookSystem })
+	}), nil
+}
+
+// issuers authenticates by the tokens of --oidc-issuer-url or
+// --authentication-config, and reads there who is anonymous.
+func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
+	upstream := b.Options.Upstream
+	options := &kubeoptions.BuiltInAuthenticationOptions{
+		AuthenticationConfigFile: upstream.AuthenticationConfigFile,
+		Anonymous:                upstream.Anonymous,
+		OIDC:                     upstream.OIDC,
+		ServiceAccounts: &kubeoptions.ServiceAccountAuthenticationOptions{
+			Issuers: upstream.ServiceAccounts.Issuers, // no tokens of others are accepted in their name
+			OptionalTokenGetter: func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+				return nil
+			},
+		},
+	}
+	config, err := options.ToAuthenticationConfig()
+	if err != nil {
+		return nil, err
+	}
+	b.anonymous = config.Anonymous
+	options.Anonymous = nil
+	var delegate authenticator.Token
+	switch {
+	case options.AuthenticationConfigFile != "":
+		delegate, err = b.reloaded(ctx, options)
+	case options.OIDC != nil && options.OIDC.IssuerURL != "":
+		delegate, err = b.upstream(ctx, options, func(c *apiserver.AuthenticationConfiguration) {
+			for i := range c.JWT {
+				c.JWT[i].ClaimMappings.Extra = tenantMapping(b.Options.OIDCTenantClaim)
+			}
+		})
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuring token issuers: %w", err)
+	}
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateToken(ctx, token)
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		return named(response, "token issuer", []string{ClaimKey}, func() bool {
+			issuer, ok := issuerOf(token)
+			return ok && slices.Contains(b.Options.SystemIssuers, issuer)
+		})
+	}), nil
+}
+
+// tenantMapping maps a claim to ClaimKey; a token without the claim names none.
+func tenantMapping(claim string) []apiserver.ExtraMapping {
+	if claim == "" {
+		return nil
+	}
+	return []apiserver.ExtraMapping{{
+		Key:             ClaimKey,
+		ValueExpression: "claims[?" + strconv.Quote(claim) + `].orValue("")`,
+	}}
+}
+
+// issuerOf returns the issuer of a token that has been verified. Upstream
+// compares what encoding/json makes of the claims, for which case does not
+// matter, so that there must be no second claim that it could have meant.
+func issuerOf(token string) (string, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return "", false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return "", false
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return "", false
+	}
+	for claim := range claims {
+		if claim != "iss" && strings.EqualFold(claim, "iss") {
+			return "", false
+		}
+	}
+	issuer, ok := claims["iss"].(string)
+	return issuer, ok
+}
+
+// upstream makes what a part of upstream's options stands for.
+func (b *builder) upstream(ctx context.Context, part *kubeoptions.BuiltInAuthenticationOptions, change func(*apiserver.AuthenticationConfiguration)) (authenticator.Token, error) {
+	config, err := part.ToAuthenticationConfig()
+	if err != nil {
+		return nil, err
+	}
+	if change != nil {
+		change(config.AuthenticationConfig)
+	}
+	config.APIAudiences = b.generic.Authentication.APIAudiences
+	config.APIServerID = b.generic.APIServerID
+	if err := b.dialOut(&config); err != nil {
+		return nil, err
+	}
+	made, _, _, _, err := config.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tokensOf(made), nil
+}
+
+func (b *builder) dialOut(config *kubeauthenticator.Config) error {
+	if b.generic.EgressSelector == nil {
+		return nil
+	}
+	dial, err := b.generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext())
+	if err != nil {
+		return err
+	}
+	config.CustomDial, config.EgressLookup = dial, b.generic.EgressSelector.Lookup
+	return nil
+}
+
+// reloaded makes the authenticator of an AuthenticationConfiguration, which
+// upstream reads again when it changes.
+func (b *builder) reloaded(ctx context.Context, part *kubeoptions.BuiltInAuthenticationOptions) (authenticator.Token, error) {
+	part.APIAudiences = b.generic.Authentication.APIAudiences
+	var made genericapiserver.AuthenticationInfo
+	if err := part.ApplyTo(ctx, &made, b.generic.SecureServing, b.generic.EgressSelector, &openapicommon.Config{}, nil,
+		b.ServiceAccounts.Client, nil, b.generic.APIServerID); err != nil {
+		return nil, err
+	}
+	return tokensOf(made.Authenticator), nil
+}

@@ -1,0 +1,100 @@
+package identity
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestNew(t *testing.T) {
+	claimed := map[string][]string{tenant.UserExtraKey: {"system"}, "scopes": {"x"}}
+	for name, tc := range map[string]struct {
+		tenant tenant.Name
+		groups []string
+		extra  map[string][]string
+		want   user.DefaultInfo
+	}{
+		"no tenant": {groups: []string{"g", "system:masters"}, extra: claimed,
+			want: user.DefaultInfo{Name: "u", Groups: []string{"g"}, Extra: map[string][]string{"scopes": {"x"}}}},
+		"no extra": {want: user.DefaultInfo{Name: "u"}},
+		"tenant": {tenant: "a", groups: []string{"system:nodes", "system:authenticated", "system:serviceaccounts:x"}, extra: claimed,
+			want: user.DefaultInfo{Name: "u", Groups: []string{"system:authenticated", "system:serviceaccounts:x"},
+				Extra: map[string][]string{"scopes": {"x"}, tenant.UserExtraKey: {"a"}}}},
+		"system": {tenant: tenant.System, groups: []string{"system:masters"},
+			want: user.DefaultInfo{Name: "u", Groups: []string{"system:masters"}, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := &user.DefaultInfo{Name: "u", Groups: tc.groups, Extra: tc.extra}
+			before := given.Extra[tenant.UserExtraKey]
+			got, err := New(given, tc.tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, given.Extra[tenant.UserExtraKey]); diff != "" {
+				t.Errorf("the given user was changed: %s", diff)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, tenants := range map[string][]tenant.Name{
+		"":                            {"", "a", tenant.System},
+		"system:apiserver":            {"", "a", tenant.System},
+		"system:anonymous":            {"", "a", tenant.System},
+		"system:serviceaccount:ns:sa": {"", "a"},
+		"system:node:n":               {"", "a"},
+	} {
+		for _, n := range tenants {
+			if got, err := New(&user.DefaultInfo{Name: name}, n); err == nil {
+				t.Errorf("user %q of tenant %q became %v", name, n, got)
+			}
+		}
+	}
+}
+
+func TestFromExtra(t *testing.T) {
+	keys := []string{"first", "second"}
+	for name, tc := range map[string]struct {
+		extra  map[string][]string
+		system bool
+		want   tenant.Name
+		err    string
+	}{
+		"none":                         {},
+		"the server's key counts not":  {extra: map[string][]string{tenant.UserExtraKey: {"a"}}},
+		"first":                        {extra: map[string][]string{"first": {"a"}, "second": {"b"}}, want: "a"},
+		"second":                       {extra: map[string][]string{"second": {"b"}}, want: "b"},
+		"empty values are none":        {extra: map[string][]string{"first": {""}, "second": {"", "b"}}, want: "b"},
+		"two values":                   {extra: map[string][]string{"first": {"a", "b"}}, err: "names 2 tenants"},
+		"invalid":                      {extra: map[string][]string{"first": {"A_B"}, "second": {"b"}}, err: "invalid tenant name"},
+		"all":                          {extra: map[string][]string{"first": {"all"}}, err: "reserved"},
+		"system, not allowed":          {extra: map[string][]string{"first": {"system"}}, err: "may not be given"},
+		"system, allowed":              {extra: map[string][]string{"first": {"system"}}, system: true, want: tenant.System},
+		"everything":                   {extra: map[string][]string{"first": {"*"}}, system: true, err: "invalid tenant name"},
+		"keys are compared as written": {extra: map[string][]string{"First": {"a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := FromExtra(&user.DefaultInfo{Name: "u", Extra: tc.extra}, keys, func() bool { return tc.system })
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("got %v, %v; want an error with %q", got, err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := tenant.OfUser(got); err != nil || n != tc.want {
+				t.Errorf("tenant %q, %v; want %q", n, err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package authentication
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/cert"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+)
+
+// ClaimKey is the key of a user's extra under which identity providers (a front
+// proxy, a webhook, the mappings of an AuthenticationConfiguration) name the
+// tenant unless another one is configured. The server reads it once and puts
+// what it accepts under tenant.UserExtraKey, which nobody else can set.
+const ClaimKey = "tenantry.io/tenant"
+
+// Keys of the extra in the answers of k8s-keystone-auth. Names of domains can
+// change and be taken by others, so their ids come first.
+const (
+	keystoneDomainID   = "alpha.kubernetes.io/identity/user/domain/id"
+	keystoneDomainName = "alpha.kubernetes.io/identity/user/domain/name"
+)
+
+// Options are the flags of authentication: upstream's, and those of tenancy.
+type Options struct {
+	// Upstream are the options of kube-apiserver.
+	Upstream *kubeoptions.BuiltInAuthenticationOptions
+	// BasicAuthFile holds passwords; empty for none.
+	BasicAuthFile string
+	// SystemClientCAFile holds the authorities that may issue client
+	// certificates of the system tenant. Empty for those of --client-ca-file.
+	SystemClientCAFile string
+	// RequestHeaderTenantKeys, WebhookTenantKeys are the keys of the extra by
+	// which a front proxy and the webhook name the tenant. The first one counts
+	// that has a value.
+	RequestHeaderTenantKeys []string
+	WebhookTenantKeys       []string
+	// RequestHeaderSystem, WebhookSystem say whether they may name the system
+	// tenant.
+	RequestHeaderSystem bool
+	WebhookSystem       bool
+	// OIDCTenantClaim is the claim of a token that names the tenant, with the
+	// --oidc-* flags. An AuthenticationConfiguration maps it to ClaimKey.
+	OIDCTenantClaim string
+	// SystemIssuers are the URLs of those issuers whose tokens may name the
+	// system tenant.
+	SystemIssuers []string
+}
+
+// NewOptions returns the defaults, with the given options of kube-apiserver.
+func NewOptions(upstream *kubeoptions.BuiltInAuthenticationOptions) Options {
+	if upstream.WebHook != nil {
+		upstream.WebHook.Version = "v1"
+	}
+	return Options{
+		Upstream:                upstream,
+		RequestHeaderTenantKeys: []string{ClaimKey},
+		WebhookTenantKeys:       []string{ClaimKey, keystoneDomainID, keystoneDomainName},
+	}
+}
+
+// AddFlags adds the flags of tenancy, not upstream's nor that of
+// SystemClientCAFile.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.BasicAuthFile, "basic-auth-file", o.BasicAuthFile,
+		"File of passwords: password,user,uid[,\"groups\"[,other]][,,tenant]. Passwords may be hashed by bcrypt or SHA-crypt. "+
+			"Without a tenant the user belongs to the system tenant. The file is read again when it changes.")
+	fs.StringSliceVar(&o.RequestHeaderTenantKeys, "requestheader-tenant-extra-key", o.RequestHeaderTenantKeys,
+		"Key of the extra by which a verified front proxy names the user's tenant (header X-Remote-Extra-Tenantry.io%2ftenant, "+
+			"where the prefix is X-Remote-Extra-). Of several the first one counts that has a value.")
+	fs.BoolVar(&o.RequestHeaderSystem, "requestheader-allow-system", o.RequestHeaderSystem,
+		"Whether a verified front proxy may name the tenant \"system\".")
+	fs.StringSliceVar(&o.WebhookTenantKeys, "authentication-token-webhook-tenant-extra-key", o.WebhookTenantKeys,
+		"Key of the extra by which the token webhook names the user's tenant. Of several the first one counts that has a value.")
+	fs.BoolVar(&o.WebhookSystem, "authentication-token-webhook-allow-system", o.WebhookSystem,
+		"Whether the token webhook may name the tenant \"system\".")
+	fs.StringVar(&o.OIDCTenantClaim, "oidc-tenant-claim", o.OIDCTenantClaim,
+		"Claim that names the user's tenant in tokens of --oidc-issuer-url. In a file of --authentication-config, map it "+
+			"to the extra "+ClaimKey+" instead.")
+	fs.StringSliceVar(&o.SystemIssuers, "system-issuers", o.SystemIssuers,
+		"URLs of the token issuers, of --oidc-issuer-url or --authentication-config, that may name the tenant \"system\".")
+}
+
+// Validate reports what is wrong with the options of tenancy.
+func (o *Options) Validate() []error {
+	var errs []error
+	if o.OIDCTenantClaim != "" && (o.Upstream.OIDC == nil || o.Upstream.OIDC.IssuerURL == "") {
+		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
+			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))
+	}
+	if proxy := o.Upstream.RequestHeader; o.SystemClientCAFile != "" && proxy != nil &&
+		proxy.ClientCAFile != "" && len(proxy.AllowedNames) == 0 {
+		overlap, err := overlap(o.SystemClientCAFile, proxy.ClientCAFile)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if overlap {
+			errs = append(errs, errors.New("--requestheader-client-ca-file and --system-client-ca-file hold the same authority: "+
+				"name the front proxies with --requestheader-allowed-names, or every client could say who it is"))
+		}
+	}
+	return errs
+}
+
+// overlap reports whether two bundles have an authority in common.
+func overlap(one, other string) (bool, error) {
+	first, err := cert.CertsFromFile(one)
+	if err != nil {
+		return false, fmt.Errorf("reading certificate authorities of %q: %w", one, err)
+	}
+	second, err := cert.CertsFromFile(other)
+	if err != nil {
+		return false, fmt.Errorf("reading certificate authorities of %q: %w", other, err)
+	}
+	for _, a := range first {
+		for _, b := range second {
+			if a.Equal(b) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

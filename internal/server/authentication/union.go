@@ -1,0 +1,56 @@
+package authentication
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+)
+
+// first asks one after the other until one knows the credentials or refuses
+// them.
+func first[T any](sources []T, ask func(T) (*authenticator.Response, bool, error)) (*authenticator.Response, bool, error) {
+	var failures []error
+	for _, source := range sources {
+		response, ok, err := ask(source)
+		switch {
+		case errors.Is(err, identity.ErrRefused):
+			return nil, false, err
+		case err != nil:
+			failures = append(failures, err)
+		case ok:
+			return response, true, nil
+		}
+	}
+	return nil, false, errors.Join(failures...)
+}
+
+type tokenUnion []authenticator.Token
+
+// AuthenticateToken implements authenticator.Token.
+func (u tokenUnion) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	return first(u, func(source authenticator.Token) (*authenticator.Response, bool, error) {
+		return source.AuthenticateToken(ctx, token)
+	})
+}
+
+type requestUnion []authenticator.Request
+
+// AuthenticateRequest implements authenticator.Request.
+func (u requestUnion) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	return first(u, func(source authenticator.Request) (*authenticator.Response, bool, error) {
+		return source.AuthenticateRequest(req)
+	})
+}
+
+// tokensOf lets an authenticator of requests, which is what upstream's options
+// make, judge a token alone.
+func tokensOf(delegate authenticator.Request) authenticator.Token {
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		req := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}).WithContext(ctx)
+		return delegate.AuthenticateRequest(req)
+	})
+}
