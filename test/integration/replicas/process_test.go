@@ -102,13 +102,25 @@ func startManager(s *server) *gexec.Session {
 	return run("manager", "--kubeconfig="+writeFile(filepath.Join(GinkgoT().TempDir(), "manager.kubeconfig"), data))
 }
 
-// run starts the binary and ends it with the specs.
+// started are all processes, which end with the suite: what one spec starts serves
+// the following ones.
+var started []*gexec.Session
+
+// run starts the binary.
 func run(args ...string) *gexec.Session {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command(binary, args...), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Eventually(session.Kill(), stopTimeout).Should(gexec.Exit()) })
+	started = append(started, session)
 	return session
+}
+
+// kill ends processes at once.
+func kill(sessions ...*gexec.Session) {
+	GinkgoHelper()
+	for _, session := range sessions {
+		Eventually(session.Kill(), stopTimeout).Should(gexec.Exit())
+	}
 }
 
 // end asks a process to end.

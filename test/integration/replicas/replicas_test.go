@@ -25,7 +25,6 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		servers  [2]*server
 		managers [2]*gexec.Session
 	)
-	// clientOf returns a client of a server whose writes another one's reads follow.
 	create := func(ctx context.Context, s *server, n tenant.Name, name string) *corev1.ConfigMap {
 		GinkgoHelper()
 		object, err := s.client(n).CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
@@ -36,16 +35,18 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		for i := range servers {
-			servers[i] = startServer()
-		}
-		for _, s := range servers {
-			s.ready(ctx)
-		}
-		// The first manager leads, by way of the second server.
+		// The second server runs the controllers of Kubernetes, and by way of it the
+		// first manager leads.
+		servers[1] = startServer()
+		servers[1].ready(ctx)
 		managers[0] = startManager(servers[1])
-		Eventually(leader).WithContext(ctx).WithArguments(servers[0]).WithTimeout(startTimeout).ShouldNot(BeEmpty())
+		for _, lease := range []string{controllersLease, managersLease} {
+			Eventually(holder).WithContext(ctx).WithArguments(servers[1], lease).WithTimeout(startTimeout).ShouldNot(BeEmpty())
+		}
+		servers[0] = startServer()
+		servers[0].ready(ctx)
 		managers[1] = startManager(servers[0])
+		DeferCleanup(func() { kill(servers[0].session, managers[1]) }) // the others have ended
 	}, NodeTimeout(startTimeout))
 
 	It("make a Tenant that is applied through the one ready through the other", func(ctx SpecContext) {
@@ -130,9 +131,9 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("have one manager after the other", func(ctx SpecContext) {
-		before := leader(ctx, servers[0])
+		before := holder(ctx, servers[0], managersLease)
 		end(managers[0])
-		Eventually(leader).WithContext(ctx).WithArguments(servers[0]).WithTimeout(specTimeout).ShouldNot(Or(BeEmpty(), Equal(before)))
+		Eventually(holder).WithContext(ctx).WithArguments(servers[0], managersLease).WithTimeout(specTimeout).ShouldNot(Or(BeEmpty(), Equal(before)))
 		applyTenant(ctx, servers[1], "next")
 		waitReady(ctx, servers[0], "next")
 		create(ctx, servers[1], "next", "works")
@@ -143,7 +144,8 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		events, err := acme.Watch(ctx, metav1.ListOptions{LabelSelector: "test=replicas", FieldSelector: "metadata.name=later"})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(events.Stop)
-		Eventually(servers[1].session.Kill(), stopTimeout).Should(gexec.Exit())
+		before := holder(ctx, servers[0], controllersLease)
+		kill(servers[1].session)
 
 		later := create(ctx, servers[0], "acme", "later")
 		var event watch.Event
@@ -153,6 +155,7 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		waitReady(ctx, servers[0], "last")
 
 		By("running the controllers of Kubernetes in the server that is left")
+		Eventually(holder).WithContext(ctx).WithArguments(servers[0], controllersLease).WithTimeout(specTimeout).ShouldNot(Or(BeEmpty(), Equal(before)))
 		namespaces := servers[0].client("last").CoreV1().Namespaces()
 		_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "short-lived"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -164,13 +167,18 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// leader returns who holds the lease of the managers, or nothing.
-func leader(ctx context.Context, s *server) string {
-	lease, err := s.client(tenant.System).CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "tenantry-manager", metav1.GetOptions{})
-	if err != nil || lease.Spec.HolderIdentity == nil {
+const (
+	managersLease    = "tenantry-manager"
+	controllersLease = "tenantry-controllers"
+)
+
+// holder returns who holds a lease, or nothing.
+func holder(ctx context.Context, s *server, lease string) string {
+	held, err := s.client(tenant.System).CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
+	if err != nil || held.Spec.HolderIdentity == nil {
 		return ""
 	}
-	return *lease.Spec.HolderIdentity
+	return *held.Spec.HolderIdentity
 }
 
 var tenants = v1alpha1.GroupVersion.WithResource("tenants")

@@ -45,6 +45,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	keys, err = pki.Ensure(filepath.Join(dir, "pki"), loopback)
 	Expect(err).NotTo(HaveOccurred())
 	etcd = startEtcd(ctx, dir)
+	DeferCleanup(func() { kill(started...) })
 }, NodeTimeout(startTimeout))
 
 // freePort returns a port of this machine that nobody listens on.
