@@ -2,7 +2,6 @@ package replicas
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -205,7 +204,7 @@ func waitReady(ctx context.Context, s *server, n tenant.Name) {
 			return false, err
 		}
 		return meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady), nil
-	}).WithContext(ctx).WithTimeout(specTimeout).WithPolling(20 * time.Millisecond).Should(BeTrue())
+	}).WithContext(ctx).WithTimeout(specTimeout).Should(BeTrue())
 }
 
 func namesOf(list *corev1.ConfigMapList) []string {

@@ -206,14 +206,19 @@ func inventory(ctx context.Context, s *server, spaces []tenant.Name) map[string]
 		kinds = append(kinds, e.resource)
 	}
 	for _, n := range spaces {
+		// A server learns the definitions of spaces while it serves already, and the
+		// first request for widgets makes their cache. Asked for a page, the server
+		// does not send the client away until the cache is ready.
+		Eventually(func(ctx context.Context) error {
+			_, err := dynamicAdmin(s, n).Resource(widgets).List(ctx, metav1.ListOptions{Limit: 1})
+			return err
+		}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed())
+	}
+	for _, n := range spaces {
 		client := dynamicAdmin(s, n)
 		for _, kind := range kinds {
-			var list *unstructured.UnstructuredList
-			// A server learns the definitions of spaces while it serves already.
-			Eventually(func(ctx context.Context) (err error) {
-				list, err = client.Resource(kind).List(ctx, metav1.ListOptions{})
-				return err
-			}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed(), "%s in %s", kind.Resource, n)
+			list, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred(), "%s in %s", kind.Resource, n)
 			for _, item := range list.Items {
 				owner := item.GetAnnotations()[tenant.Annotation]
 				if n == tenant.System {

@@ -31,6 +31,7 @@ var (
 
 func TestReplicas(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Replicas")
 }
 
