@@ -143,6 +143,11 @@ type TenantStatus struct {
 	// +patchMergeKey=type
 	// +patchStrategy=merge
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// credentialsNotBefore is set if there was a tenant of this name before, to the
+	// time at which this one was made: credentials of the tenant's users that were
+	// issued earlier are those of the other one, and refused.
+	// +optional
+	CredentialsNotBefore *metav1.Time `json:"credentialsNotBefore,omitempty"`
 	// deletion counts what a deletion has found and what is left of it.
 	// +optional
 	Deletion *TenantDeletion `json:"deletion,omitempty"`

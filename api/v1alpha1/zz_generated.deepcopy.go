@@ -359,6 +359,10 @@ func (in *TenantStatus) DeepCopyInto(out *TenantStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.CredentialsNotBefore != nil {
+		in, out := &in.CredentialsNotBefore, &out.CredentialsNotBefore
+		*out = (*in).DeepCopy()
+	}
 	if in.Deletion != nil {
 		in, out := &in.Deletion, &out.Deletion
 		*out = new(TenantDeletion)

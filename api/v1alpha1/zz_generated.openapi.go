@@ -796,6 +796,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							},
 						},
 					},
+					"credentialsNotBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "credentialsNotBefore is set if there was a tenant of this name before, to the time at which this one was made: credentials of the tenant's users that were issued earlier are those of the other one, and refused.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"deletion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "deletion counts what a deletion has found and what is left of it.",
@@ -806,7 +812,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			TenantDeletion{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
+			TenantDeletion{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

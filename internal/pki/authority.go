@@ -152,7 +152,9 @@ func (a *Authority) issue(template *x509.Certificate) (raw, keyPEM []byte, err e
 
 // sign fills in what all certificates here have in common.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {
-	template.NotBefore = time.Now().Add(-time.Minute) // clocks differ a little
+	if template.NotBefore.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Minute) // clocks differ a little
+	}
 	return x509.CreateCertificate(rand.Reader, template, parent, public, key)
 }
 

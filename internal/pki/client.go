@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -18,6 +19,8 @@ func (p *PKI) ClientCertificate(t tenant.Name, user string, groups ...string) (c
 		return nil, nil, errors.New("a client certificate needs a user name")
 	}
 	raw, key, err := p.ClientCA.issue(&x509.Certificate{
+		// Not a minute ago: there may have been another tenant of this name then.
+		NotBefore: time.Now(),
 		Subject: pkix.Name{
 			CommonName:         user,
 			Organization:       []string{"tenant:" + t.String()},

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -52,4 +53,10 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
 	return c.tenants.Get(ctx, n)
+}
+
+// credentialsSince returns when a tenant took the name of an earlier one.
+func (c *config) credentialsSince(ctx context.Context, n tenant.Name) (time.Time, error) {
+	state, _, err := c.tenants.Get(ctx, n)
+	return state.CredentialsNotBefore, err
 }

@@ -108,6 +108,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	if err := authentication.Apply(ctx, generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
+		Since: c.credentialsSince,
 	}); err != nil {
 		return nil, err
 	}

@@ -155,7 +155,8 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges)
+	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges,
+		&tenantregistry.Deletions{Client: config.ranges.Client})
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	DefaultTenant tenant.Name
 	// ServiceAccounts of tenants.
 	ServiceAccounts ServiceAccounts
+	// Since tells credentials of a tenant from those of an earlier one.
+	Since Since
 }
 
 // SystemAccounts returns the part of upstream's options that is left to
@@ -97,7 +99,11 @@ func (b *builder) certificates(context.Context) (authenticator.Request, error) {
 	if clients == nil && system == nil {
 		return nil, nil
 	}
-	return certificate.New(clients, system)
+	verified, err := certificate.New(clients, system)
+	if err != nil {
+		return nil, err
+	}
+	return b.Since.certificates(verified), nil
 }
 
 func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) {
@@ -140,5 +146,6 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	return append(sources, cache.New(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL)), nil
+	sources = append(sources, cache.New(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
+	return b.Since.tokens(sources), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,9 @@ type State struct {
 	Suspended   bool
 	// Reason of the suspension, as given by the administrator; may be empty.
 	Reason string
+	// CredentialsNotBefore is when this tenant took the name of an earlier one;
+	// zero if there was none.
+	CredentialsNotBefore time.Time
 	// RateLimit is the tenant's own, nil if it has none.
 	RateLimit *v1alpha1.RateLimit
 }
@@ -74,6 +78,13 @@ func (l *Lookup) Terminating(n tenant.Name) bool {
 	return l.states[n].Terminating
 }
 
+// Labels returns the labels of a known tenant.
+func (l *Lookup) Labels(n tenant.Name) labels.Set {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].Labels
+}
+
 // RateLimit returns the limits of a known tenant, nil if it has none of its own.
 func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
 	l.mu.RLock()
@@ -82,7 +93,7 @@ func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
 }
 
 func stateOf(t *v1alpha1.Tenant) State {
-	return State{
+	state := State{
 		UID:         t.UID,
 		Labels:      t.Labels,
 		Terminating: t.DeletionTimestamp != nil,
@@ -90,6 +101,10 @@ func stateOf(t *v1alpha1.Tenant) State {
 		Reason:      t.Spec.SuspendedReason,
 		RateLimit:   t.Spec.RateLimit,
 	}
+	if since := t.Status.CredentialsNotBefore; since != nil {
+		state.CredentialsNotBefore = since.Time
+	}
+	return state
 }
 
 // Run follows the storage until ctx ends.

@@ -39,8 +39,9 @@ type Storage struct {
 	Finalize *FinalizeREST
 }
 
-// NewStorage returns the storage of Tenants. counter verifies the end of a space.
-func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter) (*Storage, error) {
+// NewStorage returns the storage of Tenants. counter verifies the end of a space,
+// which deletions remembers.
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter, deletions *Deletions) (*Storage, error) {
 	rules, err := definition.NewRules(crd.Tenants)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	if err != nil {
 		return nil, err
 	}
-	main := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules}
+	main := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules, earlier: deletions.knows}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &v1alpha1.Tenant{} },
 		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantList{} },
@@ -70,7 +71,7 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	return &Storage{
 		Tenant:   &REST{store},
 		Status:   &StatusREST{store: &status},
-		Finalize: &FinalizeREST{store: &finalize, counter: counter},
+		Finalize: &FinalizeREST{store: &finalize, counter: counter, record: deletions.record},
 	}, nil
 }
 
@@ -159,6 +160,7 @@ func (r *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 type FinalizeREST struct {
 	store   *genericregistry.Store
 	counter SpaceCounter
+	record  func(ctx context.Context, name string) error
 }
 
 // New implements rest.Storage.
@@ -172,12 +174,16 @@ func (*FinalizeREST) Destroy() {}
 func (r *FinalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	verified := func(ctx context.Context, obj, old runtime.Object) error {
-		if releases(obj, old) {
-			if err := r.verifyEmpty(ctx, old.(*v1alpha1.Tenant)); err != nil {
-				return err
-			}
+		if !releases(obj, old) {
+			return update(ctx, obj, old)
 		}
-		return update(ctx, obj, old)
+		if err := r.verifyEmpty(ctx, old.(*v1alpha1.Tenant)); err != nil {
+			return err
+		}
+		if err := update(ctx, obj, old); err != nil || len(options.DryRun) > 0 {
+			return err
+		}
+		return r.record(ctx, name)
 	}
 	return r.store.Update(ctx, name, info, create, verified, false, options)
 }

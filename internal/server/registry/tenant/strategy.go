@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -21,6 +22,8 @@ type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	rules *definition.Rules
+	// earlier reports whether there may have been a tenant of this name before.
+	earlier func(ctx context.Context, name string) bool
 }
 
 var (
@@ -34,10 +37,13 @@ func (strategy) AllowCreateOnUpdate() bool      { return false }
 func (strategy) AllowUnconditionalUpdate() bool { return true }
 func (strategy) Canonicalize(runtime.Object)    {}
 
-func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	t := obj.(*v1alpha1.Tenant)
 	t.Generation = 1
 	t.Status = v1alpha1.TenantStatus{}
+	if s.earlier(ctx, t.Name) {
+		t.Status.CredentialsNotBefore = ptr.To(t.CreationTimestamp)
+	}
 	if tenant.Name(t.Name) != tenant.System && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		t.Finalizers = append(t.Finalizers, v1alpha1.SpaceFinalizer)
 	}
@@ -80,6 +86,7 @@ type statusStrategy struct{ strategy }
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
 	status := t.Status
+	status.CredentialsNotBefore = previous.Status.CredentialsNotBefore
 	managed := t.ManagedFields
 	previous.DeepCopyInto(t)
 	t.Status, t.ManagedFields = status, managed

@@ -32,7 +32,7 @@ func newStrategy(t *testing.T) strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strategy{rules: rules}
+	return strategy{rules: rules, earlier: func(_ context.Context, name string) bool { return name == "again" }}
 }
 
 func TestValidate(t *testing.T) {
@@ -89,6 +89,21 @@ func TestPrepareForCreate(t *testing.T) {
 	s.PrepareForCreate(context.Background(), system)
 	if len(system.Finalizers) > 0 {
 		t.Errorf("the built-in tenant has finalizers %q; its space is never emptied", system.Finalizers)
+	}
+}
+
+func TestCredentialsOfAnEarlierTenant(t *testing.T) {
+	s := newStrategy(t)
+	created := metav1.Now()
+	got := newTenant("again", func(t *v1alpha1.Tenant) { t.CreationTimestamp = created })
+	s.PrepareForCreate(context.Background(), got)
+	if since := got.Status.CredentialsNotBefore; since == nil || !since.Equal(&created) {
+		t.Fatalf("credentials are good since %v, want %v", since, created)
+	}
+	changed := newTenant("again")
+	statusStrategy{s}.PrepareForUpdate(context.Background(), changed, got)
+	if since := changed.Status.CredentialsNotBefore; since == nil || !since.Equal(&created) {
+		t.Errorf("after a change of the status, credentials are good since %v, want %v", since, created)
 	}
 }
 

@@ -1,0 +1,92 @@
+package authentication
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Since returns the time before which nobody can have issued credentials for the
+// users of a tenant, because the name was an earlier tenant's then. It is zero
+// where there was none. A nil Since knows of no earlier tenants.
+type Since func(ctx context.Context, n tenant.Name) (time.Time, error)
+
+// check refuses a user whose credentials were issued too early.
+func (s Since) check(ctx context.Context, u user.Info, issued time.Time) error {
+	n, err := tenant.OfUser(u)
+	if err != nil {
+		return identity.Refuse("%w", err)
+	}
+	if s == nil || !n.IsSpace() {
+		return nil
+	}
+	since, err := s(ctx, n)
+	if err != nil {
+		return err
+	}
+	if issued.Before(since) {
+		return identity.Refuse("those of %q were issued at %s, before tenant %q was made again at %s; issue new ones",
+			u.GetName(), issued.UTC().Format(time.RFC3339), n, since.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// certificates wraps an authenticator of client certificates, which tell by the
+// begin of their validity when they were issued.
+func (s Since) certificates(delegate authenticator.Request) authenticator.Request {
+	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateRequest(req)
+		if err != nil || !ok {
+			return response, ok, err
+		}
+		if err := s.check(req.Context(), response.User, req.TLS.PeerCertificates[0].NotBefore); err != nil {
+			return nil, false, err
+		}
+		return response, true, nil
+	})
+}
+
+// tokens wraps an authenticator of tokens. Those that are JSON web tokens tell
+// when they were issued; of others, their issuer must know.
+func (s Since) tokens(delegate authenticator.Token) authenticator.Token {
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateToken(ctx, token)
+		if err != nil || !ok {
+			return response, ok, err
+		}
+		if issued, known := issuedAt(token); known {
+			if err := s.check(ctx, response.User, issued); err != nil {
+				return nil, false, err
+			}
+		}
+		return response, true, nil
+	})
+}
+
+// issuedAt reads the claim "iat" of a token that was verified.
+func issuedAt(token string) (time.Time, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}, false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}, false
+	}
+	var claims struct {
+		IssuedAt *float64 `json:"iat"`
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.IssuedAt == nil {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(*claims.IssuedAt), 0), true
+}

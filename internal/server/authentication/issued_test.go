@@ -1,0 +1,93 @@
+package authentication
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func webToken(payload string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+}
+
+func TestSince(t *testing.T) {
+	made := time.Unix(1_000_000, 0)
+	since := Since(func(_ context.Context, n tenant.Name) (time.Time, error) {
+		switch n {
+		case "again":
+			return made, nil
+		case "unknown":
+			return time.Time{}, errors.New("etcd is away")
+		default:
+			return time.Time{}, nil
+		}
+	})
+	for name, tc := range map[string]struct {
+		of       tenant.Name
+		token    string
+		issued   time.Time // of a certificate, if there is no token
+		accepted bool
+		refused  bool
+	}{
+		"certificate of the earlier tenant":   {of: "again", issued: made.Add(-time.Second), refused: true},
+		"certificate of this tenant":          {of: "again", issued: made, accepted: true},
+		"certificate of a tenant's first":     {of: "first", issued: time.Unix(1, 0), accepted: true},
+		"certificate of the system":           {of: tenant.System, issued: time.Unix(1, 0), accepted: true},
+		"certificate of nobody":               {issued: time.Unix(1, 0), accepted: true},
+		"certificate, nobody knows":           {of: "unknown", issued: made},
+		"token of the earlier tenant":         {of: "again", token: webToken(`{"iat":999999}`), refused: true},
+		"token with a fraction":               {of: "again", token: webToken(`{"iat":999999.9}`), refused: true},
+		"token of this tenant":                {of: "again", token: webToken(`{"iat":1000000}`), accepted: true},
+		"token without the time of its issue": {of: "again", token: webToken(`{}`), accepted: true},
+		"token that is not JSON":              {of: "again", token: webToken(`iat`), accepted: true},
+		"token of a file":                     {of: "again", token: "secret", accepted: true},
+		"token with dots":                     {of: "again", token: "a.b?.c", accepted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := &authenticator.Response{User: identity.Of(&user.DefaultInfo{Name: "u"}, tc.of)}
+			var response *authenticator.Response
+			var ok bool
+			var err error
+			if tc.token != "" {
+				response, ok, err = since.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+					return answer, true, nil
+				})).AuthenticateToken(t.Context(), tc.token)
+			} else {
+				req := (&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotBefore: tc.issued}}}}).WithContext(t.Context())
+				response, ok, err = since.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+					return answer, true, nil
+				})).AuthenticateRequest(req)
+			}
+			if ok != tc.accepted || ok != (response != nil) || ok != (err == nil) {
+				t.Fatalf("accepted %v with %v, error %v; want %v", ok, response, err, tc.accepted)
+			}
+			if errors.Is(err, identity.ErrRefused) != tc.refused {
+				t.Errorf("error %v, want a refusal: %v", err, tc.refused)
+			}
+		})
+	}
+}
+
+func TestSinceAsksNobodyWithoutCredentials(t *testing.T) {
+	none := Since(func(context.Context, tenant.Name) (time.Time, error) {
+		t.Error("asked about nobody's tenant")
+		return time.Time{}, nil
+	})
+	_, ok, err := none.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return nil, false, nil
+	})).AuthenticateRequest(&http.Request{})
+	if ok || err != nil {
+		t.Errorf("got %v, %v; want nobody", ok, err)
+	}
+}

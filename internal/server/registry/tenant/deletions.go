@@ -1,0 +1,47 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
+)
+
+// deletionsPrefix is where etcd remembers which tenants were deleted: one key of
+// the tenant's name, with the time. It is beside the objects, so that no space has
+// a key of it.
+const deletionsPrefix = "/tenantry/deleted-tenants/"
+
+// Deletions remembers the names of deleted tenants for as long as there is etcd. A
+// certificate cannot be revoked; it must not work for a tenant that is given the
+// name of another one later.
+type Deletions struct {
+	// Client connects to etcd.
+	Client func() (*clientv3.Client, error)
+}
+
+func (d *Deletions) record(ctx context.Context, name string) error {
+	client, err := d.Client()
+	if err == nil {
+		_, err = client.Put(ctx, deletionsPrefix+name, time.Now().UTC().Format(time.RFC3339))
+	}
+	if err != nil {
+		return fmt.Errorf("recording the deletion of tenant %q: %w", name, err)
+	}
+	return nil
+}
+
+// knows reports whether there may have been a tenant of this name.
+func (d *Deletions) knows(ctx context.Context, name string) bool {
+	client, err := d.Client()
+	if err == nil {
+		var response *clientv3.GetResponse
+		if response, err = client.Get(ctx, deletionsPrefix+name, clientv3.WithCountOnly()); err == nil {
+			return response.Count > 0
+		}
+	}
+	klog.ErrorS(err, "Looking for an earlier tenant; older credentials are refused", "tenant", name)
+	return true
+}
