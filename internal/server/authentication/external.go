@@ -54,6 +54,10 @@ func (b *builder) frontProxy(context.Context) (authenticator.Request, error) {
 	verified := authenticator.WrapAudienceAgnosticRequest(b.generic.Authentication.APIAudiences,
 		headerrequest.NewDynamicVerifyOptionsSecure(config.CAContentProvider.VerifyOptions, config.AllowedClientNames,
 			config.UsernameHeaders, config.UIDHeaders, config.GroupHeaders, config.ExtraHeaderPrefixes))
+	keys := make([]string, len(b.Options.RequestHeaderTenantKeys))
+	for i, key := range b.Options.RequestHeaderTenantKeys {
+		keys[i] = strings.ToLower(key) // as upstream reads them: headers have no case
+	}
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		// Without a name nobody is vouched for, and there is nothing to verify.
 		if !slices.ContainsFunc(config.UsernameHeaders.Value(), func(name string) bool { return req.Header.Get(name) != "" }) {
@@ -63,7 +67,7 @@ func (b *builder) frontProxy(context.Context) (authenticator.Request, error) {
 		if err != nil || !ok {
 			return nil, false, err
 		}
-		return named(response, "front proxy", b.Options.RequestHeaderTenantKeys, func() bool { return b.Options.RequestHeaderSystem })
+		return named(response, "front proxy", keys, func() bool { return b.Options.RequestHeaderSystem })
 	}), nil
 }
 

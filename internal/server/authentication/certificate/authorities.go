@@ -50,8 +50,8 @@ func New(clients, system Bundle) (*Authorities, error) {
 	}
 	for key := range t.full {
 		if t.limited[key] {
-			return nil, errors.New("an authority stands among those that may issue system identities and among those that may not: " +
-				"take it out of --client-ca-file or of --system-client-ca-file")
+			return nil, errors.New("an authority of --client-ca-file is also one of those that may issue system users " +
+				"(--system-client-ca-file; the client CA of \"tenantry up\"): take it out of one of them")
 		}
 	}
 	return a, nil
