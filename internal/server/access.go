@@ -8,21 +8,38 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	rbacvalidation "k8s.io/kubernetes/pkg/registry/rbac/validation"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// authorize makes the server's authorizer tenant-aware.
-func (c *config) authorize(server *genericapiserver.Config) {
+// authorize makes the server's authorizer tenant-aware: the modes of the flags,
+// behind the boundary.
+func (c *config) authorize(ctx context.Context, options *kubeoptions.BuiltInAuthorizationOptions, server *genericapiserver.Config) error {
+	upstream, err := options.ToAuthorizationConfig(c.views)
+	if err != nil {
+		return err
+	}
+	if server.EgressSelector != nil {
+		if upstream.CustomDial, err = server.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
+			return err
+		}
+	}
+	modes, err := authorization.NewModes(ctx, authorization.ModesConfig{
+		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID,
+	})
+	if err != nil {
+		return err
+	}
 	c.grants = authorization.NewGrants(c.inService)
-	inSpace := rbac.New(c.rbac, c.rbac, c.rbac, c.rbac)
-	server.Authorization.Authorizer = authorization.New(server.Authorization.Authorizer, inSpace, c.grants)
-	server.RuleResolver = authorization.NewRuleResolver(server.RuleResolver, inSpace, c.grants)
+	server.Authorization.Authorizer = authorization.New(modes, c.grants, modes.ABAC())
+	server.RuleResolver = authorization.NewRuleResolver(modes, c.grants, modes.ABAC())
+	return nil
 }
 
 // inService returns the UID of a tenant whose users may act in other spaces, and
@@ -38,9 +55,7 @@ func (c *config) newAccessPolicies(options generic.RESTOptionsGetter, a authoriz
 		state, _, err := c.tenants.Get(ctx, n)
 		return state.UID, err
 	}
-	escalation := accesspolicy.Escalation{
-		Authorizer: a, RulesFor: rbacvalidation.NewDefaultRuleResolver(c.rbac, c.rbac, c.rbac, c.rbac).RulesFor,
-	}
+	escalation := accesspolicy.Escalation{Authorizer: a, RulesFor: spacerbac.Rules{Authorizer: c.rights}.RulesFor}
 	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, uidOf, escalation)
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of access policies: %w", err)

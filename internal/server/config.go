@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -60,6 +61,7 @@ type config struct {
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
+	rights *spacerbac.Authorizer
 	grants *authorization.Grants
 	router *discovery.Router
 	// tenants is set once the storage of Tenants exists, before anything is served.
@@ -115,10 +117,14 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if c.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
 		return nil, err
 	}
-	if c.rbac, err = spacerbac.NewIndex(c.views); err != nil {
+	labelsOf := func(n tenant.Name) labels.Set { return c.tenants.Labels(n) }
+	if c.rbac, err = spacerbac.NewIndex(c.views, labelsOf); err != nil {
 		return nil, err
 	}
-	c.authorize(generic)
+	c.rights = spacerbac.NewAuthorizer(c.rbac)
+	if err := c.authorize(ctx, opts.kube.Authorization, generic); err != nil {
+		return nil, fmt.Errorf("configuring authorization: %w", err)
+	}
 	generic.BuildHandlerChainFunc = c.handlerChain
 
 	if err := admission.Apply(opts.kube.Admission, admission.Config{

@@ -7,11 +7,18 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
+	"k8s.io/kubernetes/pkg/registry/authorization/localsubjectaccessreview"
+	authorizationrest "k8s.io/kubernetes/pkg/registry/authorization/rest"
+	"k8s.io/kubernetes/pkg/registry/authorization/subjectaccessreview"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
 // provider wraps one of upstream's API groups.
@@ -45,6 +52,46 @@ func (p reviewProvider) NewRESTStorage(resources serverstorage.APIResourceConfig
 	return group, err
 }
 
+// rbacProvider is the group of RBAC objects.
+type rbacProvider struct {
+	rbacrest.RESTStorageProvider
+	rights *spacerbac.Authorizer
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	for _, storages := range group.VersionedResourcesStorageMap {
+		if err := rbacregistry.Wrap(storages, p.Authorizer, p.rights); err != nil {
+			return group, err
+		}
+	}
+	return group, nil
+}
+
+// accessProvider is the group of SubjectAccessReviews, which are about the users
+// of the space that they are asked in.
+type accessProvider struct {
+	authorizationrest.RESTStorageProvider
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	for _, storages := range group.VersionedResourcesStorageMap {
+		reviewed := authorization.ForReviews(p.Authorizer)
+		storages["subjectaccessreviews"] = subjectaccessreview.NewREST(reviewed)
+		storages["localsubjectaccessreviews"] = localsubjectaccessreview.NewREST(reviewed)
+	}
+	return group, nil
+}
+
 // hookedProvider is a provider that also has a hook; upstream finds out by the
 // type whether there is one.
 type hookedProvider struct {
@@ -54,11 +101,16 @@ type hookedProvider struct {
 
 // wrapProviders shows tenants on the wire of every group and adds Tenants to
 // the core group and as a group of their own.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST) []controlplaneapiserver.RESTStorageProvider {
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST, rights *spacerbac.Authorizer) []controlplaneapiserver.RESTStorageProvider {
 	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: map[string]rest.Storage{accesspolicy.Resource.Resource: policies}})
 	for i := range upstream {
-		if reviews, ok := upstream[i].(authenticationrest.RESTStorageProvider); ok {
-			upstream[i] = reviewProvider{reviews}
+		switch group := upstream[i].(type) {
+		case authenticationrest.RESTStorageProvider:
+			upstream[i] = reviewProvider{group}
+		case authorizationrest.RESTStorageProvider:
+			upstream[i] = accessProvider{group}
+		case rbacrest.RESTStorageProvider:
+			upstream[i] = rbacProvider{group, rights}
 		}
 	}
 	wrapped := make([]controlplaneapiserver.RESTStorageProvider, len(upstream))

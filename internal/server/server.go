@@ -165,7 +165,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies)...); err != nil {
+	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies, config.rights)...); err != nil {
 		return nil, err
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {

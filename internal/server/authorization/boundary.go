@@ -14,16 +14,16 @@ import (
 
 // boundary is the first authorizer.
 type boundary struct {
-	system authorizer.Authorizer
-	space  authorizer.Authorizer
+	inside authorizer.Authorizer
 	grants *Grants
+	abac   *ABAC
 }
 
-// New returns the server's authorizer: system decides in the system space,
-// space in the space of the tenant in the context. Nobody's opinion but that of
-// grants is asked about a request that leaves its tenant.
-func New(system, space authorizer.Authorizer, grants *Grants) authorizer.Authorizer {
-	return &boundary{system: system, space: space, grants: grants}
+// New returns the server's authorizer. inside decides about what stays in its
+// tenant, in the space of the context. About a request that leaves its tenant
+// grants are asked, and the lines of abac for it; abac may be nil.
+func New(inside authorizer.Authorizer, grants *Grants, abac *ABAC) authorizer.Authorizer {
+	return &boundary{inside: inside, grants: grants, abac: abac}
 }
 
 // Authorize implements authorizer.Authorizer.
@@ -33,7 +33,7 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 	n, err := tenant.From(ctx)
 	if errors.Is(err, tenant.ErrNoTenant) && isPublic(a) {
-		return b.system.Authorize(ctx, a)
+		return b.inside.Authorize(tenant.WithSpace(ctx, tenant.System), a)
 	}
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
@@ -45,22 +45,26 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	if own != tenant.System && impersonatesOut(a, own) {
 		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
 	}
-	privileged := own == tenant.System && slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup)
+	privileged := own == tenant.System && isMaster(a.GetUser())
 	switch {
 	case n == tenant.System:
-		return b.system.Authorize(ctx, a)
+		return b.inside.Authorize(ctx, a)
 	case n == tenant.Everything && !privileged:
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
-	case n == tenant.All || n == tenant.Everything:
-		// Rights in the system space on a resource extend to all spaces at once.
-		return b.system.Authorize(tenant.WithSpace(ctx, tenant.System), a)
-	case !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
+	case n.IsSpace() && !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
 		return authorizer.DecisionDeny, "this path is not part of a space", nil
 	case privileged:
 		return authorizer.DecisionAllow, "", nil
+	case n == tenant.All && !a.IsResourceRequest():
+		// What is served for all tenants at once is what the server serves.
+		return b.inside.Authorize(tenant.WithSpace(ctx, tenant.System), a)
 	default:
-		return b.space.Authorize(ctx, a)
+		return b.inside.Authorize(ctx, a)
 	}
+}
+
+func isMaster(u user.Info) bool {
+	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
 // authorizeForeign decides about a user of tenant own in the space of n. The
@@ -71,6 +75,9 @@ func (b *boundary) authorizeForeign(ctx context.Context, own, n tenant.Name, a a
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
 	decision, reason := b.grants.Authorize(ctx, own, n, a)
+	if decision != authorizer.DecisionAllow && b.abac != nil && b.abac.authorizeForeign(ctx, own, n, a) && b.grants.isInService(ctx, own) {
+		decision, reason = authorizer.DecisionAllow, "allowed by the ABAC policy file"
+	}
 	if decision != authorizer.DecisionAllow {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
@@ -86,8 +93,7 @@ func impersonatesOut(a authorizer.Attributes, own tenant.Name) bool {
 	}
 	switch {
 	case a.GetResource() == "groups":
-		return strings.HasPrefix(a.GetName(), "system:") && a.GetName() != user.AllAuthenticated &&
-			!strings.HasPrefix(a.GetName(), "system:serviceaccounts")
+		return isReserved(a.GetName()) || a.GetName() == user.AllUnauthenticated
 	case a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey):
 		return a.GetName() != string(own)
 	default:

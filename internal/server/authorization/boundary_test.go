@@ -20,32 +20,36 @@ func TestBoundary(t *testing.T) {
 		groups                   []string
 		attributes               authorizer.AttributesRecord
 		decision                 authorizer.Decision
-		system, space            bool // who is asked
+		asked                    tenant.Name // in which space the other authorizers are asked
 	}{
-		"own space":                   {authenticated: "a", attributes: pods, decision: authorizer.DecisionAllow, space: true},
-		"foreign space":               {requested: "b", authenticated: "a", attributes: pods},
-		"foreign space as master":     {requested: "b", authenticated: "a", groups: masters, attributes: pods},
-		"system space by name":        {requested: tenant.System, authenticated: "a", groups: masters, attributes: pods},
-		"all":                         {requested: tenant.All, authenticated: "a", groups: masters, attributes: pods},
-		"everything":                  {requested: tenant.Everything, authenticated: "a", groups: masters, attributes: pods},
-		"master of a tenant":          {authenticated: "a", groups: masters, attributes: pods, decision: authorizer.DecisionAllow, space: true},
-		"system user":                 {authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, system: true},
-		"system user in a space":      {requested: "a", authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, space: true},
-		"system master in a space":    {requested: "a", authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
-		"system user everywhere":      {requested: tenant.Everything, authenticated: tenant.System, attributes: pods},
-		"system master everywhere":    {requested: tenant.Everything, authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow, system: true},
+		"own space":                {authenticated: "a", attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
+		"foreign space":            {requested: "b", authenticated: "a", attributes: pods},
+		"foreign space as master":  {requested: "b", authenticated: "a", groups: masters, attributes: pods},
+		"system space by name":     {requested: tenant.System, authenticated: "a", groups: masters, attributes: pods},
+		"all":                      {requested: tenant.All, authenticated: "a", groups: masters, attributes: pods},
+		"everything":               {requested: tenant.Everything, authenticated: "a", groups: masters, attributes: pods},
+		"master of a tenant":       {authenticated: "a", groups: masters, attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
+		"system user":              {authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: tenant.System},
+		"system user in a space":   {requested: "a", authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
+		"system master in a space": {requested: "a", authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
+		"system user everywhere":   {requested: tenant.Everything, authenticated: tenant.System, attributes: pods},
+		"system master everywhere": {requested: tenant.Everything, authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
+		"system user in all":       {requested: tenant.All, authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: tenant.All},
+		"discovery in all": {requested: tenant.All, authenticated: tenant.System, attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis"},
+			decision: authorizer.DecisionAllow, asked: tenant.System},
+		"system master in all":        {requested: tenant.All, authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
 		"nobody":                      {attributes: pods},
 		"nobody with a claimed space": {extra: "a", attributes: pods},
 		"nobody's health check": {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/readyz"},
-			decision: authorizer.DecisionAllow, system: true},
+			decision: authorizer.DecisionAllow, asked: tenant.System},
 		"nobody's metrics":      {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
 		"metrics in a space":    {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
 		"debug in a space":      {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof"}},
-		"discovery in a space":  {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis/apps"}, decision: authorizer.DecisionAllow, space: true},
+		"discovery in a space":  {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis/apps"}, decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate a master":  {authenticated: "a", attributes: impersonate("groups", "", user.SystemPrivilegedGroup)},
-		"impersonate a group":   {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, space: true},
+		"impersonate a group":   {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate a tenant":  {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},
-		"impersonate the same":  {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, space: true},
+		"impersonate the same":  {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate to system": {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "system")},
 		"impersonated tenant":   {authenticated: "a", extra: "b", attributes: pods},
 	} {
@@ -57,34 +61,25 @@ func TestBoundary(t *testing.T) {
 			tc.attributes.User = u
 			ctx := tenant.WithRequest(request.WithUser(context.Background(), u),
 				&tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
-			asked := "-"
-			decision, reason, err := New(recorder{&asked, "system"}, recorder{&asked, "space"}, NewGrants(nil)).Authorize(ctx, tc.attributes)
+			var asked tenant.Name
+			decision, reason, err := New(recorder{&asked}, NewGrants(nil), nil).Authorize(ctx, tc.attributes)
 			if err != nil || decision != tc.decision {
 				t.Errorf("decision %v (%s), %v; want %v", decision, reason, err, tc.decision)
 			}
-			want := "-"
-			switch {
-			case tc.system:
-				want = "system"
-			case tc.space:
-				want = "space"
-			}
-			if asked != want {
-				t.Errorf("asked %q, want %q", asked, want)
+			if asked != tc.asked {
+				t.Errorf("asked in %q, want %q", asked, tc.asked)
 			}
 		})
 	}
 }
 
-// recorder is an authorizer that allows and notes that it was asked.
-type recorder struct {
-	asked *string
-	name  string
-}
+// recorder is an authorizer that allows and notes in which space it was asked.
+type recorder struct{ asked *tenant.Name }
 
-func (r recorder) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-	*r.asked = r.name
-	return authorizer.DecisionAllow, "", nil
+func (r recorder) Authorize(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
+	var err error
+	*r.asked, err = tenant.From(ctx)
+	return authorizer.DecisionAllow, "", err
 }
 
 func impersonate(resource, subresource, name string) authorizer.AttributesRecord {

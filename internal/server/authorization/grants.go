@@ -70,8 +70,8 @@ func (g *Grants) Authorize(ctx context.Context, own, space tenant.Name, a author
 	return authorizer.DecisionNoOpinion, ""
 }
 
-// RulesFor returns what a user of tenant own may do in a namespace of space.
-func (g *Grants) RulesFor(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo) {
+// rulesFor returns what a user of tenant own may do in a namespace of space.
+func (g *Grants) rulesFor(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
 	for _, p := range g.of(space) {
 		if !p.names(own, u) {
@@ -88,12 +88,7 @@ func (g *Grants) RulesFor(ctx context.Context, own, space tenant.Name, u user.In
 			}
 		}
 	}
-	if len(resources) == 0 {
-		return nil, nil
-	}
-	return append(resources, orientationRules...), []authorizer.NonResourceRuleInfo{
-		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: orientationURLs},
-	}
+	return resources
 }
 
 // of returns the policies of a space. They must not be changed.
@@ -108,6 +103,11 @@ func (g *Grants) of(space tenant.Name) map[string]*policy {
 func (g *Grants) isMeant(ctx context.Context, p *policy, own tenant.Name) bool {
 	uid, ok := g.inService(ctx, own)
 	return ok && p.seals[own].Matches(uid)
+}
+
+func (g *Grants) isInService(ctx context.Context, own tenant.Name) bool {
+	_, ok := g.inService(ctx, own)
+	return ok
 }
 
 // names reports whether the policy is about a user of tenant own.

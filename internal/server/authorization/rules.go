@@ -11,30 +11,34 @@ import (
 
 // ruleResolver answers SelfSubjectRulesReviews for the space they are asked in.
 type ruleResolver struct {
-	system authorizer.RuleResolver
-	space  authorizer.RuleResolver
+	inside authorizer.RuleResolver
 	grants *Grants
+	abac   *ABAC
 }
 
-// NewRuleResolver returns a resolver that asks system in the system space and
-// space in the space of the tenant in the context, and of users of other tenants
-// grants alone.
-func NewRuleResolver(system, space authorizer.RuleResolver, grants *Grants) authorizer.RuleResolver {
-	return &ruleResolver{system: system, space: space, grants: grants}
+// NewRuleResolver returns a resolver that asks inside in the space of the context,
+// and about users of other tenants grants and the lines of abac, which may be nil.
+func NewRuleResolver(inside authorizer.RuleResolver, grants *Grants, abac *ABAC) authorizer.RuleResolver {
+	return &ruleResolver{inside: inside, grants: grants, abac: abac}
 }
 
 // RulesFor implements authorizer.RuleResolver.
 func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	if own, n, foreign := tenant.Foreign(ctx); foreign {
-		resources, others := r.grants.RulesFor(ctx, own, n, u, namespace)
-		return resources, others, false, nil
+	own, n, foreign := tenant.Foreign(ctx)
+	if !foreign {
+		if _, err := tenant.From(ctx); err != nil {
+			return nil, nil, false, err
+		}
+		return r.inside.RulesFor(ctx, u, namespace)
 	}
-	n, err := tenant.From(ctx)
-	if err != nil {
-		return nil, nil, false, err
+	resources := r.grants.rulesFor(ctx, own, n, u, namespace)
+	if r.abac != nil && r.grants.isInService(ctx, own) {
+		resources = append(resources, r.abac.rulesForeign(ctx, own, n, u, namespace)...)
 	}
-	if n.IsSpace() {
-		return r.space.RulesFor(ctx, u, namespace)
+	if len(resources) == 0 {
+		return nil, nil, false, nil
 	}
-	return r.system.RulesFor(ctx, u, namespace)
+	return append(resources, orientationRules...), []authorizer.NonResourceRuleInfo{
+		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: orientationURLs},
+	}, false, nil
 }

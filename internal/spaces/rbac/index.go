@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
@@ -28,6 +29,12 @@ type Index struct {
 	// aggregated holds the default ClusterRoles of the spaces in which they have
 	// more rules than elsewhere.
 	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
+	// scopes of the ClusterRoles of the system space that do not hold there alone.
+	scopes map[string]Scope
+	// scopedBindings are those of the system space that hold in tenants' spaces.
+	scopedBindings []*rbacv1.ClusterRoleBinding
+	// labelsOf returns the labels of a Tenant.
+	labelsOf func(n tenant.Name) labels.Set
 }
 
 type namespaceKey struct {
@@ -47,21 +54,23 @@ var (
 	_ validation.ClusterRoleBindingLister = &Index{}
 )
 
-func newIndex() *Index {
+func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 	return &Index{
 		roles:               map[objectKey]*rbacv1.Role{},
 		roleBindings:        map[namespaceKey][]*rbacv1.RoleBinding{},
 		clusterRoles:        map[tenant.Name]map[string]*rbacv1.ClusterRole{},
 		clusterRoleBindings: map[tenant.Name][]*rbacv1.ClusterRoleBinding{},
 		aggregated:          map[tenant.Name]map[string]*rbacv1.ClusterRole{},
+		scopes:              map[string]Scope{},
+		labelsOf:            labelsOf,
 	}
 }
 
 // NewIndex returns the index of the RBAC objects that informers, a factory of
 // the flattened view (spaces.NewInformerFactory), reads. The factory must be
-// started afterwards.
-func NewIndex(factory informers.SharedInformerFactory) (*Index, error) {
-	i := newIndex()
+// started afterwards. labelsOf returns the labels of a Tenant.
+func NewIndex(factory informers.SharedInformerFactory, labelsOf func(n tenant.Name) labels.Set) (*Index, error) {
+	i := newIndex(labelsOf)
 	rbac := factory.Rbac().V1()
 	for _, source := range []struct {
 		informer cache.SharedIndexInformer
@@ -135,6 +144,9 @@ func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.Cluste
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if role, ok := i.clusterRoles[n][name]; ok {
+		if n == tenant.System && !i.holdsInSystem(name) {
+			return noRules, nil
+		}
 		return role, nil
 	}
 	if n != tenant.System {
@@ -228,9 +240,12 @@ func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted b
 	}
 	if onlyDefaults(bindings) {
 		delete(i.clusterRoleBindings, n)
-		return
+	} else {
+		i.clusterRoleBindings[n] = bindings
 	}
-	i.clusterRoleBindings[n] = bindings
+	if n == tenant.System && len(i.scopes) > 0 {
+		i.bindScopes()
+	}
 }
 
 // onlyDefaults reports whether a space has no bindings but the default ones.
@@ -273,7 +288,10 @@ func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	if len(roles) == 0 {
 		delete(i.clusterRoles, n)
 	}
-	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
+	switch {
+	case n == tenant.System:
+		i.setScope(role, deleted)
+	case affectsDefaults(old) || affectsDefaults(role):
 		i.aggregate(n)
 	}
 }

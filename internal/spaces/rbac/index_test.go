@@ -52,7 +52,7 @@ func bindingNames(t *testing.T, i *Index, space tenant.Name) []string {
 }
 
 func TestClusterRoleBindings(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	i.setClusterRoleBinding(clusterBinding("platform", "root", "cluster-admin"), false)
 	i.setClusterRoleBinding(clusterBinding("a|admins", "alice", "cluster-admin"), false)
 	i.setClusterRoleBinding(clusterBinding("a|system:discovery", "alice", "system:discovery"), false)
@@ -79,7 +79,7 @@ func TestClusterRoleBindings(t *testing.T) {
 }
 
 func TestClusterRoles(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	own := clusterRole("a|edit", nil, rule("get", "", "pods"))
 	i.setClusterRole(own, false)
 	for name, tc := range map[string]struct {
@@ -120,7 +120,7 @@ func hasRule(t *testing.T, i *Index, space tenant.Name, role string, want rbacv1
 // TestAggregation checks that the default roles aggregate the roles of their own
 // space and those alone.
 func TestAggregation(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	extra := rule("get", "example.org", "widgets")
 	labels := map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
 	i.setClusterRole(clusterRole("a|widgets", labels, extra), false)
@@ -146,7 +146,7 @@ func TestAggregation(t *testing.T) {
 
 // TestSharedRolesStayAsTheyAre checks that aggregation changes no cached object.
 func TestSharedRolesStayAsTheyAre(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	own := clusterRole("a|view", nil, rule("get", "", "pods"))
 	own.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"x": "y"}}}}
 	before := own.DeepCopy()
@@ -158,7 +158,7 @@ func TestSharedRolesStayAsTheyAre(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "r"}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "b"}}
 	i.setRole(role, false)
@@ -184,7 +184,7 @@ func TestRoles(t *testing.T) {
 
 // TestAuthorizer asks upstream's authorizer on top of the index.
 func TestAuthorizer(t *testing.T) {
-	i := newIndex()
+	i := newIndex(nil)
 	i.setClusterRoleBinding(clusterBinding("a|admins", "alice", "cluster-admin"), false)
 	a := rbac.New(i, i, i, i)
 	for name, tc := range map[string]struct {
@@ -213,7 +213,7 @@ func TestAuthorizer(t *testing.T) {
 }
 
 func BenchmarkListClusterRoleBindings(b *testing.B) {
-	i := newIndex()
+	i := newIndex(nil)
 	i.setClusterRoleBinding(clusterBinding("a|admins", "alice", "cluster-admin"), false)
 	ctx := in("a")
 	b.ReportAllocs()

@@ -1,0 +1,275 @@
+package authorization
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/pkg/apis/abac"
+	_ "k8s.io/kubernetes/pkg/apis/abac/latest" // registers the versions
+	"k8s.io/kubernetes/pkg/apis/abac/v0"
+	upstream "k8s.io/kubernetes/pkg/auth/authorizer/abac"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// ABAC decides by a policy file (--authorization-policy-file): lines of upstream's
+// formats, in which the spec may have two more fields (arktos-access-control,
+// "ABAC Authorizer"):
+//
+//	tenant    space    whose users, and where
+//	(none)    (none)   those of the system tenant, in the system space
+//	system    (none)   the same
+//	acme      (none)   those of acme, in its space
+//	*         (none)   those of the system tenant, in every tenant's space
+//	(none)    acme     those of the system tenant, in the space of acme
+//	(none)    *        those of the system tenant, in every tenant's space
+//	acme      globex   those of acme, in the space of globex
+//
+// What a tenant's users get in another tenant's space is bounded as what a
+// TenantAccessPolicy grants.
+type ABAC struct{ policies map[scope]upstream.PolicyList }
+
+// scope is whose users a line is about, and in which space; tenant.Everything is
+// every tenant's.
+type scope struct{ own, space tenant.Name }
+
+// NewABAC reads a policy file. Errors name file and line.
+func NewABAC(path string) (*ABAC, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy file: %w", err)
+	}
+	a := &ABAC{policies: make(map[scope]upstream.PolicyList)}
+	scanner := bufio.NewScanner(bytes.NewReader(data))
+	for number := 1; scanner.Scan(); number++ {
+		line := bytes.TrimSpace(scanner.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		s, policy, err := parseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("policy file %s, line %d: %w", path, number, err)
+		}
+		a.policies[s] = append(a.policies[s], policy)
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("reading the policy file %s: %w", path, err)
+	}
+	return a, nil
+}
+
+func parseLine(line []byte) (scope, *abac.Policy, error) {
+	s, err := parseScope(line)
+	if err != nil {
+		return s, nil, err
+	}
+	decoder := abac.Codecs.UniversalDecoder()
+	var head struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(line, &head); err != nil {
+		return s, nil, err
+	}
+	policy := &abac.Policy{}
+	if head.APIVersion != "" || head.Kind != "" {
+		decoded, _, err := decoder.Decode(line, nil, nil)
+		if err != nil {
+			return s, nil, err
+		}
+		policy, ok := decoded.(*abac.Policy)
+		if !ok {
+			return s, nil, fmt.Errorf("%s is no Policy", head.Kind)
+		}
+		return s, policy, nil
+	}
+	// The first format has no version.
+	old := &v0.Policy{}
+	if err := json.Unmarshal(line, old); err != nil {
+		return s, nil, err
+	}
+	return s, policy, abac.Scheme.Convert(old, policy, nil)
+}
+
+// parseScope reads the fields that upstream's formats do not have. They must not
+// be misread: a line that names a tenant twice, or next to the spec, is an error.
+func parseScope(line []byte) (scope, error) {
+	fields, err := members(line)
+	if err != nil {
+		return scope{}, err
+	}
+	for _, misplaced := range []string{"tenant", "space"} {
+		if _, ok := fields[misplaced]; ok {
+			return scope{}, fmt.Errorf("%q belongs into the spec of a Policy of abac.authorization.kubernetes.io/v1beta1", misplaced)
+		}
+	}
+	inSpec := map[string]json.RawMessage{}
+	if spec, ok := fields["spec"]; ok {
+		if inSpec, err = members(spec); err != nil {
+			return scope{}, fmt.Errorf("spec: %w", err)
+		}
+	}
+	var own, space string
+	for name, into := range map[string]*string{"tenant": &own, "space": &space} {
+		if raw, ok := inSpec[name]; ok {
+			if err := json.Unmarshal(raw, into); err != nil {
+				return scope{}, fmt.Errorf("spec.%s: %w", name, err)
+			}
+		}
+	}
+	return newScope(own, space)
+}
+
+func newScope(own, space string) (scope, error) {
+	if own == "*" {
+		if space != "" {
+			return scope{}, errors.New(`spec.tenant "*" is short for every tenant's space to users of the system tenant; leave out spec.space, or name the tenant`)
+		}
+		return scope{tenant.System, tenant.Everything}, nil
+	}
+	s := scope{own: tenant.System}
+	var err error
+	if own != "" {
+		if s.own, err = parseTenant(own); err != nil {
+			return s, fmt.Errorf("spec.tenant: %w", err)
+		}
+	}
+	switch space {
+	case "":
+		s.space = s.own
+	case "*":
+		s.space = tenant.Everything
+	default:
+		if s.space, err = parseTenant(space); err != nil {
+			return s, fmt.Errorf("spec.space: %w", err)
+		}
+	}
+	if s.own != tenant.System && s.space != s.own && !s.space.IsSpace() {
+		return s, fmt.Errorf("spec.space %q is for users of the system tenant only, not of tenant %q", space, own)
+	}
+	return s, nil
+}
+
+func parseTenant(name string) (tenant.Name, error) {
+	n, err := tenant.Parse(name)
+	if err == nil && n == tenant.All {
+		err = fmt.Errorf(`%q is reserved; "*" is every tenant's space`, n)
+	}
+	return n, err
+}
+
+// members returns the members of a JSON object, each of which must be there once.
+func members(object []byte) (map[string]json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return nil, errors.New("is no JSON object")
+	}
+	result := map[string]json.RawMessage{}
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok {
+			return nil, errors.New("is no JSON object")
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		if _, again := result[name]; again {
+			return nil, fmt.Errorf("field %q is given twice (spec.tenant is whose users, spec.space is where)", name)
+		}
+		result[name] = value
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// Authorize implements authorizer.Authorizer for users in their space, and system
+// users anywhere.
+func (l *ABAC) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	for _, list := range l.listsFor(ctx) {
+		if decision, _, err := list.Authorize(ctx, a); err != nil || decision == authorizer.DecisionAllow {
+			return decision, "allowed by the ABAC policy file", err
+		}
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// RulesFor implements authorizer.RuleResolver.
+func (l *ABAC) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	var resources []authorizer.ResourceRuleInfo
+	var others []authorizer.NonResourceRuleInfo
+	for _, list := range l.listsFor(ctx) {
+		r, o, _, err := list.RulesFor(ctx, u, namespace)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		resources, others = append(resources, r...), append(others, o...)
+	}
+	return resources, others, false, nil
+}
+
+func (l *ABAC) listsFor(ctx context.Context) []upstream.PolicyList {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil
+	}
+	own, err := tenant.UserTenant(ctx)
+	if err != nil {
+		return nil
+	}
+	if n == tenant.All {
+		n = tenant.Everything
+	}
+	lists := []upstream.PolicyList{l.policies[scope{own, n}]}
+	if own == tenant.System && n.IsSpace() {
+		lists = append(lists, l.policies[scope{own, tenant.Everything}])
+	}
+	return lists
+}
+
+// authorizeForeign decides about a user of tenant own in another tenant's space.
+// Whoever may do anything there may also find its way.
+func (l *ABAC) authorizeForeign(ctx context.Context, own, space tenant.Name, a authorizer.Attributes) bool {
+	list := l.policies[scope{own, space}]
+	if len(list) == 0 {
+		return false
+	}
+	if isOrientation(a) {
+		return knows(ctx, list, a.GetUser())
+	}
+	if !grantable(a) {
+		return false
+	}
+	decision, _, err := list.Authorize(ctx, a)
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// rulesForeign returns the resource rules of a user of tenant own in a namespace
+// of another tenant's space. Upstream has no finer verbs than reading and all;
+// what cannot be granted is refused nonetheless.
+func (l *ABAC) rulesForeign(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
+	rules, _, _, err := l.policies[scope{own, space}].RulesFor(ctx, u, namespace)
+	if err != nil {
+		return nil
+	}
+	return rules
+}
+
+// knows reports whether a line is about a user, in whatever namespace.
+func knows(ctx context.Context, list upstream.PolicyList, u user.Info) bool {
+	return slices.ContainsFunc(list, func(policy *abac.Policy) bool {
+		rules, _, _, err := upstream.PolicyList{policy}.RulesFor(ctx, u, policy.Spec.Namespace)
+		return err == nil && len(rules) > 0
+	})
+}

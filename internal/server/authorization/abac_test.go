@@ -1,0 +1,155 @@
+package authorization
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func policyFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func v1beta1(spec string) string {
+	return `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {` + spec + `}}`
+}
+
+const anything = `"namespace": "*", "resource": "*", "apiGroup": "*"`
+
+func TestABACFile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line string
+		want string // part of the error, empty for none
+	}{
+		"upstream's format":      {line: v1beta1(`"user": "alice", ` + anything)},
+		"its first format":       {line: `{"user": "alice", "resource": "pods", "readonly": true}`},
+		"a comment":              {line: "# alice"},
+		"nothing":                {line: "  "},
+		"a tenant":               {line: v1beta1(`"tenant": "tenant-a", "user": "alice", ` + anything)},
+		"the system tenant":      {line: v1beta1(`"tenant": "system", "user": "alice", ` + anything)},
+		"every tenant":           {line: v1beta1(`"tenant": "*", "user": "alice", ` + anything)},
+		"another's space":        {line: v1beta1(`"tenant": "a", "space": "b", "user": "alice", ` + anything)},
+		"a system user's space":  {line: v1beta1(`"space": "b", "user": "alice", ` + anything)},
+		"a system user's spaces": {line: v1beta1(`"space": "*", "user": "alice", ` + anything)},
+
+		"two tenants":                  {line: v1beta1(`"tenant": "a", "user": "alice", "tenant": "b", ` + anything), want: `"tenant" is given twice`},
+		"two specs":                    {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {}, "spec": {"tenant": "a"}}`, want: `"spec" is given twice`},
+		"an invalid tenant":            {line: v1beta1(`"tenant": "tenant A", "user": "alice", ` + anything), want: "invalid tenant name"},
+		"an invalid space":             {line: v1beta1(`"space": "B", "user": "alice", ` + anything), want: "spec.space"},
+		"all":                          {line: v1beta1(`"tenant": "all", "user": "alice", ` + anything), want: "reserved"},
+		"every tenant in a space":      {line: v1beta1(`"tenant": "*", "space": "a", "user": "alice", ` + anything), want: "short for"},
+		"every space of a tenant":      {line: v1beta1(`"tenant": "a", "space": "*", "user": "alice", ` + anything), want: "system tenant only"},
+		"the system space of a tenant": {line: v1beta1(`"tenant": "a", "space": "system", "user": "alice", ` + anything), want: "system tenant only"},
+		"a number":                     {line: v1beta1(`"tenant": 7, "user": "alice"`), want: "spec.tenant"},
+		"beside the spec":              {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "tenant": "a", "spec": {}}`, want: "belongs into the spec"},
+		"in the first format":          {line: `{"user": "alice", "tenant": "a"}`, want: "belongs into the spec"},
+		"no JSON":                      {line: "alice", want: "line 2"},
+		"cut short":                    {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind"`, want: "line 2"},
+		"a list":                       {line: `[]`, want: "line 2"},
+		"another kind":                 {line: `{"apiVersion": "v1", "kind": "Pod", "spec": {}}`, want: "line 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := policyFile(t, "# first line", tc.line)
+			_, err := NewABAC(path)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path+", line 2")):
+				t.Errorf("got error %v, want one with %q and the line", err, tc.want)
+			}
+		})
+	}
+	if _, err := NewABAC(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no error without a file")
+	}
+}
+
+func TestABAC(t *testing.T) {
+	abac, err := NewABAC(policyFile(t,
+		v1beta1(`"user": "root", `+anything),
+		v1beta1(`"tenant": "a", "user": "alice", `+anything),
+		v1beta1(`"tenant": "a", "group": "viewers", "readonly": true, `+anything),
+		v1beta1(`"tenant": "*", "user": "operator", `+anything),
+		v1beta1(`"space": "a", "user": "auditor", "readonly": true, `+anything),
+		v1beta1(`"tenant": "b", "space": "a", "user": "bob", "namespace": "x", "resource": "*", "apiGroup": "*"`),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		own       tenant.Name
+		requested tenant.Name
+		user      string
+		groups    []string
+		verb      string // get by default
+		resource  string // pods by default
+		group     string
+		namespace string // x by default
+		path      string
+		away      bool
+		allowed   bool
+	}{
+		"system user":                             {own: "system", user: "root", allowed: true},
+		"system user in a space":                  {own: "system", requested: "a", user: "root"},
+		"system user in all":                      {own: "system", requested: "all", user: "root"},
+		"a tenant's user of that name":            {own: "a", user: "root"},
+		"tenant's user":                           {own: "a", user: "alice", verb: "create", allowed: true},
+		"tenant's user by full path":              {own: "a", requested: "a", user: "alice", allowed: true},
+		"system user of that name":                {own: "system", user: "alice"},
+		"system user of that name in a":           {own: "system", requested: "a", user: "alice"},
+		"another tenant's user of that name":      {own: "b", user: "alice"},
+		"tenant's user leaving":                   {own: "a", requested: "b", user: "alice"},
+		"tenant's user in system":                 {own: "a", requested: "system", user: "alice"},
+		"group":                                   {own: "a", user: "joe", groups: []string{"viewers"}, allowed: true},
+		"group, writing":                          {own: "a", user: "joe", groups: []string{"viewers"}, verb: "delete"},
+		"operator in a":                           {own: "system", requested: "a", user: "operator", allowed: true},
+		"operator in all":                         {own: "system", requested: "all", user: "operator", allowed: true},
+		"operator in the system space":            {own: "system", user: "operator"},
+		"a tenant's operator":                     {own: "a", user: "operator"},
+		"a tenant's operator elsewhere":           {own: "b", requested: "a", user: "operator"},
+		"auditor in a":                            {own: "system", requested: "a", user: "auditor", allowed: true},
+		"auditor in a, writing":                   {own: "system", requested: "a", user: "auditor", verb: "update"},
+		"auditor in b":                            {own: "system", requested: "b", user: "auditor"},
+		"foreign user":                            {own: "b", requested: "a", user: "bob", allowed: true},
+		"foreign user, writing":                   {own: "b", requested: "a", user: "bob", verb: "create", allowed: true},
+		"foreign user in another namespace":       {own: "b", requested: "a", user: "bob", namespace: "y"},
+		"foreign user giving rights":              {own: "b", requested: "a", user: "bob", verb: "create", group: "rbac.authorization.k8s.io", resource: "rolebindings"},
+		"foreign user, impersonating":             {own: "b", requested: "a", user: "bob", verb: "impersonate", resource: "serviceaccounts"},
+		"foreign user finding its way":            {own: "b", requested: "a", user: "bob", path: "/apis", allowed: true},
+		"foreign user looking at metrics":         {own: "b", requested: "a", user: "bob", path: "/metrics"},
+		"another foreign user finding its way":    {own: "b", requested: "a", user: "joe", path: "/apis"},
+		"foreign user of a tenant out of service": {own: "b", requested: "a", user: "bob", away: true},
+		"foreign user in its own space":           {own: "b", user: "bob"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attributes := authorizer.AttributesRecord{Verb: tc.verb, Resource: tc.resource, APIGroup: tc.group, Namespace: tc.namespace, ResourceRequest: tc.path == "", Path: tc.path}
+			for into, value := range map[*string]string{&attributes.Verb: "get", &attributes.Resource: "pods", &attributes.Namespace: "x"} {
+				if *into == "" {
+					*into = value
+				}
+			}
+			u := &user.DefaultInfo{Name: tc.user, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}}
+			attributes.User = u
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: tc.requested, Authenticated: tc.own})
+			grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return "uid", !tc.away })
+			decision, reason, err := New(abac, grants, abac).Authorize(ctx, attributes)
+			if allowed := decision == authorizer.DecisionAllow; err != nil || allowed != tc.allowed {
+				t.Errorf("got %v, %q, %v; want allowed %t", decision, reason, err, tc.allowed)
+			}
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package authorization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	authorizationmetrics "k8s.io/apiserver/pkg/authorization/metrics"
+	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/util/filesystem"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// SpaceExtraKey is the key of a user's extra by which authorization webhooks
+// learn in which space the user acts. That of the user's tenant is
+// tenant.UserExtraKey.
+const SpaceExtraKey = "multi-tenancy.k8s.io/space"
+
+// reloadInterval is how often --authorization-config is read again, beside when
+// it changes; upstream's.
+const reloadInterval = time.Minute
+
+// decider is an authorizer of one mode.
+type decider interface {
+	authorizer.Authorizer
+	authorizer.RuleResolver
+}
+
+// ModesConfig says which authorizers there are.
+type ModesConfig struct {
+	// Upstream is what the flags or --authorization-config say.
+	Upstream *kubeauthorizer.Config
+	// RBAC decides in every space.
+	RBAC decider
+	// Views are the informers of the flattened view.
+	Views informers.SharedInformerFactory
+	// ServerID is for webhooks' metrics.
+	ServerID string
+}
+
+// Modes are the configured authorizers in their order (--authorization-mode,
+// --authorization-config). They decide inside the boundary, in the space of the
+// context, the system space included.
+type Modes struct {
+	config   ModesConfig
+	node     decider
+	abac     *ABAC
+	compiler authorizationcel.Compiler
+	required sets.Set[authzconfig.AuthorizerType]
+	loaded   *authzconfig.AuthorizationConfiguration
+	current  atomic.Pointer[chain]
+}
+
+type chain struct {
+	authorizer.Authorizer
+	authorizer.RuleResolver
+}
+
+// NewModes returns the configured authorizers and reloads --authorization-config,
+// if there is one, until ctx ends.
+func NewModes(ctx context.Context, config ModesConfig) (*Modes, error) {
+	m := &Modes{
+		config: config, compiler: authorizationcel.NewDefaultCompiler(),
+		required: sets.New[authzconfig.AuthorizerType](), loaded: config.Upstream.AuthorizationConfiguration,
+	}
+	for _, mode := range m.loaded.Authorizers {
+		switch mode.Type {
+		case authzconfig.AuthorizerType(modes.ModeNode):
+			m.node = newNodeAuthorizer(config.Views)
+		case authzconfig.AuthorizerType(modes.ModeABAC):
+			var err error
+			if m.abac, err = NewABAC(config.Upstream.PolicyFile); err != nil {
+				return nil, err
+			}
+		}
+		if mode.Type != authzconfig.TypeWebhook {
+			m.required.Insert(mode.Type)
+		}
+	}
+	first, err := m.build(ctx, m.loaded)
+	if err != nil {
+		return nil, err
+	}
+	m.current.Store(first)
+	if file := config.Upstream.ReloadFile; file != "" {
+		go filesystem.WatchUntil(ctx, reloadInterval, file, func() { m.reload(ctx) }, func(err error) {
+			klog.ErrorS(err, "Watching the authorization configuration", "file", file)
+		})
+	}
+	return m, nil
+}
+
+// Authorize implements authorizer.Authorizer.
+func (m *Modes) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	return m.current.Load().Authorize(ctx, a)
+}
+
+// RulesFor implements authorizer.RuleResolver.
+func (m *Modes) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	return m.current.Load().RulesFor(ctx, u, namespace)
+}
+
+// ABAC returns the policies of the file, nil without that mode.
+func (m *Modes) ABAC() *ABAC { return m.abac }
+
+// reload reads the configuration again. A faulty one is logged, and the last good
+// one stays.
+func (m *Modes) reload(ctx context.Context) {
+	file := m.config.Upstream.ReloadFile
+	data, err := os.ReadFile(file)
+	if err != nil {
+		klog.ErrorS(err, "Reading the authorization configuration; the last one stays", "file", file)
+		return
+	}
+	config, err := kubeauthorizer.LoadAndValidateData(data, m.compiler, m.required)
+	if err != nil {
+		klog.ErrorS(err, "The authorization configuration is not valid; the last one stays", "file", file)
+		return
+	}
+	if reflect.DeepEqual(config, m.loaded) {
+		return
+	}
+	next, err := m.build(ctx, config)
+	if err != nil {
+		klog.ErrorS(err, "Applying the authorization configuration; the last one stays", "file", file)
+		return
+	}
+	m.loaded = config
+	m.current.Store(next)
+	klog.InfoS("Authorization configuration loaded", "file", file)
+}
+
+func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConfiguration) (*chain, error) {
+	authorizers := []authorizer.Authorizer{masters{}}
+	var resolvers []authorizer.RuleResolver
+	for _, mode := range config.Authorizers {
+		next, err := m.decider(ctx, mode)
+		if err != nil {
+			return nil, fmt.Errorf("creating the authorizer %q: %w", mode.Name, err)
+		}
+		authorizers = append(authorizers, authorizationmetrics.InstrumentedAuthorizer(string(mode.Type), mode.Name, next))
+		resolvers = append(resolvers, next)
+	}
+	if len(resolvers) == 0 {
+		return nil, errors.New("there must be an authorization mode")
+	}
+	return &chain{union.New(authorizers...), union.NewRuleResolvers(resolvers...)}, nil
+}
+
+func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+	if mode.Type != authzconfig.TypeWebhook && !m.required.Has(mode.Type) {
+		return nil, fmt.Errorf("mode %s was not there when the server started; restart it", mode.Type)
+	}
+	switch string(mode.Type) {
+	case modes.ModeNode:
+		return m.node, nil
+	case modes.ModeABAC:
+		return m.abac, nil
+	case modes.ModeRBAC:
+		return m.config.RBAC, nil
+	case modes.ModeAlwaysAllow:
+		return authorizerfactory.NewAlwaysAllowAuthorizer(), nil
+	case modes.ModeAlwaysDeny:
+		return authorizerfactory.NewAlwaysDenyAuthorizer(), nil
+	case modes.ModeWebhook:
+		return m.webhook(ctx, mode)
+	default:
+		return nil, fmt.Errorf("unknown mode %q", mode.Type)
+	}
+}
+
+// webhook returns upstream's authorizer of one webhook.
+func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+	alone := kubeauthorizer.Config{
+		WebhookRetryBackoff:        m.config.Upstream.WebhookRetryBackoff,
+		CustomDial:                 m.config.Upstream.CustomDial,
+		AuthorizationConfiguration: &authzconfig.AuthorizationConfiguration{Authorizers: []authzconfig.AuthorizerConfiguration{mode}},
+	}
+	a, resolver, err := alone.New(ctx, m.config.ServerID)
+	if err != nil {
+		return nil, err
+	}
+	return webhook{chain{a, resolver}}, nil
+}
+
+// webhook tells upstream's authorizer which tenant the user has, and in which
+// space it acts. Both are part of what answers are cached by.
+type webhook struct{ upstream chain }
+
+// Authorize implements authorizer.Authorizer.
+func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	own, err := tenant.UserTenant(ctx)
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	space, err := tenant.From(ctx)
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	u := a.GetUser()
+	extra := maps.Clone(u.GetExtra())
+	if extra == nil {
+		extra = make(map[string][]string, 2)
+	}
+	extra[tenant.UserExtraKey], extra[SpaceExtraKey] = []string{string(own)}, []string{string(space)}
+	located := &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
+	return w.upstream.Authorize(ctx, userAttributes{a, located})
+}
+
+// RulesFor implements authorizer.RuleResolver.
+func (w webhook) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	return w.upstream.RulesFor(ctx, u, namespace)
+}
+
+// userAttributes are those of a request by somebody who is described differently.
+type userAttributes struct {
+	authorizer.Attributes
+	user user.Info
+}
+
+// GetUser returns the user.
+func (a userAttributes) GetUser() user.Info { return a.user }
+
+// masters lets the system tenant's privileged group do everything, as upstream
+// does before any other authorizer. In a tenant the group means nothing.
+type masters struct{}
+
+// Authorize implements authorizer.Authorizer.
+func (masters) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	own, err := tenant.UserTenant(ctx)
+	if err == nil && own == tenant.System && isMaster(a.GetUser()) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+func rulesFor(verbs, groups []string, resources ...string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: groups, Resources: resources}}
+}

@@ -1,0 +1,223 @@
+package authorization
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	certificatesinformers "k8s.io/client-go/informers/certificates/v1beta1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	pvutil "k8s.io/kubernetes/pkg/api/v1/persistentvolume"
+	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// nodeAuthorizer is upstream's, with a graph of the flattened view: what is
+// related in it is related in one space. Nodes are users of the system.
+type nodeAuthorizer struct {
+	upstream   *node.NodeAuthorizer
+	identifier nodeidentifier.NodeIdentifier
+}
+
+// newNodeAuthorizer returns an authorizer that knows the pods of all spaces from
+// views, a factory of the flattened view.
+func newNodeAuthorizer(views informers.SharedInformerFactory) *nodeAuthorizer {
+	var slices resourceinformers.ResourceSliceInformer
+	if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+		slices = views.Resource().V1().ResourceSlices()
+	}
+	var certificateRequests certificatesinformers.PodCertificateRequestInformer
+	if utilfeature.DefaultFeatureGate.Enabled(features.PodCertificateRequest) {
+		certificateRequests = views.Certificates().V1beta1().PodCertificateRequests()
+	}
+	node.RegisterMetrics()
+	graph := node.NewGraph()
+	node.AddGraphEventHandlers(graph, views.Core().V1().Nodes(), views.Core().V1().Pods(),
+		flatVolumes{views.Core().V1().PersistentVolumes()}, views.Storage().V1().VolumeAttachments(), slices, certificateRequests)
+	identifier := nodeidentifier.NewDefaultNodeIdentifier()
+	return &nodeAuthorizer{
+		upstream:   node.NewAuthorizer(graph, identifier, bootstrappolicy.NodeRules()),
+		identifier: identifier,
+	}
+}
+
+// Authorize implements authorizer.Authorizer.
+func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if _, isNode := n.identifier.NodeIdentity(a.GetUser()); !isNode {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	own, err := tenant.UserTenant(ctx)
+	if err != nil || own != tenant.System {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	space, err := tenant.From(ctx)
+	switch {
+	case err != nil:
+		return authorizer.DecisionNoOpinion, "", err
+	case space == tenant.System && isFlat(a.GetNamespace()+a.GetName()):
+		return authorizer.DecisionNoOpinion, "", nil // means something in the graph alone
+	case space == tenant.System:
+		return n.upstream.Authorize(ctx, a)
+	case !space.IsSpace():
+		return authorizer.DecisionNoOpinion, "", nil
+	default:
+		return n.authorizeInSpace(ctx, space, a)
+	}
+}
+
+// isFlat reports whether a name is one of another space in the flattened view.
+func isFlat(name string) bool {
+	n, _ := tenant.Unflatten(name)
+	return n != tenant.System
+}
+
+// nodeRulesInSpace are what every node may do in every space: what it needs to
+// run pods and is not bound to a pod.
+var nodeRulesInSpace = slices.Concat(
+	rulesFor([]string{"get", "list", "watch"}, []string{""}, "services"),
+	rulesFor([]string{"get", "list", "watch"}, []string{"node.k8s.io"}, "runtimeclasses"),
+	rulesFor([]string{"create", "update", "patch"}, []string{"", "events.k8s.io"}, "events"),
+)
+
+// authorizeInSpace lets a node have what belongs to the pods that are bound to
+// it, and nothing that has no place in a tenant's space: nodes, leases, mirror
+// pods, reviews.
+func (n *nodeAuthorizer) authorizeInSpace(ctx context.Context, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	flat := flatAttributes{a, space}
+	switch a.GetAPIGroup() + "/" + a.GetResource() {
+	case "/secrets", "/configmaps", "/persistentvolumeclaims", "/persistentvolumes", "/serviceaccounts",
+		"resource.k8s.io/resourceclaims", "storage.k8s.io/volumeattachments":
+		return n.upstream.Authorize(ctx, flat)
+	case "/pods":
+		if writesPod(a) {
+			// Upstream leaves it to admission whose pod it is.
+			return n.upstream.Authorize(ctx, podOf{flat})
+		}
+		if a.GetVerb() == "create" {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		return n.upstream.Authorize(ctx, flat)
+	}
+	if a.IsResourceRequest() && rbac.RulesAllow(a, nodeRulesInSpace...) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+func writesPod(a authorizer.Attributes) bool {
+	switch a.GetSubresource() {
+	case "":
+		return a.GetVerb() == "delete"
+	case "status":
+		return a.GetVerb() == "update" || a.GetVerb() == "patch"
+	case "eviction":
+		return a.GetVerb() == "create"
+	default:
+		return false
+	}
+}
+
+// RulesFor implements authorizer.RuleResolver.
+func (n *nodeAuthorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	if own, err := tenant.UserTenant(ctx); err != nil || own != tenant.System {
+		return nil, nil, false, err
+	}
+	return n.upstream.RulesFor(ctx, u, namespace)
+}
+
+// flatAttributes are those of a request in a space by flattened names.
+type flatAttributes struct {
+	authorizer.Attributes
+	space tenant.Name
+}
+
+// GetNamespace returns the flattened namespace.
+func (a flatAttributes) GetNamespace() string {
+	return tenant.Flatten(a.space, a.Attributes.GetNamespace())
+}
+
+// GetName returns the name, which is flattened if it has no namespace.
+func (a flatAttributes) GetName() string {
+	if a.Attributes.GetNamespace() != "" {
+		return a.Attributes.GetName()
+	}
+	return tenant.Flatten(a.space, a.Attributes.GetName())
+}
+
+// podOf turns the question whether a pod may be written into whether the node
+// runs it.
+type podOf struct{ flatAttributes }
+
+// GetVerb returns "get".
+func (podOf) GetVerb() string { return "get" }
+
+// GetSubresource returns none.
+func (podOf) GetSubresource() string { return "" }
+
+// flatVolumes is the informer of volumes, with the references in them flattened
+// as well: the view flattens the names of objects alone.
+type flatVolumes struct {
+	coreinformers.PersistentVolumeInformer
+}
+
+// Informer returns the shared informer.
+func (v flatVolumes) Informer() cache.SharedIndexInformer {
+	return flatVolumeInformer{v.PersistentVolumeInformer.Informer()}
+}
+
+type flatVolumeInformer struct{ cache.SharedIndexInformer }
+
+// AddEventHandler implements cache.SharedInformer.
+func (i flatVolumeInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { handler.OnAdd(flatVolume(obj), initial) },
+		UpdateFunc: func(old, obj any) { handler.OnUpdate(flatVolume(old), flatVolume(obj)) },
+		DeleteFunc: handler.OnDelete, // goes by the name
+	})
+}
+
+// flatVolume returns what the graph reads of a volume: whose claim it is for, and
+// the secrets by which nodes mount it.
+func flatVolume(obj any) any {
+	volume, ok := obj.(*corev1.PersistentVolume)
+	if !ok {
+		return obj
+	}
+	space, _ := tenant.Unflatten(volume.Name)
+	if space == tenant.System {
+		return volume
+	}
+	flat := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID}}
+	if claim := volume.Spec.ClaimRef; claim != nil {
+		flat.Spec.ClaimRef = &corev1.ObjectReference{Namespace: tenant.Flatten(space, claim.Namespace), Name: claim.Name, UID: claim.UID}
+	}
+	var secrets []*corev1.SecretReference
+	pvutil.VisitPVSecretNames(volume, func(namespace, name string, mounts bool) bool {
+		if mounts && namespace != "" {
+			secrets = append(secrets, &corev1.SecretReference{Namespace: tenant.Flatten(space, namespace), Name: name})
+		}
+		return true
+	})
+	if len(secrets) > 0 {
+		source := &corev1.CSIPersistentVolumeSource{}
+		for i, into := range []**corev1.SecretReference{&source.NodePublishSecretRef, &source.NodeStageSecretRef, &source.NodeExpandSecretRef} {
+			if i < len(secrets) {
+				*into = secrets[i]
+			}
+		}
+		flat.Spec.CSI = source
+	}
+	return flat
+}

@@ -1,0 +1,67 @@
+package authorization
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// reviews answers SubjectAccessReviews.
+type reviews struct{ authorizer.Authorizer }
+
+// ForReviews returns the authorizer that SubjectAccessReviews ask, about users who
+// make no request. A user without tenant is one of the space in which it is
+// asked. In a tenant's space nobody learns about users of others: they can do
+// nothing there as far as a review tells, but to a system user who asks.
+func ForReviews(a authorizer.Authorizer) authorizer.Authorizer { return reviews{a} }
+
+// Authorize implements authorizer.Authorizer.
+func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	space, err := tenant.From(ctx)
+	if err != nil {
+		return authorizer.DecisionDeny, "", err
+	}
+	asking, err := tenant.UserTenant(ctx)
+	if err != nil {
+		return authorizer.DecisionDeny, "", err
+	}
+	own, err := tenant.OfUser(a.GetUser())
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
+	if own == "" {
+		own = space
+	}
+	if own != space && asking != tenant.System {
+		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
+	}
+	reviewed := asAuthenticated(a.GetUser(), own)
+	ctx = tenant.WithRequest(request.WithUser(ctx, reviewed), &tenant.Request{Requested: space, Authenticated: own})
+	return r.Authorizer.Authorize(ctx, userAttributes{a, reviewed})
+}
+
+// asAuthenticated returns u as authentication would make it a user of tenant own.
+func asAuthenticated(u user.Info, own tenant.Name) user.Info {
+	groups, extra := u.GetGroups(), map[string][]string{}
+	if own != tenant.System {
+		groups = slices.DeleteFunc(slices.Clone(groups), isReserved)
+	}
+	for key, values := range u.GetExtra() {
+		extra[key] = values
+	}
+	extra[tenant.UserExtraKey] = []string{string(own)}
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: extra}
+}
+
+// isReserved reports whether a group means something in the system tenant alone.
+func isReserved(group string) bool {
+	return strings.HasPrefix(group, "system:") && group != user.AllAuthenticated && group != user.AllUnauthenticated &&
+		group != serviceaccount.AllServiceAccountsGroup && !strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix)
+}

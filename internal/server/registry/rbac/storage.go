@@ -1,0 +1,102 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
+	clusterrolepolicy "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/policybased"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
+	clusterrolebindingpolicy "k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding/policybased"
+	"k8s.io/kubernetes/pkg/registry/rbac/role"
+	rolepolicy "k8s.io/kubernetes/pkg/registry/rbac/role/policybased"
+	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
+	rolebindingpolicy "k8s.io/kubernetes/pkg/registry/rbac/rolebinding/policybased"
+	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+
+	"github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Wrap replaces upstream's storages of RBAC objects, by resource, with those of
+// this package. rights are what users have in their spaces.
+func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rbac.Authorizer) error {
+	roles, isRoles := storages["roles"].(*rolepolicy.Storage)
+	roleBindings, isRoleBindings := storages["rolebindings"].(*rolebindingpolicy.Storage)
+	clusterRoles, isClusterRoles := storages["clusterroles"].(*clusterrolepolicy.Storage)
+	clusterRoleBindings, isClusterRoleBindings := storages["clusterrolebindings"].(*clusterrolebindingpolicy.Storage)
+	if !isRoles || !isRoleBindings || !isClusterRoles || !isClusterRoleBindings {
+		return fmt.Errorf("unexpected storage of RBAC objects: %T, %T, %T, %T",
+			storages["roles"], storages["rolebindings"], storages["clusterroles"], storages["clusterrolebindings"])
+	}
+	// Like upstream's, the checks read what is stored, which may be newer than
+	// what the authorizer knows.
+	getRole := role.AuthorizerAdapter{Registry: role.NewRegistry(roles.StandardStorage)}
+	listRoleBindings := rolebinding.AuthorizerAdapter{Registry: rolebinding.NewRegistry(roleBindings.StandardStorage)}
+	getClusterRole := clusterrole.AuthorizerAdapter{Registry: clusterrole.NewRegistry(clusterRoles.StandardStorage)}
+	listClusterRoleBindings := clusterrolebinding.AuthorizerAdapter{Registry: clusterrolebinding.NewRegistry(clusterRoleBindings.StandardStorage)}
+	rules := resolver{
+		Rules: rbac.Rules{Authorizer: rights, Space: validation.NewDefaultRuleResolver(
+			getRole, listRoleBindings, holding{getClusterRole}, listClusterRoleBindings)},
+		references:   validation.NewDefaultRuleResolver(getRole, listRoleBindings, getClusterRole, listClusterRoleBindings),
+		clusterRoles: getClusterRole,
+	}
+	storages["roles"] = rolepolicy.NewStorage(roles.StandardStorage, a, rules)
+	storages["rolebindings"] = rolebindingpolicy.NewStorage(roleBindings.StandardStorage, a, rules)
+	storages["clusterroles"] = &ClusterRoles{clusterrolepolicy.NewStorage(clusterRoles.StandardStorage, a, rules), a}
+	storages["clusterrolebindings"] = clusterrolebindingpolicy.NewStorage(clusterRoleBindings.StandardStorage, a, rules)
+	return nil
+}
+
+// resolver is what upstream's checks of escalation ask.
+type resolver struct {
+	rbac.Rules
+	references   validation.AuthorizationRuleResolver
+	clusterRoles validation.ClusterRoleGetter
+}
+
+// GetRoleReferenceRules returns the rules that a binding gives. It is asked about
+// bindings of users without the verb bind, and those give nothing in tenants'
+// spaces: what they have in the system space is no measure for it.
+func (r resolver) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n == tenant.System && namespace == "" && ref.Kind == "ClusterRole" {
+		role, err := r.clusterRoles.GetClusterRole(ctx, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		if scope, err := rbac.ScopeOf(role.Annotations); err != nil || scope.Tenanted() {
+			return nil, apierrors.NewForbidden(rbacv1.Resource("clusterrolebindings"), "", fmt.Errorf(
+				"ClusterRole %q holds in tenants' spaces (annotation %s); binding it needs the verb bind on it", ref.Name, rbac.ScopeAnnotation))
+		}
+	}
+	return r.references.GetRoleReferenceRules(ctx, ref, namespace)
+}
+
+// holding returns ClusterRoles as they hold in the space of the context.
+type holding struct{ validation.ClusterRoleGetter }
+
+// GetClusterRole implements validation.ClusterRoleGetter.
+func (h holding) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
+	role, err := h.ClusterRoleGetter.GetClusterRole(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n == tenant.System {
+		if scope, err := rbac.ScopeOf(role.Annotations); err != nil || !scope.System {
+			return &rbacv1.ClusterRole{}, nil
+		}
+	}
+	return role, nil
+}

@@ -1,0 +1,145 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// A ClusterRole of the system space says by annotations where its rules hold for
+// the system users to whom a ClusterRoleBinding of the system space gives it: the
+// seed's ScopeType (arktos-access-control, "ClusterRoles").
+const (
+	// ScopeAnnotation is one of the Scope constants.
+	ScopeAnnotation = "multi-tenancy.k8s.io/scope"
+	// SelectorAnnotation is a label selector on Tenants, which bounds a scope to
+	// their spaces.
+	SelectorAnnotation = "multi-tenancy.k8s.io/tenant-selector"
+
+	// ScopeSystem is the system space, as without the annotation.
+	ScopeSystem = "System"
+	// ScopeTenants is the tenants' spaces, and not the system space.
+	ScopeTenants = "Tenants"
+	// ScopeAll is both.
+	ScopeAll = "All"
+)
+
+// Scope is where the rules of a ClusterRole of the system space hold.
+type Scope struct {
+	// System is whether they hold in the system space.
+	System bool
+	// Tenants selects the Tenants in whose spaces they hold, nil for none.
+	Tenants labels.Selector
+}
+
+// Tenanted reports whether the rules hold in any tenant's space.
+func (s Scope) Tenanted() bool { return s.Tenants != nil }
+
+// ScopeOf returns the scope of a ClusterRole of the system space with the given
+// annotations. With an error it holds nowhere.
+func ScopeOf(annotations map[string]string) (Scope, error) {
+	expression, selective := annotations[SelectorAnnotation]
+	selector, err := labels.Parse(expression)
+	if err != nil {
+		return Scope{}, fmt.Errorf("annotation %s: %w", SelectorAnnotation, err)
+	}
+	switch scope := annotations[ScopeAnnotation]; scope {
+	case "", ScopeSystem:
+		if selective {
+			return Scope{}, fmt.Errorf("annotation %s needs %s: %s or %s", SelectorAnnotation, ScopeAnnotation, ScopeTenants, ScopeAll)
+		}
+		return Scope{System: true}, nil
+	case ScopeTenants:
+		return Scope{Tenants: selector}, nil
+	case ScopeAll:
+		return Scope{System: true, Tenants: selector}, nil
+	default:
+		return Scope{}, fmt.Errorf("annotation %s is %q, and must be %s, %s or %s", ScopeAnnotation, scope, ScopeSystem, ScopeTenants, ScopeAll)
+	}
+}
+
+// noRules is what a ClusterRole is where it does not hold.
+var noRules = &rbacv1.ClusterRole{}
+
+// setScope notes the scope of a ClusterRole of the system space, if it is not the
+// usual one.
+func (i *Index) setScope(role *rbacv1.ClusterRole, deleted bool) {
+	scope, err := ScopeOf(role.Annotations)
+	_, known := i.scopes[nameIn(role)]
+	if !deleted && (err != nil || !scope.System || scope.Tenanted()) {
+		i.scopes[nameIn(role)] = scope
+	} else if known {
+		delete(i.scopes, nameIn(role))
+	} else {
+		return
+	}
+	i.bindScopes()
+}
+
+// holdsInSystem reports whether a ClusterRole of the system space holds there.
+func (i *Index) holdsInSystem(name string) bool {
+	scope, special := i.scopes[name]
+	return !special || scope.System
+}
+
+// bindScopes computes which bindings of the system space hold in tenants' spaces.
+func (i *Index) bindScopes() {
+	var bound []*rbacv1.ClusterRoleBinding
+	if len(i.scopes) > 0 {
+		for _, binding := range i.clusterRoleBindings[tenant.System] {
+			if i.scopes[binding.RoleRef.Name].Tenanted() {
+				bound = append(bound, binding)
+			}
+		}
+	}
+	i.scopedBindings = slices.Clip(bound)
+}
+
+// platform is what ClusterRoles of the system space give system users in the
+// spaces of tenants: the RBAC getters for it.
+type platform struct{ *Index }
+
+// GetRole returns none.
+func (platform) GetRole(_ context.Context, _, name string) (*rbacv1.Role, error) {
+	return nil, apierrors.NewNotFound(rbacv1.Resource("role"), name)
+}
+
+// ListRoleBindings returns none: they are about a namespace of the system space.
+func (platform) ListRoleBindings(context.Context, string) ([]*rbacv1.RoleBinding, error) {
+	return nil, nil
+}
+
+// ListClusterRoleBindings returns the bindings to roles that hold in any tenant's
+// space. The slice is shared and must not be changed.
+func (p platform) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.scopedBindings, nil
+}
+
+// GetClusterRole returns the ClusterRole as it holds in the space of ctx. In all
+// tenants' at once holds what holds in each, also in one that is yet to come.
+func (p platform) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.RLock()
+	scope := p.scopes[name]
+	role := p.clusterRoles[tenant.System][name]
+	p.mu.RUnlock()
+	switch {
+	case role == nil || !scope.Tenanted():
+	case scope.Tenants.Empty():
+		return role, nil
+	case n.IsSpace() && scope.Tenants.Matches(p.labelsOf(n)):
+		return role, nil
+	}
+	return noRules, nil
+}

@@ -1,0 +1,153 @@
+package rbac
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestScopeOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scope, selector string
+		set             bool // whether there is a selector
+		want            string
+		system, tenants bool
+	}{
+		"without":             {system: true},
+		"system":              {scope: "System", system: true},
+		"tenants":             {scope: "Tenants", tenants: true},
+		"all":                 {scope: "All", system: true, tenants: true},
+		"selected":            {scope: "Tenants", selector: "region in (eu, us),!legacy", set: true, tenants: true},
+		"lower case":          {scope: "tenants", want: "must be System, Tenants or All"},
+		"selector alone":      {selector: "region=eu", set: true, want: "needs multi-tenancy.k8s.io/scope"},
+		"selector for system": {scope: "System", selector: "region=eu", set: true, want: "needs multi-tenancy.k8s.io/scope"},
+		"no selector":         {scope: "Tenants", selector: "region in", set: true, want: "annotation multi-tenancy.k8s.io/tenant-selector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			annotations := map[string]string{}
+			if tc.scope != "" {
+				annotations[ScopeAnnotation] = tc.scope
+			}
+			if tc.set {
+				annotations[SelectorAnnotation] = tc.selector
+			}
+			scope, err := ScopeOf(annotations)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Fatalf("got error %v, want one with %q", err, tc.want)
+			}
+			if scope.System != tc.system || scope.Tenanted() != tc.tenants {
+				t.Errorf("got %+v", scope)
+			}
+		})
+	}
+}
+
+func scoped(role *rbacv1.ClusterRole, scope, selector string) *rbacv1.ClusterRole {
+	role.Annotations = map[string]string{ScopeAnnotation: scope}
+	if selector != "" {
+		role.Annotations[SelectorAnnotation] = selector
+	}
+	return role
+}
+
+func TestScopedClusterRoles(t *testing.T) {
+	labelled := map[tenant.Name]labels.Set{"a": {"region": "eu"}, "b": {"region": "us"}}
+	i := newIndex(func(n tenant.Name) labels.Set { return labelled[n] })
+	a := NewAuthorizer(i)
+	get := func(resource string) rbacv1.PolicyRule { return rule("get", "", resource) }
+	for resource, role := range map[string]*rbacv1.ClusterRole{
+		"pods":       clusterRole("here", nil, get("pods")),
+		"secrets":    scoped(clusterRole("there", nil, get("secrets")), ScopeTenants, ""),
+		"configmaps": scoped(clusterRole("everywhere", nil, get("configmaps")), ScopeAll, ""),
+		"services":   scoped(clusterRole("europe", nil, get("services")), ScopeTenants, "region=eu"),
+		"events":     scoped(clusterRole("nowhere", nil, get("events")), "Nonsense", ""),
+	} {
+		// In one order and the other.
+		if resource < "m" {
+			i.setClusterRole(role, false)
+			i.setClusterRoleBinding(clusterBinding(role.Name, "ops", role.Name), false)
+		} else {
+			i.setClusterRoleBinding(clusterBinding(role.Name, "ops", role.Name), false)
+			i.setClusterRole(role, false)
+		}
+	}
+	// A space's own role of the name means nothing to the platform's binding.
+	i.setClusterRole(clusterRole("a|there", nil, get("nodes")), false)
+
+	allowed := func(own, space tenant.Name, name string) string {
+		t.Helper()
+		var result []string
+		for _, resource := range []string{"pods", "secrets", "configmaps", "services", "events", "nodes"} {
+			u := &user.DefaultInfo{Name: name, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: own})
+			decision, reason, err := a.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", Resource: resource, ResourceRequest: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(reason, "not found") {
+				t.Errorf("reason %q tells of roles that do not hold", reason)
+			}
+			if decision == authorizer.DecisionAllow {
+				result = append(result, resource)
+			}
+		}
+		return strings.Join(result, " ")
+	}
+	check := func(when string, own, space tenant.Name, name, want string) {
+		t.Helper()
+		if got := allowed(own, space, name); got != want {
+			t.Errorf("%s: %s of %s may get %q in %s, want %q", when, name, own, got, space, want)
+		}
+	}
+	check("bound", tenant.System, tenant.System, "ops", "pods configmaps")
+	check("bound", tenant.System, "a", "ops", "secrets configmaps services")
+	check("bound", tenant.System, "b", "ops", "secrets configmaps")
+	check("bound", tenant.System, tenant.All, "ops", "secrets configmaps")
+	check("not bound", tenant.System, "a", "joe", "")
+	check("a tenant's user of that name", "a", "a", "ops", "")
+
+	labelled["b"] = labels.Set{"region": "eu"}
+	check("labelled", tenant.System, "b", "ops", "secrets configmaps services")
+	delete(labelled, "a")
+	check("no longer labelled", tenant.System, "a", "ops", "secrets configmaps")
+
+	i.setClusterRole(clusterRole("there", nil, get("secrets")), false)
+	check("back to system", tenant.System, tenant.System, "ops", "pods secrets configmaps")
+	check("back to system", tenant.System, "a", "ops", "configmaps")
+	i.setClusterRoleBinding(clusterBinding("everywhere", "ops", "everywhere"), true)
+	check("no longer bound", tenant.System, "a", "ops", "")
+	i.setClusterRole(scoped(clusterRole("europe", nil), ScopeTenants, ""), true)
+	check("deleted", tenant.System, "b", "ops", "")
+}
+
+// A user that a policy has let in is not the space's own user of that name.
+func TestForeignUsersHaveNoRoles(t *testing.T) {
+	i := newIndex(nil)
+	i.setClusterRoleBinding(clusterBinding("a|admins", "alice", "cluster-admin"), false)
+	a := NewAuthorizer(i)
+	u := &user.DefaultInfo{Name: "alice", Extra: map[string][]string{tenant.UserExtraKey: {"b"}}}
+	r := &tenant.Request{Requested: "a", Authenticated: "b"}
+	r.Admit("b")
+	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), r)
+	if n, err := tenant.From(ctx); err != nil || n != "a" {
+		t.Fatalf("acts in %q, %v", n, err)
+	}
+	decision, _, err := a.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", Resource: "pods", ResourceRequest: true})
+	if decision == authorizer.DecisionAllow || err == nil {
+		t.Errorf("authorizer: %v, %v", decision, err)
+	}
+	if rules, err := (Rules{Authorizer: a}).RulesFor(ctx, u, ""); len(rules) > 0 || err == nil {
+		t.Errorf("rules: %v, %v", rules, err)
+	}
+	if rules, _, _, err := a.RulesFor(ctx, u, ""); len(rules) > 0 || err == nil {
+		t.Errorf("rule resolver: %v, %v", rules, err)
+	}
+}
