@@ -13,8 +13,10 @@ import (
 
 func newUpCommand() *cobra.Command {
 	flow := flowcontrol.NewOptions()
-	users := standalone.NewAuthentication()
-	o := standalone.Options{Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, FlowControl: &flow}
+	users, rights := standalone.NewAuthentication(), standalone.NewAuthorization()
+	o := standalone.Options{
+		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow,
+	}
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -59,6 +61,9 @@ Two kinds of files are of interest to others:
 		"Unlike DIR/pki/client-ca, they cannot make system users."
 	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +
 		"It is read again when it changes."
+	rights.AddFlags(fs)
+	fs.Lookup("authorization-policy-file").Usage = "File of ABAC policies, one in a line, for the mode ABAC. " +
+		"Their spec may have a tenant and a space beside upstream's fields."
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "", "Audit policy.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
 	flow.AddFlags(fs)

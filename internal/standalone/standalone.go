@@ -47,6 +47,8 @@ type Options struct {
 	// --client-ca-file is a bundle besides the client authority of Dir, and may
 	// not issue users of the system tenant.
 	Authentication *authentication.Options
+	// Authorization says how it is decided what users may do. Nil is the default.
+	Authorization *kubeoptions.BuiltInAuthorizationOptions
 	// AuditPolicyFile and AuditLogPath are as in kube-apiserver.
 	AuditPolicyFile string
 	AuditLogPath    string
@@ -62,6 +64,11 @@ func NewAuthentication() *authentication.Options {
 	options := authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
 		WithAnonymous().WithBootstrapToken().WithClientCert().WithOIDC().WithRequestHeader().WithTokenFile().WithWebHook())
 	return &options
+}
+
+// NewAuthorization returns the defaults of Options.Authorization.
+func NewAuthorization() *kubeoptions.BuiltInAuthorizationOptions {
+	return server.NewOptions().Kube.Authorization
 }
 
 // Running is what callers get to know when everything is ready.
@@ -149,6 +156,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
 	o.applyAuthentication(options, keys)
+	if o.Authorization != nil {
+		kube.Authorization = o.Authorization
+	}
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	kube.Audit.PolicyFile = o.AuditPolicyFile
