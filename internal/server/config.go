@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
@@ -184,6 +186,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		return fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
 	defaults := defaultObjects(func(n tenant.Name) bool { return c.tenants.Terminating(n) })
+	protect := published.Rules{Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }}.Of
 	for _, generic := range []*genericapiserver.Config{
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {
@@ -195,23 +198,31 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Counts:            c.counts,
 			Defaults:          defaults,
 			Closed:            c.closed,
+			Protect:           protect,
 			Prepare: map[schema.GroupResource]func(runtime.Object) error{
 				apiextensions.Resource("customresourcedefinitions"): crd.Pending,
 			},
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Only: tenant.System,
 	}
 	return nil
 }
 
-// closed returns why the space of n takes no new objects, if it takes none.
-func (c *config) closed(n tenant.Name) error {
-	if c.tenants.Terminating(n) {
+// closed returns why the space of n takes no new objects, if it takes none. The
+// tenant may have gone, or have been followed by another one of its name, while
+// the request waited for a webhook.
+func (c *config) closed(ctx context.Context, n tenant.Name) error {
+	state, exists, err := c.tenants.Get(ctx, n)
+	switch {
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case !exists || state.Terminating:
 		return filters.Terminating(n)
+	default:
+		return ctx.Err()
 	}
-	return nil
 }
 
 // serviceAccounts returns how tokens of tenants' service accounts are verified:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -35,8 +36,9 @@ type Config struct {
 // default and before all others. It is called before flags are added.
 func Register(o *options.AdmissionOptions) {
 	spacepolicy.Register(o.GenericAdmission.Plugins)
+	published.Register(o.GenericAdmission.Plugins, published.Rules{}) // Apply completes them
 	o.GenericAdmission.RecommendedPluginOrder = slices.Concat(
-		[]string{spacepolicy.PluginName}, o.GenericAdmission.RecommendedPluginOrder)
+		[]string{spacepolicy.PluginName, published.PluginName}, o.GenericAdmission.RecommendedPluginOrder)
 }
 
 // Apply replaces the plugins in o by ones that serve all spaces. It is called

@@ -3,8 +3,8 @@
 // space and never those of another.
 //
 // The plugins are upstream's, unmodified, save for the shell around upstream's
-// quota evaluator (package quota) and one that is ours (package spacepolicy).
-// What each of them joins on decides how it gets there (modes.go):
+// quota evaluator (package quota) and those that are ours (packages spacepolicy and
+// published). What each of them joins on decides how it gets there (modes.go):
 //
 //	unchanged  reads no object of a space; one instance
 //	flattened  joins on namespaces; one instance, which is shown each request on

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/tenantry/tenantry/internal/server/admission/view"
@@ -61,6 +62,9 @@ func (p *flattenedPlugin) Validate(ctx context.Context, a admission.Attributes, 
 	}
 	if n == tenant.System {
 		return validate(ctx, p.instance, a, o)
+	}
+	if p.name == resourcequota.PluginName && tenant.ByPublisher(ctx) {
+		return nil
 	}
 	return view.PlainError(validate(withPlainWarnings(ctx, n), p.instance, flattenCopy(a, n), o), n)
 }

@@ -43,6 +43,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 
+	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 )
 
@@ -68,6 +69,7 @@ const (
 // starting: what it joins on must be known first.
 var modes = map[string]mode{
 	spacepolicy.PluginName: unchanged,
+	published.PluginName:   unchanged,
 
 	admit.PluginName:                        unchanged,
 	autoprovision.PluginName:                flattened,

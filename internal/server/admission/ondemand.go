@@ -98,7 +98,7 @@ func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	if n == tenant.System {
 		return p.system, nil
 	}
-	if p.shared.Terminating(n) {
+	if p.shared.Terminating(n) || tenant.ByPublisher(ctx) {
 		return nil, nil
 	}
 	if !p.hub.HasSynced() && !p.WaitForReady() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -20,6 +21,7 @@ import (
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 
+	"github.com/tenantry/tenantry/internal/server/admission/published"
 	spacequota "github.com/tenantry/tenantry/internal/server/admission/quota"
 	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -28,8 +30,8 @@ import (
 // shared is what the plugins of all modes have in common.
 type shared struct {
 	Config
-	// upstream makes the plugins themselves, own the one that is assembled here
-	// from upstream's parts.
+	// upstream makes the plugins themselves, own those that are made here with
+	// what the configuration says.
 	upstream, own *admission.Plugins
 	// flat are the informers of flattened plugins.
 	flat     informers.SharedInformerFactory
@@ -56,6 +58,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		spaces: newSpaceClients(config.Loopback),
 	}
 	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config) })
+	published.Register(s.own, published.Rules{Terminating: config.Terminating})
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)
 	}
@@ -135,7 +138,7 @@ type plugin struct {
 // build makes an instance of the plugin.
 func (p *plugin) build(config []byte, initializer admission.PluginInitializer) (admission.Interface, error) {
 	plugins := p.shared.upstream
-	if p.name == resourcequota.PluginName {
+	if slices.Contains(p.shared.own.Registered(), p.name) {
 		plugins = p.shared.own
 	}
 	if config == nil {

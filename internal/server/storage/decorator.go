@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"maps"
 	"strings"
 
@@ -39,7 +40,11 @@ type RESTOptionsGetter struct {
 	// Closed returns why a space takes no new objects, if it takes none. Requests
 	// to create are refused long before; an update or apply that creates is not
 	// known for what it is before it gets here.
-	Closed func(n tenant.Name) error
+	Closed func(ctx context.Context, n tenant.Name) error
+	// Protect, if set, decides about every change of an object in a space: it is
+	// given the object as it is, nil if there is none, and returns what is given
+	// the object as it is to be, nil if it is deleted.
+	Protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
@@ -135,6 +140,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			defaults:       g.Defaults[resource],
 			prepare:        g.Prepare[resource],
 			closed:         g.Closed,
+			protect:        g.Protect,
 			only:           g.Only,
 		}
 		etcd := &etcdKeys{

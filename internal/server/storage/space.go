@@ -34,7 +34,9 @@ type Space struct {
 	// prepare, if set, completes new objects of spaces.
 	prepare func(obj runtime.Object) error
 	// closed, if set, returns why a space takes no new objects.
-	closed func(n tenant.Name) error
+	closed func(ctx context.Context, n tenant.Name) error
+	// protect, if set, decides about changes.
+	protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
 }
@@ -76,11 +78,20 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 }
 
 // mayCreate returns why there can be no new object in a space.
-func (s *Space) mayCreate(n tenant.Name) error {
+func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
 	if s.closed == nil || !n.IsSpace() {
 		return nil
 	}
-	return s.closed(n)
+	return s.closed(ctx, n)
+}
+
+// mayChange returns what decides about a change of an object, see
+// RESTOptionsGetter.Protect.
+func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	if s.protect == nil {
+		return func(runtime.Object) error { return nil }
+	}
+	return s.protect(ctx, n, s.resource, before)
 }
 
 // Create implements storage.Interface.
@@ -92,7 +103,10 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if s.isDefault(n, key) && s.defaults.Fixed {
 		return storage.NewKeyExistsError(key, 0)
 	}
-	if err := s.mayCreate(n); err != nil {
+	if err := s.mayCreate(ctx, n); err != nil {
+		return err
+	}
+	if err := s.mayChange(ctx, n, nil)(obj); err != nil {
 		return err
 	}
 	if s.prepare != nil && n.IsSpace() {
@@ -131,7 +145,13 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 	if err != nil {
 		return err
 	}
-	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, validate, cached, opts)
+	protected := func(ctx context.Context, obj runtime.Object) error {
+		if err := s.mayChange(ctx, n, obj)(nil); err != nil || validate == nil {
+			return err
+		}
+		return validate(ctx, obj)
+	}
+	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, protected, cached, opts)
 	if storage.IsNotFound(err) && s.isDefault(n, key) {
 		return s.refuse(key)
 	}
@@ -147,12 +167,16 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	}
 	inSpace := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
-			if err := s.mayCreate(n); err != nil {
+			if err := s.mayCreate(ctx, n); err != nil {
 				return nil, nil, err
 			}
 		}
+		mayBecome := s.mayChange(ctx, n, input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil {
+			return nil, nil, err
+		}
+		if err := mayBecome(output); err != nil {
 			return nil, nil, err
 		}
 		return output, ttl, setTenant(output, n)

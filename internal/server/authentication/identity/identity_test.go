@@ -49,6 +49,7 @@ func TestNewRefuses(t *testing.T) {
 		"":                            {"", "a", tenant.System},
 		"system:apiserver":            {"", "a", tenant.System},
 		"system:anonymous":            {"", "a", tenant.System},
+		tenant.Publisher:              {"", "a", tenant.System},
 		"system:serviceaccount:ns:sa": {"", "a"},
 		"system:node:n":               {"", "a"},
 	} {

@@ -1,0 +1,126 @@
+package published
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Rules say who may change what in a space.
+type Rules struct {
+	// Terminating reports whether a tenant is being deleted: then copies go like
+	// everything else.
+	Terminating func(tenant.Name) bool
+}
+
+// Of returns what decides about a change of an object of a resource in the space
+// of n: a function that is given the new object, nil if it is deleted. before is
+// nil if there is none yet. It is read at once, because those who change an object
+// may do so in place.
+func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
+	if !n.IsSpace() {
+		return func(runtime.Object) error { return nil }
+	}
+	was := marksOf(before)
+	return func(after runtime.Object) error {
+		is := marksOf(after)
+		if was.none() && is.none() || tenant.ByPublisher(ctx) || r.Terminating(n) {
+			return nil
+		}
+		name := was.name
+		if name == "" {
+			name = is.name
+		}
+		if err := decide(ctx, was, is, after == nil); err != nil {
+			return apierrors.NewForbidden(resource, name, err)
+		}
+		return nil
+	}
+}
+
+var (
+	errCopy = errors.New("it is the copy of an object that the platform publishes to every space, " +
+		"and is changed and deleted with the original alone, the object of this name in the system space; " +
+		"ask the platform's administrators, or use an object of another name")
+	errNamespace = errors.New("the namespace holds copies of objects that the platform publishes to every space; " +
+		"it can be deleted when these are no longer published")
+	errMarks = fmt.Errorf("label %q and annotation %q are the platform's; leave them as they are, and out of a new object",
+		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
+)
+
+// decide about somebody else than the publisher. Controllers of the platform
+// write the status of copies, such as what a quota has used, and bring a deletion
+// to its end that the publisher has begun.
+func decide(ctx context.Context, was, is marks, deleted bool) error {
+	switch {
+	case was.copied() && was.terminating && byPlatform(ctx):
+		return nil
+	case was.copied() && !deleted && was == is && byPlatform(ctx) && toStatus(ctx):
+		return nil
+	case was.copied():
+		return errCopy
+	case was.none() && is.none():
+		return nil
+	case deleted || is.terminating && !was.terminating:
+		return errNamespace
+	case was.kind != is.kind || was.from != is.from:
+		return errMarks
+	default:
+		return nil
+	}
+}
+
+func byPlatform(ctx context.Context) bool {
+	own, err := tenant.UserTenant(ctx)
+	return err == nil && own == tenant.System
+}
+
+func toStatus(ctx context.Context) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && info.Subresource == "status"
+}
+
+// marks are what the publisher writes on an object, and what they are on.
+type marks struct {
+	// kind and from are the values of label and annotation, with a prefix, so
+	// that empty ones are something too.
+	kind, from  string
+	terminating bool
+	name        string
+}
+
+func (m marks) none() bool { return m.kind == "" && m.from == "" }
+
+// copied reports whether the object is a copy, and not a tenant's own namespace.
+func (m marks) copied() bool { return !m.none() && m.kind != present+tenant.PublishedNamespace }
+
+const present = "="
+
+func marksOf(obj runtime.Object) (m marks) {
+	if obj == nil {
+		return m
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return m // the options of a subresource
+	}
+	if value, ok := accessor.GetLabels()[tenant.PublishedCopyLabel]; ok {
+		m.kind = present + value
+	}
+	if value, ok := accessor.GetAnnotations()[tenant.PublishedFromAnnotation]; ok {
+		m.from = present + value
+	}
+	if m.none() {
+		return m
+	}
+	m.name, m.terminating = accessor.GetName(), accessor.GetDeletionTimestamp() != nil
+	return m
+}

@@ -1,0 +1,51 @@
+package tenant
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// What published objects and their copies carry (arktos-access-control, "Enforce
+// policies Cross-Tenant"). Copies are written by the Publisher alone.
+const (
+	// PublishedForce is the value of PublishedAnnotation with which the object of
+	// the same name that a tenant has already is replaced instead of kept.
+	PublishedForce = "force"
+	// PublishedStatusAnnotation on a published object says how far it is copied.
+	PublishedStatusAnnotation = "multi-tenancy.k8s.io/published-status"
+	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
+	// a tenant's own namespaces that hold copies, with PublishedNamespace.
+	PublishedCopyLabel = "multi-tenancy.k8s.io/published-copy"
+	PublishedCopy      = "true"
+	PublishedNamespace = "namespace"
+	// PublishedFromAnnotation says of which object, and of what content, an object
+	// is a copy: its UID and a hash, "UID/HASH".
+	PublishedFromAnnotation = "multi-tenancy.k8s.io/published-from"
+	// Publisher is the user of the system space who writes copies. No credentials
+	// can have this name: the operator impersonates it.
+	Publisher = "system:tenantry:publisher"
+)
+
+// IsPublished reports whether the annotations of an object of the system space
+// say that it is published.
+func IsPublished(annotations map[string]string) bool {
+	value, ok := annotations[PublishedAnnotation]
+	return ok && value != "false"
+}
+
+// ByPublisher reports whether the request of ctx is the publisher's, in a
+// tenant's space. What belongs to the tenant, such as its webhooks and quotas, has
+// no say in it.
+func ByPublisher(ctx context.Context) bool {
+	u, ok := request.UserFrom(ctx)
+	if !ok || u.GetName() != Publisher {
+		return false
+	}
+	own, err := UserTenant(ctx)
+	if err != nil || own != System {
+		return false
+	}
+	n, err := From(ctx)
+	return err == nil && n.IsSpace()
+}
