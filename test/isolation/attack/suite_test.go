@@ -1,0 +1,120 @@
+package attack
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env"
+)
+
+const (
+	// canary is in every object of others, and must be in no answer.
+	canary = "canary-9c2d"
+	// name is that of the objects that an attack is after.
+	name = "seed"
+	// robot is a service account in both spaces, with every right in its own.
+	robot = "robot"
+)
+
+var tenantry *env.Environment
+
+func TestAttack(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Attack")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	klog.LogToStderr(false)
+	klog.SetOutput(GinkgoWriter)
+	var err error
+	tenantry, err = env.Start(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
+	for _, n := range []tenant.Name{"a", "b"} {
+		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+		seed(ctx, admin(n), data(n))
+	}
+	system, err := tenantry.Admin()
+	Expect(err).NotTo(HaveOccurred())
+	seed(ctx, system, canary)
+}, NodeTimeout(2*time.Minute))
+
+// data is what the objects of a tenant hold.
+func data(n tenant.Name) string {
+	if n == "a" {
+		return "own"
+	}
+	return canary
+}
+
+// admin returns a config of an administrator of a tenant.
+func admin(n tenant.Name) *rest.Config {
+	GinkgoHelper()
+	return user(n, "admin")
+}
+
+func user(n tenant.Name, name string, groups ...string) *rest.Config {
+	GinkgoHelper()
+	config, err := tenantry.UserConfig(n, name, groups...)
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+func clientOf(config *rest.Config) kubernetes.Interface {
+	GinkgoHelper()
+	client, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// seed makes the objects of one space.
+func seed(ctx context.Context, config *rest.Config, data string) {
+	GinkgoHelper()
+	client := clientOf(config)
+	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"attack": data}}
+	_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"k": data}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = client.CoreV1().ServiceAccounts("default").Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: robot, Labels: meta.Labels}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: robot, Labels: meta.Labels},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: robot}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// versions returns the keys of all objects that an attack could be after, and
+// those that one has made, with their versions.
+func versions(ctx context.Context) map[string]int64 {
+	GinkgoHelper()
+	keys := map[string]int64{}
+	for _, prefix := range []string{
+		"/registry/configmaps/", "/registry/secrets/", "/registry/clusterroles/", "/registry/clusterrolebindings/",
+		"/registry/serviceaccounts/", "/registry/pods/", "/registry/namespaces/",
+	} {
+		response, err := tenantry.Etcd().Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		Expect(err).NotTo(HaveOccurred())
+		for _, kv := range response.Kvs {
+			keys[string(kv.Key)] = kv.ModRevision
+		}
+	}
+	return keys
+}
