@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -43,7 +44,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	}
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
-	handler = filters.WithSpace(handler, c.tenantState, generic.Serializer)
+	handler = filters.WithSpace(handler, c.tenantState, c.attach, generic.Serializer)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if c.passwords {
 		handler = authentication.WithChallenge(handler)
@@ -53,6 +54,10 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
 	return c.tenants.Get(ctx, n)
+}
+
+func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID) (context.Context, context.CancelFunc) {
+	return c.tenants.Attach(ctx, n, uid)
 }
 
 // credentialsSince returns when a tenant took the name of an earlier one.

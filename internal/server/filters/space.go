@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -22,48 +23,65 @@ type TenantState func(ctx context.Context, n tenant.Name) (tenantregistry.State,
 
 var tenants = schema.GroupResource{Resource: "tenants"}
 
-// WithSpace refuses what a space does not take. It runs after authorization, so
-// that nobody learns from it about a tenant that is not their own.
-func WithSpace(handler http.Handler, state TenantState, serializer runtime.NegotiatedSerializer) http.Handler {
+// Attach returns the context of a request that ends with the tenant of a UID, and
+// what to call when the request is done.
+type Attach func(ctx context.Context, n tenant.Name, uid types.UID) (context.Context, context.CancelFunc)
+
+// WithSpace refuses what a space does not take, and ends what it takes with the
+// tenant. It runs after authorization, so that nobody learns from it about a
+// tenant that is not their own.
+func WithSpace(handler http.Handler, state TenantState, attach Attach, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if err := admitToSpace(req, state); err != nil {
+		n, uid, err := admitToSpace(req, state)
+		if err != nil {
 			reject(w, req, serializer, err)
 			return
+		}
+		if n.IsSpace() {
+			ctx, detach := attach(req.Context(), n, uid)
+			defer detach()
+			req = req.WithContext(ctx)
 		}
 		handler.ServeHTTP(w, req)
 	})
 }
 
-func admitToSpace(req *http.Request, state TenantState) error {
+// admitToSpace returns the space that a request may act in, and its tenant's UID
+// if it is that of one.
+func admitToSpace(req *http.Request, state TenantState) (tenant.Name, types.UID, error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok {
-		return apierrors.NewInternalError(errors.New("no RequestInfo in the context"))
+		return "", "", apierrors.NewInternalError(errors.New("no RequestInfo in the context"))
 	}
 	n, err := tenant.From(ctx)
 	switch {
 	case errors.Is(err, tenant.ErrNoTenant) && !info.IsResourceRequest:
-		return nil // the authorizer has let a health check through
+		return "", "", nil // the authorizer has let a health check through
 	case err != nil:
-		return apierrors.NewForbidden(tenants, "", err)
+		return "", "", apierrors.NewForbidden(tenants, "", err)
 	case n == tenant.System:
-		return nil
+		return n, "", nil
 	case n == tenant.All || n == tenant.Everything:
 		if info.IsResourceRequest && info.Verb != "list" && info.Verb != "watch" {
-			return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
+			return "", "", apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
 				info.Verb+" in all tenants at once")
 		}
-		return nil
+		return n, "", nil
 	}
 	found, exists, err := state(ctx, n)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return "", "", apierrors.NewInternalError(err)
 	}
 	own, err := tenant.UserTenant(ctx)
 	if err != nil {
-		return apierrors.NewForbidden(tenants, "", err)
+		return "", "", apierrors.NewForbidden(tenants, "", err)
 	}
-	return admit(n, own, info, found, exists)
+	if received, ok := request.ReceivedTimestampFrom(ctx); ok && received.Before(found.CredentialsNotBefore) {
+		// The tenant that the user belongs to has gone while the request waited.
+		return "", "", apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
+	}
+	return n, found.UID, admit(n, own, info, found, exists)
 }
 
 // admit decides about a request of a user of tenant own in the space of n.

@@ -137,7 +137,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, de
 				return nil, nil, err
 			case found:
 				// Storing it is a creation, although its caller sees an update.
-				if err := s.mayCreate(n); err != nil {
+				if err := s.mayCreate(ctx, n); err != nil {
 					return nil, nil, err
 				}
 				if res.ResourceVersion, err = s.Versioner().ObjectResourceVersion(input); err != nil {

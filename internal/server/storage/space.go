@@ -146,10 +146,15 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		return err
 	}
 	protected := func(ctx context.Context, obj runtime.Object) error {
-		if err := s.mayChange(ctx, n, obj)(nil); err != nil || validate == nil {
+		if err := s.mayChange(ctx, n, obj)(nil); err != nil {
 			return err
 		}
-		return validate(ctx, obj)
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		return ctx.Err() // the tenant may have gone while admission took its time
 	}
 	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, protected, cached, opts)
 	if storage.IsNotFound(err) && s.isDefault(n, key) {
@@ -177,6 +182,9 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 			return nil, nil, err
 		}
 		if err := mayBecome(output); err != nil {
+			return nil, nil, err
+		}
+		if err := ctx.Err(); err != nil { // the tenant may have gone while admission took its time
 			return nil, nil, err
 		}
 		return output, ttl, setTenant(output, n)

@@ -40,6 +40,8 @@ type Lookup struct {
 	store  *REST
 	mu     sync.RWMutex
 	states map[tenant.Name]State
+	// requests end with their tenant, before another one of its name is known.
+	requests requests
 }
 
 // NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
@@ -120,7 +122,11 @@ func (l *Lookup) Add(obj any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.states[tenant.Name(t.Name)] = stateOf(t)
+	n := tenant.Name(t.Name)
+	if earlier, ok := l.states[n]; ok && earlier.UID != t.UID {
+		l.requests.end(incarnation{n, earlier.UID})
+	}
+	l.states[n] = stateOf(t)
 	return nil
 }
 
@@ -136,6 +142,7 @@ func (l *Lookup) Delete(obj any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.states, tenant.Name(t.Name))
+	l.requests.end(incarnation{tenant.Name(t.Name), t.UID})
 	return nil
 }
 
@@ -151,6 +158,7 @@ func (l *Lookup) Replace(objs []any, _ string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.requests.endUnless(func(i incarnation) bool { return states[i.name].UID == i.uid })
 	l.states = states
 	return nil
 }

@@ -1,0 +1,139 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// slowHook is a webhook that allows everything, once it is released.
+type slowHook struct {
+	*httptest.Server
+	called, release chan struct{}
+}
+
+func newSlowHook() *slowHook {
+	h := &slowHook{called: make(chan struct{}, 10), release: make(chan struct{})}
+	h.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		review := admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		h.called <- struct{}{}
+		select {
+		case <-h.release:
+		case <-req.Context().Done():
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			GinkgoLogr.Error(err, "answering the review")
+		}
+	}))
+	DeferCleanup(h.Close)
+	return h
+}
+
+// deleteTenant deletes a tenant and waits until it is gone.
+func deleteTenant(ctx context.Context, n tenant.Name) {
+	GinkgoHelper()
+	tenants := clientOf(tenant.System).CoreV1().RESTClient()
+	Expect(tenants.Delete().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error()).To(Succeed())
+	Eventually(func() bool {
+		return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
+	}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
+}
+
+var _ = Describe("A request that outlives its tenant", func() {
+	const n = tenant.Name("outlived")
+
+	It("ends, if it is a watch, and shows nothing of the next tenant of the name", func(ctx SpecContext) {
+		Expect(tenantry.CreateTenant(ctx, "watched")).To(Succeed())
+		config := configOf("watched")
+		secrets, err := kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("").Watch(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(secrets.Stop)
+		deleteTenant(ctx, "watched")
+		Expect(tenantry.CreateTenant(ctx, "watched")).To(Succeed())
+		_, err = clientOf("watched").CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-next"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for {
+			select {
+			case event, open := <-secrets.ResultChan():
+				if !open {
+					return
+				}
+				object, err := meta.Accessor(event.Object)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(object.GetName()).NotTo(Equal("of-the-next"))
+			case <-ctx.Done():
+				Fail("the watch does not end")
+			}
+		}
+	}, SpecTimeout(timeout))
+
+	It("leaves nothing for the next tenant of the name", func(ctx SpecContext) {
+		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+		client := clientOf(n)
+		hook := newSlowHook()
+		_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &registrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "slow"},
+			Webhooks: []registrationv1.ValidatingWebhook{{
+				Name: "slow.storage.test", AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: ptr.To[int32](30),
+				SideEffects: ptr.To(registrationv1.SideEffectClassNone),
+				Rules: []registrationv1.RuleWithOperations{{
+					Operations: []registrationv1.OperationType{registrationv1.Create},
+					Rule:       registrationv1.Rule{APIGroups: []string{"rbac.authorization.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"clusterroles"}},
+				}},
+				ClientConfig: registrationv1.WebhookClientConfig{
+					URL:      ptr.To(hook.URL),
+					CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+				},
+			}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+
+		By("beginning while the tenant is there")
+		// The server learns of the webhook a moment later; the first request that is
+		// held is the one that counts.
+		result := make(chan error, 1)
+		Eventually(func(g Gomega) {
+			go func() {
+				_, err := client.RbacV1().ClusterRoles().Create(ctx, clusterRole("planted"), metav1.CreateOptions{})
+				result <- err
+			}()
+			select {
+			case <-hook.called:
+			case err := <-result:
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(client.RbacV1().ClusterRoles().Delete(ctx, "planted", metav1.DeleteOptions{})).To(Succeed())
+				g.Expect(false).To(BeTrue(), "the webhook is not called yet")
+			}
+		}).WithContext(ctx).WithTimeout(timeout).Should(Succeed())
+
+		By("ending when the tenant is gone")
+		deleteTenant(ctx, n)
+		close(hook.release)
+		Eventually(result).WithContext(ctx).WithTimeout(timeout).Should(Receive(&err))
+		Expect(err).To(HaveOccurred())
+		for _, key := range keys(ctx, "/registry/") {
+			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
+		}
+	}, SpecTimeout(timeout))
+})
