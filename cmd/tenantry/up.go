@@ -7,15 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/internal/footprint"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
 func newUpCommand() *cobra.Command {
-	flow := flowcontrol.NewOptions()
+	flow, reach := flowcontrol.NewOptions(), egress.NewOptions()
 	users, rights := standalone.NewAuthentication(), standalone.NewAuthorization()
 	o := standalone.Options{
-		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow,
+		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach,
 	}
 	var logs logFlags
 	cmd := &cobra.Command{
@@ -67,6 +68,7 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "", "Audit policy.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
 	flow.AddFlags(fs)
+	reach.AddFlags(fs)
 	logs.add(fs)
 	return cmd
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
@@ -58,6 +59,7 @@ type config struct {
 	ranges     *storage.Ranges
 	counts     *storage.Counts
 	flow       flowcontrol.Options
+	egress     egress.Options
 	// passwords says whether clients are told to send some.
 	passwords bool
 	// views are the shared informers over every space.
@@ -103,6 +105,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
 		counts: &storage.Counts{},
 		flow:   opts.flow,
+		egress: egress.Options{Denied: opts.egress.Denied, Selected: generic.EgressSelector != nil},
 
 		passwords: opts.authentication.BasicAuthFile != "",
 	}
@@ -133,6 +136,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Informers:   c.views,
 		Client:      flattened,
 		Loopback:    generic.LoopbackClientConfig,
+		Egress:      c.egress,
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
 	}); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -32,6 +33,8 @@ type Options struct {
 	Authentication authentication.Options
 	// FlowControl says how tenants share this server.
 	FlowControl flowcontrol.Options
+	// Egress is how webhooks of tenants are reached.
+	Egress egress.Options
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -47,7 +50,8 @@ func NewOptions() *Options {
 	// Watches end with the server; without a grace period it waits a minute for them.
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
-	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions()}
+	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
+		Egress: egress.NewOptions()}
 }
 
 // Flags returns the flags by section.
@@ -65,6 +69,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 			"If it is set, those of --client-ca-file may not.")
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
+	o.Egress.AddFlags(fs)
 	return sets
 }
 
@@ -75,6 +80,7 @@ type CompletedOptions struct {
 	rootCAFile     string
 	authentication authentication.Options
 	flow           flowcontrol.Options
+	egress         egress.Options
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
 }
@@ -82,7 +88,7 @@ type CompletedOptions struct {
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl}
+		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

@@ -102,7 +102,7 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *gen
 		Serializer: generic.Serializer,
 	}
 	custom := crd.New(c.extensions, c.router.Groups,
-		aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()), notFound)
+		aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()), c.egress, notFound)
 	c.router.Custom = custom
 	return custom
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server"
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -54,6 +55,8 @@ type Options struct {
 	AuditLogPath    string
 	// FlowControl says how tenants share the server. Nil is the default.
 	FlowControl *flowcontrol.Options
+	// Egress is how webhooks of tenants are reached. Nil is the default.
+	Egress *egress.Options
 	// ObjectCountPeriod is how often objects are counted for estimates of what
 	// lists cost, upstream's minute by default. For tests alone.
 	ObjectCountPeriod time.Duration
@@ -168,6 +171,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	}
 	if o.FlowControl != nil {
 		options.FlowControl = *o.FlowControl
+	}
+	if o.Egress != nil {
+		options.Egress = *o.Egress
 	}
 	completed, err := options.Complete(ctx)
 	if err != nil {

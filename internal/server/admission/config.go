@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	// Loopback is the configuration of a system administrator with the server's
 	// plain URL. Admission policies with parameters read these through it.
 	Loopback *rest.Config
+	// Egress is how webhooks of tenants are reached.
+	Egress egress.Options
 	// Terminating reports whether a tenant is being deleted: then the namespaces
 	// of its space can be deleted too, and its own webhooks and policies, which
 	// may have lost what answers them, are no longer asked. If nil, none is.

@@ -84,7 +84,7 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	return p.build(nil, p.initializer(surroundings{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
 		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
-		services: ServicesIn{p.shared.services, n}, webhookAuth: WithoutCredentials(p.webhookAuth),
+		services: ServicesIn{p.shared.services, n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
 	}))
 }
 

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
-	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -169,28 +168,6 @@ func TestWebhookService(t *testing.T) {
 	for _, seen := range h.seen() {
 		if seen.Path == path {
 			t.Errorf("the server was called: %+v", seen)
-		}
-	}
-}
-
-func TestWithoutCredentials(t *testing.T) {
-	loopback := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "all-rights", UserAgent: "agent"}
-	upstream := webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, loopback, nil)
-	delegate, err := webhook.NewDefaultAuthenticationInfoResolver("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolver := WithoutCredentials(upstream)(delegate)
-	for target, resolve := range map[string]func() (*rest.Config, error){
-		"service": func() (*rest.Config, error) { return resolver.ClientConfigForService("kubernetes", "default", 443) },
-		"URL":     func() (*rest.Config, error) { return resolver.ClientConfigFor("kubernetes.default.svc:443") },
-	} {
-		config, err := resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff((&rest.Config{UserAgent: "agent"}).String(), config.String()); diff != "" {
-			t.Errorf("by %s: %s", target, diff)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -31,6 +32,7 @@ type Servers struct {
 	notFound http.Handler
 	builtin  func() []apidiscoveryv2.APIGroupDiscovery
 	services webhook.ServiceResolver
+	egress   egress.Options
 
 	mu      sync.RWMutex
 	counts  map[tenant.Name]map[string]struct{}
@@ -47,13 +49,16 @@ type server struct {
 
 // New returns Servers that are made like the extension server of the system
 // space, whose configuration config is. builtin returns the API groups that
-// every space has; services resolves services by flattened names.
-func New(config *apiextensionsapiserver.Config, builtin func() []apidiscoveryv2.APIGroupDiscovery, services webhook.ServiceResolver, notFound http.Handler) *Servers {
+// every space has; services resolves services by flattened names,
+// and egress is how conversion webhooks are reached.
+func New(config *apiextensionsapiserver.Config, builtin func() []apidiscoveryv2.APIGroupDiscovery, services webhook.ServiceResolver,
+	egress egress.Options, notFound http.Handler) *Servers {
 	return &Servers{
 		config:   config,
 		notFound: notFound,
 		builtin:  builtin,
 		services: services,
+		egress:   egress,
 		counts:   make(map[tenant.Name]map[string]struct{}),
 		servers:  make(map[tenant.Name]*server),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(

@@ -49,9 +49,8 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
 	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
-	// Conversion webhooks are the tenant's: they get no credentials of the
-	// server and find services of the tenant's space only.
-	config.ExtraConfig.AuthResolverWrapper = admission.WithoutCredentials(config.ExtraConfig.AuthResolverWrapper)
+	// Conversion webhooks are the tenant's: they find services of its space only.
+	config.ExtraConfig.AuthResolverWrapper = s.egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
 	config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.services, Tenant: n}
 	groups := aggregated.NewResourceManager("apis")
 	groups.SetGroups(s.builtin())
