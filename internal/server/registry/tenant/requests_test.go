@@ -1,0 +1,71 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+func TestRequestsEndWithTheirTenant(t *testing.T) {
+	named := func(name, uid string) *v1alpha1.Tenant {
+		return &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
+	}
+	for name, tc := range map[string]struct {
+		event func(l *Lookup) error
+		ends  bool
+	}{
+		"changed":                     {event: func(l *Lookup) error { return l.Update(named("acme", "1")) }},
+		"read again":                  {event: func(l *Lookup) error { return l.Replace([]any{named("acme", "1")}, "") }},
+		"another is deleted":          {event: func(l *Lookup) error { return l.Delete(named("other", "1")) }},
+		"an earlier one is deleted":   {event: func(l *Lookup) error { return l.Delete(named("acme", "0")) }},
+		"deleted":                     {event: func(l *Lookup) error { return l.Delete(named("acme", "1")) }, ends: true},
+		"followed by another":         {event: func(l *Lookup) error { return l.Add(named("acme", "2")) }, ends: true},
+		"read again, and gone":        {event: func(l *Lookup) error { return l.Replace([]any{named("other", "1")}, "") }, ends: true},
+		"read again, and another one": {event: func(l *Lookup) error { return l.Replace([]any{named("acme", "2")}, "") }, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := NewLookup(&Storage{})
+			if err := errors.Join(l.Add(named("acme", "1")), l.Add(named("other", "1"))); err != nil {
+				t.Fatal(err)
+			}
+			ctx, detach := l.Attach(t.Context(), "acme", "1")
+			second, detachSecond := l.Attach(t.Context(), "acme", "1")
+			detachSecond()
+			if second.Err() == nil || ctx.Err() != nil {
+				t.Errorf("a request that is done: %v, one that runs: %v", second.Err(), ctx.Err())
+			}
+			if err := tc.event(l); err != nil {
+				t.Fatal(err)
+			}
+			if tc.ends {
+				<-ctx.Done()
+				if err := context.Cause(ctx); !errors.Is(err, errGone) {
+					t.Errorf("it ends by %v", err)
+				}
+			} else if ctx.Err() != nil {
+				t.Errorf("it ends by %v", context.Cause(ctx))
+			}
+			detach()
+			if len(l.requests.of) > 0 {
+				t.Errorf("without requests there is %v", l.requests.of)
+			}
+		})
+	}
+}
+
+func TestRequestsOfATenantThatIsGoneEndAtOnce(t *testing.T) {
+	l := NewLookup(&Storage{})
+	if err := l.Add(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "2"}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, detach := l.Attach(t.Context(), "acme", "1")
+	defer detach()
+	if !errors.Is(context.Cause(ctx), errGone) {
+		t.Errorf("it ends by %v", context.Cause(ctx))
+	}
+}
