@@ -19,6 +19,8 @@ import (
 // the system space whose scope it is in. About users of other tenants it knows
 // nothing, whatever their names.
 type Authorizer struct {
+	// Index is what it decides by.
+	Index                     *Index
 	space, platform           *rbac.RBACAuthorizer
 	spaceRules, platformRules validation.AuthorizationRuleResolver
 }
@@ -29,6 +31,7 @@ var _ validation.AuthorizationRuleResolver = Rules{}
 func NewAuthorizer(i *Index) *Authorizer {
 	p := platform{i}
 	return &Authorizer{
+		Index: i,
 		space: rbac.New(i, i, i, i), platform: rbac.New(p, p, p, p),
 		spaceRules: validation.NewDefaultRuleResolver(i, i, i, i), platformRules: validation.NewDefaultRuleResolver(p, p, p, p),
 	}

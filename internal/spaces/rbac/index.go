@@ -14,12 +14,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Index holds the RBAC objects of every space.
 type Index struct {
 	synced []cache.InformerSynced
+	// Seen is how far the index has followed each resource.
+	Seen struct{ Roles, RoleBindings, ClusterRoles, ClusterRoleBindings progress.Progress }
 
 	mu                  sync.RWMutex
 	roles               map[objectKey]*rbacv1.Role
@@ -76,10 +79,10 @@ func NewIndex(factory informers.SharedInformerFactory, labelsOf func(n tenant.Na
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{rbac.Roles().Informer(), handler(i.setRole)},
-		{rbac.RoleBindings().Informer(), handler(i.setRoleBinding)},
-		{rbac.ClusterRoles().Informer(), handler(i.setClusterRole)},
-		{rbac.ClusterRoleBindings().Informer(), handler(i.setClusterRoleBinding)},
+		{rbac.Roles().Informer(), handler(i.setRole, &i.Seen.Roles)},
+		{rbac.RoleBindings().Informer(), handler(i.setRoleBinding, &i.Seen.RoleBindings)},
+		{rbac.ClusterRoles().Informer(), handler(i.setClusterRole, &i.Seen.ClusterRoles)},
+		{rbac.ClusterRoleBindings().Informer(), handler(i.setClusterRoleBinding, &i.Seen.ClusterRoleBindings)},
 	} {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
@@ -176,8 +179,12 @@ func (i *Index) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterR
 }
 
 // handler calls set with every object as it is now, or as it was when it was
-// deleted, and whether it is deleted.
-func handler[T metav1.Object](set func(obj T, deleted bool)) cache.ResourceEventHandler {
+// deleted, and whether it is deleted, and then notes in seen how far it is.
+func handler[T metav1.Object](setOnly func(obj T, deleted bool), seen *progress.Progress) cache.ResourceEventHandler {
+	set := func(obj T, deleted bool) {
+		setOnly(obj, deleted)
+		seen.Note(obj.GetResourceVersion())
+	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { set(obj.(T), false) },
 		UpdateFunc: func(_, obj any) { set(obj.(T), false) },

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -41,6 +42,8 @@ func AddToScheme(scheme *runtime.Scheme) {
 type REST struct {
 	*genericregistry.Store
 	escalation Escalation
+	// seen is how far the authorizer's index is; writers wait for it.
+	seen *progress.Progress
 }
 
 // NewREST returns the storage of policies.
@@ -68,7 +71,9 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	return &REST{Store: store, escalation: escalation}, nil
+	seen := &progress.Progress{}
+	follow.Await(store, seen)
+	return &REST{Store: store, escalation: escalation, seen: seen}, nil
 }
 
 // ShortNames implements rest.ShortNamesProvider.
@@ -115,5 +120,5 @@ func (r *REST) confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) erro
 
 // Follow tells index of the policies of every space until ctx ends.
 func (r *REST) Follow(ctx context.Context, index cache.ReflectorStore) {
-	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, &v1alpha1.TenantAccessPolicy{}, index)
+	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, &v1alpha1.TenantAccessPolicy{}, index, r.seen)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,9 +27,10 @@ type listWatch struct{ *cache.ListWatch }
 // IsWatchListSemanticsUnSupported is asked by reflectors.
 func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Run tells index of the objects that source has in the space of n, until ctx
-// ends. example is one of them, name is for the log.
-func Run(ctx context.Context, name string, n tenant.Name, source Source, example runtime.Object, index cache.ReflectorStore) {
+// Run tells index of the objects that source has in the space of n, and seen of
+// how far it is, until ctx ends. example is one of the objects, name is for the
+// log.
+func Run(ctx context.Context, name string, n tenant.Name, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
 	space := tenant.WithSpace(ctx, n)
 	lw := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -42,7 +44,7 @@ func Run(ctx context.Context, name string, n tenant.Name, source Source, example
 			return watch.Filter(events, unwrap), nil
 		},
 	}}
-	cache.NewReflectorWithOptions(lw, example, index, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(lw, example, noting{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
 // unwrap takes the object out of the envelope in which the watch cache shares

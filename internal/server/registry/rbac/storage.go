@@ -10,14 +10,20 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
 	clusterrolepolicy "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/policybased"
+	clusterrolestorage "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/storage"
 	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
 	clusterrolebindingpolicy "k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding/policybased"
+	clusterrolebindingstorage "k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding/storage"
 	"k8s.io/kubernetes/pkg/registry/rbac/role"
 	rolepolicy "k8s.io/kubernetes/pkg/registry/rbac/role/policybased"
+	rolestorage "k8s.io/kubernetes/pkg/registry/rbac/role/storage"
 	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
 	rolebindingpolicy "k8s.io/kubernetes/pkg/registry/rbac/rolebinding/policybased"
+	rolebindingstorage "k8s.io/kubernetes/pkg/registry/rbac/rolebinding/storage"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
+	"github.com/tenantry/tenantry/internal/progress"
+	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -32,6 +38,15 @@ func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rba
 	if !isRoles || !isRoleBindings || !isClusterRoles || !isClusterRoleBindings {
 		return fmt.Errorf("unexpected storage of RBAC objects: %T, %T, %T, %T",
 			storages["roles"], storages["rolebindings"], storages["clusterroles"], storages["clusterrolebindings"])
+	}
+	seen := &rights.Index.Seen
+	for storage, seen := range map[rest.StandardStorage]*progress.Progress{
+		roles.StandardStorage: &seen.Roles, roleBindings.StandardStorage: &seen.RoleBindings,
+		clusterRoles.StandardStorage: &seen.ClusterRoles, clusterRoleBindings.StandardStorage: &seen.ClusterRoleBindings,
+	} {
+		if err := await(storage, seen); err != nil {
+			return err
+		}
 	}
 	// Like upstream's, the checks read what is stored, which may be newer than
 	// what the authorizer knows.
@@ -49,6 +64,23 @@ func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rba
 	storages["rolebindings"] = rolebindingpolicy.NewStorage(roleBindings.StandardStorage, a, rules)
 	storages["clusterroles"] = &ClusterRoles{clusterrolepolicy.NewStorage(clusterRoles.StandardStorage, a, rules), a}
 	storages["clusterrolebindings"] = clusterrolebindingpolicy.NewStorage(clusterRoleBindings.StandardStorage, a, rules)
+	return nil
+}
+
+// await lets writers wait until the authorizer knows what they have written.
+func await(storage rest.StandardStorage, seen *progress.Progress) error {
+	switch storage := storage.(type) {
+	case *rolestorage.REST:
+		follow.Await(storage.Store, seen)
+	case *rolebindingstorage.REST:
+		follow.Await(storage.Store, seen)
+	case *clusterrolestorage.REST:
+		follow.Await(storage.Store, seen)
+	case *clusterrolebindingstorage.REST:
+		follow.Await(storage.Store, seen)
+	default:
+		return fmt.Errorf("unexpected storage %T", storage)
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -38,6 +39,7 @@ type State struct {
 // storage in this process and reads it through where it has not seen a tenant.
 type Lookup struct {
 	store  *REST
+	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State
 	// requests end with their tenant, before another one of its name is known.
@@ -47,7 +49,7 @@ type Lookup struct {
 // NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
 // reading through, and from memory once Run has caught up.
 func NewLookup(storage *Storage) *Lookup {
-	return &Lookup{store: storage.Tenant, states: make(map[tenant.Name]State)}
+	return &Lookup{store: storage.Tenant, seen: storage.seen, states: make(map[tenant.Name]State)}
 }
 
 // Get returns the state of a tenant and whether there is one.
@@ -111,7 +113,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 
 // Run follows the storage until ctx ends.
 func (l *Lookup) Run(ctx context.Context) {
-	follow.Run(ctx, "tenant-lookup", tenant.System, l.store, &v1alpha1.Tenant{}, l)
+	follow.Run(ctx, "tenant-lookup", tenant.System, l.store, &v1alpha1.Tenant{}, l, l.seen)
 }
 
 // Add implements cache.ReflectorStore.

@@ -23,7 +23,9 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -37,6 +39,9 @@ type Storage struct {
 	Tenant   *REST
 	Status   *StatusREST
 	Finalize *FinalizeREST
+
+	// seen is how far a Lookup has followed; writers wait for it.
+	seen *progress.Progress
 }
 
 // NewStorage returns the storage of Tenants. counter verifies the end of a space,
@@ -65,10 +70,14 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
+	seen := &progress.Progress{}
+	follow.Await(store, seen)
 	status, finalize := *store, *store
+	status.AfterUpdate = nil // decides nothing
 	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{main}, statusStrategy{main}
 	finalize.UpdateStrategy = finalizeStrategy{main}
 	return &Storage{
+		seen:     seen,
 		Tenant:   &REST{store},
 		Status:   &StatusREST{store: &status},
 		Finalize: &FinalizeREST{store: &finalize, counter: counter, record: deletions.record},

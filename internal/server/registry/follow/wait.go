@@ -1,0 +1,57 @@
+package follow
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/progress"
+)
+
+// Await makes writers of a resource wait until the index that seen belongs to
+// knows what they have written, so that the next request is decided by it. On
+// other replicas it is so a moment later.
+func Await(store *genericregistry.Store, seen *progress.Progress) {
+	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { await(obj, seen) }
+	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { await(obj, seen) }
+	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { await(obj, seen) }
+}
+
+func await(obj runtime.Object, seen *progress.Progress) {
+	if accessor, err := meta.Accessor(obj); err == nil {
+		seen.Wait(accessor.GetResourceVersion())
+	}
+}
+
+// noting is an index that notes how far it is.
+type noting struct {
+	cache.ReflectorStore
+	seen *progress.Progress
+}
+
+// Add implements cache.ReflectorStore.
+func (n noting) Add(obj any) error { return n.note(obj, n.ReflectorStore.Add(obj)) }
+
+// Update implements cache.ReflectorStore.
+func (n noting) Update(obj any) error { return n.note(obj, n.ReflectorStore.Update(obj)) }
+
+// Delete implements cache.ReflectorStore.
+func (n noting) Delete(obj any) error { return n.note(obj, n.ReflectorStore.Delete(obj)) }
+
+// Replace implements cache.ReflectorStore.
+func (n noting) Replace(objs []any, version string) error {
+	err := n.ReflectorStore.Replace(objs, version)
+	if err == nil {
+		n.seen.Note(version)
+	}
+	return err
+}
+
+func (n noting) note(obj any, err error) error {
+	if accessor, missing := meta.Accessor(obj); err == nil && missing == nil {
+		n.seen.Note(accessor.GetResourceVersion())
+	}
+	return err
+}

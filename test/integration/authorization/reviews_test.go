@@ -1,0 +1,87 @@
+package authorization
+
+import (
+	"encoding/json"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func claiming(n string) map[string]authorizationv1.ExtraValue {
+	return map[string]authorizationv1.ExtraValue{tenant.UserExtraKey: {n}}
+}
+
+// Acceptance line 29.
+var _ = Describe("Reviews", Ordered, func() {
+	pods := &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "default"}
+
+	BeforeAll(func(ctx SpecContext) {
+		give(ctx, adminOf("a"), clusterRole("pod-readers", nil, rule("pods", "list")), "reader")
+		give(ctx, adminOf("b"), clusterRole("canary-b", nil, rule("canaries", "list")), "admin")
+		give(ctx, system(), clusterRole("sys-readers", nil, rule("pods", "list")), "sys-reader")
+		give(ctx, system(), clusterRole("askers", map[string]string{"multi-tenancy.k8s.io/scope": "All"},
+			rule("subjectaccessreviews", "create"), rule("localsubjectaccessreviews", "create")), "asker")
+	}, NodeTimeout(specTimeout))
+
+	DescribeTable("answer for the space they are asked in", func(ctx SpecContext, asking who, space tenant.Name, spec authorizationv1.SubjectAccessReviewSpec, allowed bool) {
+		spec.ResourceAttributes = pods
+		review, err := asking.in(space).AuthorizationV1().SubjectAccessReviews().Create(ctx,
+			&authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(review.Status.Allowed).To(Equal(allowed), review.Status.Reason)
+		local, err := asking.in(space).AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
+			&authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: spec}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(local.Status.Allowed).To(Equal(allowed), local.Status.Reason)
+	},
+		Entry("a user of the space", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader"}, true),
+		Entry("the same, with its tenant", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader", Extra: claiming("a")}, true),
+		Entry("another user", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "somebody"}, false),
+		Entry("claiming b", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader", Extra: claiming("b")}, false),
+		Entry("claiming system", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "sys-reader", Extra: claiming("system")}, false),
+		Entry("claiming system:masters of system", who{tenant: "a", name: "admin"}, tenant.Name("a"),
+			authorizationv1.SubjectAccessReviewSpec{User: "x", Groups: []string{"system:masters"}, Extra: claiming("system")}, false),
+		Entry("claiming system:masters", who{tenant: "a", name: "admin"}, tenant.Name("a"),
+			authorizationv1.SubjectAccessReviewSpec{User: "x", Groups: []string{"system:masters"}}, false),
+		Entry("claiming two tenants", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader",
+			Extra: map[string]authorizationv1.ExtraValue{tenant.UserExtraKey: {"a", "b"}}}, false),
+		Entry("a user of the system space", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "sys-reader"}, false),
+		Entry("asked in b", who{tenant: "b", name: "admin"}, tenant.Name("b"), authorizationv1.SubjectAccessReviewSpec{User: "reader"}, false),
+		Entry("asked by the system in a", who{tenant: "system", name: "asker"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader"}, true),
+		Entry("asked by the system in a about its masters", who{tenant: "system", name: "asker"}, tenant.Name("a"),
+			authorizationv1.SubjectAccessReviewSpec{User: "x", Groups: []string{"system:masters"}}, false),
+		Entry("asked by the system in a about the system's masters", who{tenant: "system", name: "asker"}, tenant.Name("a"),
+			authorizationv1.SubjectAccessReviewSpec{User: "x", Groups: []string{"system:masters"}, Extra: claiming("system")}, true),
+		Entry("asked by the system in the system space", who{tenant: "system", name: "asker"}, tenant.System, authorizationv1.SubjectAccessReviewSpec{User: "sys-reader"}, true),
+		Entry("asked in the system space about a's", who{tenant: "system", name: "asker"}, tenant.System,
+			authorizationv1.SubjectAccessReviewSpec{User: "sys-reader", Extra: claiming("a")}, false),
+	)
+
+	It("list the rules of the space alone", func(ctx SpecContext) {
+		rules := func(client *kubernetes.Clientset) string {
+			GinkgoHelper()
+			review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			data, err := json.Marshal(review.Status)
+			Expect(err).NotTo(HaveOccurred())
+			return string(data)
+		}
+		Expect(rules(adminOf("b"))).To(ContainSubstring("canaries"))
+		Expect(rules(adminOf("a"))).NotTo(ContainSubstring("canaries"))
+		Expect(rules(who{tenant: "a", name: "reader"}.in("a"))).To(ContainSubstring(`"pods"`))
+		Expect(rules(who{tenant: "b", name: "reader"}.in("b"))).NotTo(ContainSubstring(`"pods"`))
+		Expect(rules(who{tenant: "a", name: "sys-reader"}.in("a"))).NotTo(ContainSubstring(`"pods"`))
+	}, SpecTimeout(specTimeout))
+
+	It("of the own rights are not answered where nobody has let in", func(ctx SpecContext) {
+		_, err := who{tenant: "a", name: "reader"}.in("b").AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+		Expect(err).To(beForbidden)
+	}, SpecTimeout(specTimeout))
+})
