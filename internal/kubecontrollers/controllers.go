@@ -38,6 +38,7 @@ type builder struct {
 var controllers = []builder{
 	{"namespace", newNamespace},
 	{"serviceaccount", newServiceAccount},
+	{"serviceaccount-token", newServiceAccountToken},
 	{"root-ca", newRootCA},
 	{"resourcequota", newResourceQuota},
 	{"garbage-collector", newGarbageCollector},

@@ -18,14 +18,16 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 // environment is what the controllers share.
 type environment struct {
-	rootCA    []byte
-	informers informers.SharedInformerFactory
+	rootCA       []byte
+	legacyTokens serviceaccount.TokenGenerator
+	informers    informers.SharedInformerFactory
 	// config is that of clients on the flattened view, identities that of the
 	// garbage collector's.
 	config, identities *rest.Config
@@ -51,11 +53,12 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	named.UserAgent = userAgent
 	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
 	e := &environment{
-		rootCA:     config.RootCA,
-		informers:  config.Informers,
-		config:     spaces.NewClientConfig(named),
-		identities: spaces.NewIdentityClientConfig(named),
-		started:    make(chan struct{}),
+		rootCA:       config.RootCA,
+		legacyTokens: config.LegacyTokens,
+		informers:    config.Informers,
+		config:       spaces.NewClientConfig(named),
+		identities:   spaces.NewIdentityClientConfig(named),
+		started:      make(chan struct{}),
 	}
 	var err error
 	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
 // Config is what the controllers need.
@@ -27,6 +28,9 @@ type Config struct {
 	// RootCA is the PEM bundle published as config map kube-root-ca.crt in every
 	// namespace.
 	RootCA []byte
+	// LegacyTokens makes the tokens in secrets of service accounts, which it gets
+	// flattened. Nil makes none.
+	LegacyTokens serviceaccount.TokenGenerator
 	// LeaderElection makes Run wait for the lease tenantry-controllers in
 	// kube-system of the system space. Several replicas of the server need it.
 	LeaderElection bool

@@ -24,8 +24,10 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/inprocess"
@@ -41,6 +43,8 @@ type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
 	views      informers.SharedInformerFactory
 	rootCA     []byte
+	// legacyTokens are for the secrets of service accounts; nil makes none.
+	legacyTokens serviceaccount.TokenGenerator
 }
 
 // New assembles the API server and its storage. It listens already, but serves
@@ -83,7 +87,13 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 			return nil, fmt.Errorf("reading the root CA: %w", err)
 		}
 	}
-	return &Server{aggregator: aggregator, views: c.views, rootCA: rootCA}, nil
+	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA}
+	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
+		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // routeSpaces decides what serves the requests of spaces.
@@ -114,6 +124,7 @@ func (s *Server) RunControllers(ctx context.Context, elected bool) error {
 		ServerConfig:   s.LoopbackConfig(),
 		Informers:      s.views,
 		RootCA:         s.rootCA,
+		LegacyTokens:   s.legacyTokens,
 		LeaderElection: elected,
 	})
 }

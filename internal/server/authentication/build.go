@@ -132,7 +132,11 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 		sources = append(sources, authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, file))
 	}
 	if len(b.ServiceAccounts.Issuers) > 0 && b.ServiceAccounts.Keys != nil {
-		cached = append(cached, newSpaceTokens(b.ServiceAccounts))
+		accounts, err := newSpaceTokens(b.ServiceAccounts)
+		if err != nil {
+			return nil, err
+		}
+		cached = append(cached, accounts)
 	}
 	if system := b.generic.Authentication.Authenticator; system != nil {
 		cached = append(cached, systemTokens{tokensOf(system)})

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
@@ -23,6 +24,10 @@ import (
 // (arktos-access-control, "Service Account Authenticator"). Tokens of the system
 // space have none and stay as upstream makes them.
 const tenantClaim = tenant.Annotation
+
+// namespaceClaim is the claim of upstream's legacy tokens that names the
+// namespace.
+const namespaceClaim = "kubernetes.io/serviceaccount/namespace"
 
 // tokenGenerator adds the tenant to the tokens it generates.
 type tokenGenerator struct{ serviceaccount.TokenGenerator }
@@ -45,16 +50,57 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 	if n == tenant.System {
 		return g.TokenGenerator.GenerateToken(ctx, claims, private)
 	}
-	encoded, err := json.Marshal(private)
+	withTenant, err := claimsOf(private)
 	if err != nil {
-		return "", fmt.Errorf("encoding claims: %w", err)
-	}
-	withTenant := make(map[string]any)
-	if err := json.Unmarshal(encoded, &withTenant); err != nil {
-		return "", fmt.Errorf("decoding claims: %w", err)
+		return "", err
 	}
 	withTenant[tenantClaim] = string(n)
 	return g.TokenGenerator.GenerateToken(ctx, claims, withTenant)
+}
+
+// legacyTokens generates the tokens that upstream's tokens controller, which
+// serves every space at once, puts into secrets. It knows accounts by their
+// flattened namespace; the token carries the tenant and the plain one.
+type legacyTokens struct{ serviceaccount.TokenGenerator }
+
+// NewLegacyTokenGenerator returns a generator that signs with the key in a file.
+func NewLegacyTokenGenerator(keyFile string) (serviceaccount.TokenGenerator, error) {
+	key, err := keyutil.PrivateKeyFromFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading --service-account-signing-key-file: %w", err)
+	}
+	signer, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
+	return legacyTokens{signer}, err
+}
+
+// GenerateToken implements serviceaccount.TokenGenerator.
+func (g legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	all, err := claimsOf(private)
+	if err != nil {
+		return "", err
+	}
+	flat, _ := all[namespaceClaim].(string)
+	n, namespace := tenant.Unflatten(flat)
+	if n == tenant.System {
+		return g.TokenGenerator.GenerateToken(ctx, claims, private)
+	}
+	all[tenantClaim], all[namespaceClaim] = string(n), namespace
+	plain := *claims
+	plain.Subject = strings.Replace(claims.Subject, flat, namespace, 1)
+	return g.TokenGenerator.GenerateToken(ctx, &plain, all)
+}
+
+// claimsOf returns private claims, whose type is upstream's own.
+func claimsOf(private any) (map[string]any, error) {
+	encoded, err := json.Marshal(private)
+	if err != nil {
+		return nil, fmt.Errorf("encoding claims: %w", err)
+	}
+	claims := make(map[string]any)
+	if err := json.Unmarshal(encoded, &claims); err != nil {
+		return nil, fmt.Errorf("decoding claims: %w", err)
+	}
+	return claims, nil
 }
 
 // ServiceAccounts says how tokens of tenants' service accounts are verified.
@@ -69,9 +115,15 @@ type ServiceAccounts struct {
 // spaceTokens verifies tokens that carry a tenant, against that tenant's objects.
 type spaceTokens struct{ delegate authenticator.Token }
 
-func newSpaceTokens(config ServiceAccounts) authenticator.Token {
-	return spaceTokens{serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences,
-		serviceaccount.NewValidator(spaceGetter{config.Client}))}
+func newSpaceTokens(config ServiceAccounts) (authenticator.Token, error) {
+	legacy, err := serviceaccount.NewLegacyValidator(true, spaceGetter{config.Client}, config.Client.CoreV1())
+	if err != nil {
+		return nil, err
+	}
+	return spaceTokens{tokenUnion{
+		serviceaccount.JWTTokenAuthenticator([]string{serviceaccount.LegacyIssuer}, config.Keys, config.Audiences, legacy),
+		serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences, serviceaccount.NewValidator(spaceGetter{config.Client})),
+	}}, nil
 }
 
 // AuthenticateToken implements authenticator.Token.
@@ -81,8 +133,11 @@ func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*auth
 		return nil, false, nil // not a token of a space; others may know it
 	}
 	response, ok, err := t.delegate.AuthenticateToken(withClaimedTenant(ctx, n), token)
-	if err != nil || !ok {
-		return nil, false, err
+	if err != nil { // one of this server's, and nobody else may take it for something else
+		return nil, false, identity.Refuse("service account token of tenant %q: %w", n, err)
+	}
+	if !ok {
+		return nil, false, nil
 	}
 	// The signature covers the claim, so from here on it is the truth.
 	response.User = identity.Of(response.User, n)

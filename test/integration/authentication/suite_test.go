@@ -122,6 +122,11 @@ func bearer(token string) credentials {
 	return credentials{header: http.Header{"Authorization": {"Bearer " + token}}}
 }
 
+// token is what bearer was given.
+func (c credentials) token() string {
+	return strings.TrimPrefix(c.header.Get("Authorization"), "Bearer ")
+}
+
 func basic(name, password string) credentials {
 	req := &http.Request{Header: http.Header{}}
 	req.SetBasicAuth(name, password)

@@ -1,0 +1,54 @@
+package kubecontrollers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// newServiceAccountToken creates the controller that fills secrets of the type
+// kubernetes.io/service-account-token.
+func newServiceAccountToken(ctx context.Context, e *environment) (func(context.Context), error) {
+	if e.legacyTokens == nil {
+		return func(context.Context) {}, nil
+	}
+	core := e.informers.Core().V1()
+	c, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(),
+		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: e.legacyTokens, RootCA: e.rootCA})
+	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+}
+
+// tokenClient writes the name of the namespace into secrets as it is in the
+// space: pods read it there.
+type tokenClient struct{ kubernetes.Interface }
+
+// CoreV1 implements kubernetes.Interface.
+func (c tokenClient) CoreV1() typedcorev1.CoreV1Interface { return tokenCore{c.Interface.CoreV1()} }
+
+type tokenCore struct{ typedcorev1.CoreV1Interface }
+
+// Secrets implements typedcorev1.SecretsGetter.
+func (c tokenCore) Secrets(namespace string) typedcorev1.SecretInterface {
+	return tokenSecrets{c.CoreV1Interface.Secrets(namespace), namespace}
+}
+
+type tokenSecrets struct {
+	typedcorev1.SecretInterface
+	namespace string
+}
+
+// Update implements typedcorev1.SecretInterface.
+func (s tokenSecrets) Update(ctx context.Context, secret *corev1.Secret, options metav1.UpdateOptions) (*corev1.Secret, error) {
+	if string(secret.Data[corev1.ServiceAccountNamespaceKey]) == s.namespace {
+		_, name := tenant.Unflatten(s.namespace)
+		secret.Data[corev1.ServiceAccountNamespaceKey] = []byte(name)
+	}
+	return s.SecretInterface.Update(ctx, secret, options)
+}
