@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,10 @@ type Modes struct {
 	abac     *ABAC
 	compiler authorizationcel.Compiler
 	required sets.Set[authzconfig.AuthorizerType]
-	loaded   *authzconfig.AuthorizationConfiguration
 	current  atomic.Pointer[chain]
+
+	reloading sync.Mutex
+	loaded    *authzconfig.AuthorizationConfiguration
 }
 
 type chain struct {
@@ -123,6 +126,8 @@ func (m *Modes) ABAC() *ABAC { return m.abac }
 // reload reads the configuration again. A faulty one is logged, and the last good
 // one stays.
 func (m *Modes) reload(ctx context.Context) {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
 	file := m.config.Upstream.ReloadFile
 	data, err := os.ReadFile(file)
 	if err != nil {
