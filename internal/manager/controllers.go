@@ -5,13 +5,20 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/tenantry/tenantry/internal/controller/published"
 	"github.com/tenantry/tenantry/internal/controller/tenant"
 )
 
 // addControllers is the list of the operator's controllers.
 func addControllers(mgr ctrl.Manager, opts Options) error {
+	publisher, err := published.Setup(mgr, published.Options{
+		Resources: opts.Config.PublishableResources(), Concurrency: opts.Config.Concurrency,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up the controller of published objects: %w", err)
+	}
 	if err := tenant.Setup(mgr, tenant.Options{
-		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency,
+		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency, Publish: publisher.Ensure,
 	}); err != nil {
 		return fmt.Errorf("setting up the tenant controller: %w", err)
 	}

@@ -3,9 +3,11 @@ package v1alpha1
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
 
@@ -20,9 +22,45 @@ func (c *ManagerConfiguration) Default() {
 			corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
 		}
 	}
+	if c.Publishable == nil {
+		c.Publishable = slices.Clone(defaultPublishable)
+	}
 	if c.Concurrency == 0 {
 		c.Concurrency = 16
 	}
+}
+
+var defaultPublishable = []string{
+	"configmaps", "secrets", "limitranges", "resourcequotas",
+	"networkpolicies.networking.k8s.io", "ingressclasses.networking.k8s.io",
+	"priorityclasses.scheduling.k8s.io", "storageclasses.storage.k8s.io", "runtimeclasses.node.k8s.io",
+	"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",
+	"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
+	"customresourcedefinitions.apiextensions.k8s.io",
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	"validatingwebhookconfigurations.admissionregistration.k8s.io",
+	"mutatingadmissionpolicies.admissionregistration.k8s.io",
+	"mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+	"validatingadmissionpolicies.admissionregistration.k8s.io",
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io",
+}
+
+// neverPublishable says why objects of some resources are not copied.
+var neverPublishable = map[string]string{
+	"pods":                             "pods are made by what is published, such as Deployments",
+	"nodes":                            "nodes belong to the system space",
+	"events":                           "events are about objects of their own space",
+	"tenants.tenantry.io":              "tenants belong to the system space",
+	"tenantaccesspolicies.tenantry.io": "access to a space is for its tenant to grant",
+}
+
+// PublishableResources returns what Publishable names.
+func (c *ManagerConfiguration) PublishableResources() []schema.GroupResource {
+	resources := make([]schema.GroupResource, len(c.Publishable))
+	for i, name := range c.Publishable {
+		resources[i] = schema.ParseGroupResource(name)
+	}
+	return resources
 }
 
 // Validate reports the first thing that is wrong with c.
@@ -36,6 +74,14 @@ func (c *ManagerConfiguration) Validate() error {
 	for name, limit := range c.DefaultQuota {
 		if limit.Sign() < 0 {
 			return fmt.Errorf("defaultQuota: %s: %s is negative", name, limit.String())
+		}
+	}
+	for i, name := range c.Publishable {
+		if reason, never := neverPublishable[name]; never {
+			return fmt.Errorf("publishable: %q cannot be published: %s", name, reason)
+		}
+		if name == "" || slices.Contains(c.Publishable[:i], name) {
+			return fmt.Errorf("publishable: %q is empty or there twice", name)
 		}
 	}
 	if c.Concurrency < 0 {

@@ -21,12 +21,19 @@ func TestLoadManagerConfiguration(t *testing.T) {
 	}{
 		"quota": {
 			file: header + "defaultQuota: {pods: 5}\n",
-			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 16},
+			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 16, Publishable: defaultPublishable},
 		},
 		"concurrency": {
 			file: header + "defaultQuota: {pods: 5}\nconcurrency: 3\n",
-			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 3},
+			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 3, Publishable: defaultPublishable},
 		},
+		"publishable": {
+			file: header + "defaultQuota: {pods: 5}\npublishable: [configmaps, roles.rbac.authorization.k8s.io]\n",
+			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 16,
+				Publishable: []string{"configmaps", "roles.rbac.authorization.k8s.io"}},
+		},
+		"never publishable": {file: header + "publishable: [pods]\n", err: "\"pods\" cannot be published"},
+		"publishable twice": {file: header + "publishable: [secrets, secrets]\n", err: "there twice"},
 		"unknown field":        {file: header + "quota: {}\n", err: `unknown field "quota"`},
 		"empty quota":          {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
 		"negative limit":       {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},

@@ -20,4 +20,10 @@ type ManagerConfiguration struct {
 	// concurrency is the number of Tenants reconciled at once. Defaults to 16.
 	// +optional
 	Concurrency int `json:"concurrency,omitempty"`
+	// publishable are the built-in resources of which objects can be published to
+	// all spaces, as "resource" or "resource.group" (arktos-access-control,
+	// "Enforce policies Cross-Tenant"). Defaults to policies, RBAC, configuration,
+	// classes, definitions and webhooks. Namespaces always can.
+	// +optional
+	Publishable []string `json:"publishable,omitempty"`
 }

@@ -112,6 +112,8 @@ type fixture struct {
 	spaces *fakeSpaces
 	// finalize answers dry runs of the subresource finalize, one answer for each.
 	finalize []error
+	// publishing is what the copying of published objects waits for.
+	publishing string
 }
 
 func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) *fixture {
@@ -129,6 +131,7 @@ func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) 
 		Children: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(children...).Build(),
 		Spaces:   f.spaces,
 		Quota:    corev1.ResourceList{"pods": one},
+		Publish:  func(context.Context, tenant.Name) (string, error) { return f.publishing, nil },
 	}
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,8 @@ type Reconciler struct {
 	Spaces spaces
 	// Quota is the default of Tenants that name none.
 	Quota corev1.ResourceList
+	// Publish copies published objects to a space, see Options.
+	Publish func(ctx context.Context, n tenant.Name) (waiting string, err error)
 }
 
 // outcome is what a step came to, if it did not fail. The zero value is done.
@@ -76,7 +79,7 @@ func (r *Reconciler) phases() [][]step {
 			r.ensureNamespace(corev1.NamespaceNodeLease),
 			r.ensureAdmins,
 		},
-		{r.ensureQuota, r.ensureServiceAccount},
+		{r.ensureQuota, r.ensureServiceAccount, r.ensurePublished},
 		{r.verifyAdmins},
 	}
 }
@@ -112,6 +115,20 @@ func (r *Reconciler) ensure(ctx context.Context, t *v1alpha1.Tenant) (outcome, e
 		}
 	}
 	return outcome{}, nil
+}
+
+// ensurePublished copies published objects to the space before anybody uses it.
+// After that, their own controller does.
+func (r *Reconciler) ensurePublished(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
+	if c != nil && (c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonSuspended) {
+		return outcome{}, nil
+	}
+	waiting, err := r.Publish(ctx, tenant.Name(t.Name))
+	if err != nil || waiting == "" {
+		return outcome{}, err
+	}
+	return outcome{waiting: waiting, again: waitLonger(t)}, nil
 }
 
 // runAtOnce runs the steps of a phase and returns the first error or else the

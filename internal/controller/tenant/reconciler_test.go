@@ -76,12 +76,14 @@ func TestReconcile(t *testing.T) {
 		errors   map[string]error
 		// powerless are administrators whose rights the server has yet to see.
 		powerless []string
-		again     bool
-		calls     []string
-		ready     metav1.ConditionStatus
-		reason    string
-		terminal  bool
-		failed    bool
+		// publishing is what the copying of published objects waits for.
+		publishing string
+		again      bool
+		calls      []string
+		ready      metav1.ConditionStatus
+		reason     string
+		terminal   bool
+		failed     bool
 	}{
 		"new":        {calls: everything, ready: "True", reason: v1alpha1.ReasonReady},
 		"complete":   {children: children(), ready: "True", reason: v1alpha1.ReasonReady},
@@ -143,6 +145,20 @@ func TestReconcile(t *testing.T) {
 			}),
 			powerless: []string{"g"}, calls: everything, ready: "False", reason: v1alpha1.ReasonProgressing, again: true,
 		},
+		"published objects not copied yet": {
+			publishing: "a copy", calls: everything, ready: "False", reason: v1alpha1.ReasonProgressing, again: true,
+		},
+		"published objects copied before": {
+			tenant:     newTenant(func(t *v1alpha1.Tenant) { ready(t)(&t.Status, t.Generation) }),
+			publishing: "a new one", children: children(), ready: "True", reason: v1alpha1.ReasonReady,
+		},
+		"published objects copied before a suspension": {
+			tenant: newTenant(func(t *v1alpha1.Tenant) {
+				t.Spec.Suspended = true
+				ready(t)(&t.Status, t.Generation)
+			}),
+			publishing: "a new one", children: children(), ready: "False", reason: v1alpha1.ReasonSuspended,
+		},
 		"rights cannot be reviewed": {
 			errors: map[string]error{"review admin": errors.New("connection refused")},
 			calls:  everything, ready: "False", reason: v1alpha1.ReasonFailed, failed: true,
@@ -168,7 +184,7 @@ func TestReconcile(t *testing.T) {
 				tc.tenant = newTenant()
 			}
 			f := newFixture(t, tc.tenant, tc.children...)
-			f.spaces.errors, f.spaces.powerless = tc.errors, tc.powerless
+			f.spaces.errors, f.spaces.powerless, f.publishing = tc.errors, tc.powerless, tc.publishing
 			key := client.ObjectKeyFromObject(tc.tenant)
 			result, err := f.Reconcile(context.Background(), reconcile.Request{NamespacedName: key})
 			if (result.RequeueAfter > 0) != tc.again {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // controllerName is by which events say where they are from.
@@ -30,6 +31,9 @@ type Options struct {
 	// Concurrency is the number of Tenants reconciled at once. A reconcile
 	// mostly waits for the server.
 	Concurrency int
+	// Publish copies published objects to a space and returns what it waits for,
+	// if it does.
+	Publish func(ctx context.Context, n tenant.Name) (waiting string, err error)
 }
 
 // Setup adds the controller to a manager whose configuration names the system
@@ -51,6 +55,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Children: children,
 		Spaces:   spaces,
 		Quota:    opts.Quota,
+		Publish:  opts.Publish,
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("tenant").

@@ -1,0 +1,107 @@
+package published
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// conflicts knows in which spaces tenants have objects of their own where copies
+// are to be. There is a watch for a published object only while it has such
+// conflicts.
+type conflicts struct {
+	// follow tells a store about tenants' own objects at the place of o.
+	follow func(ctx context.Context, o Object, to *store)
+	// changed is called with each object whose conflicts may have become fewer.
+	changed func(Object)
+
+	mu      sync.Mutex
+	watched map[Object]*conflict
+}
+
+type conflict struct {
+	*store
+	stop context.CancelFunc
+
+	mu     sync.Mutex
+	spaces map[tenant.Name]struct{}
+	fewer  func()
+}
+
+func newConflicts(follow func(ctx context.Context, o Object, to *store), changed func(Object)) *conflicts {
+	return &conflicts{follow: follow, changed: changed, watched: map[Object]*conflict{}}
+}
+
+// own selects what is not a copy at the place of o.
+func own(o Object) metav1.ListOptions {
+	place := fields.Set{"metadata.name": o.Name}
+	if o.Namespace != "" {
+		place["metadata.namespace"] = o.Namespace
+	}
+	return metav1.ListOptions{FieldSelector: place.AsSelector().String(), LabelSelector: "!" + tenant.PublishedCopyLabel}
+}
+
+// watch watches the conflicts of o until ctx or unwatch ends it.
+func (c *conflicts) watch(ctx context.Context, o Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.watched[o]; ok {
+		return
+	}
+	watching, stop := context.WithCancel(ctx)
+	found := &conflict{stop: stop, spaces: map[tenant.Name]struct{}{}, fewer: func() { c.changed(o) }}
+	found.store = newStore(found)
+	c.watched[o] = found
+	go c.follow(watching, o, found.store)
+}
+
+func (c *conflicts) unwatch(o Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.watched[o]; ok {
+		found.stop()
+		delete(c.watched, o)
+	}
+}
+
+// at reports whether the tenant is known to have an object of its own where a
+// copy of o is to be.
+func (c *conflicts) at(o Object, n tenant.Name) bool {
+	c.mu.Lock()
+	found, ok := c.watched[o]
+	c.mu.Unlock()
+	if !ok || !found.hasSynced() {
+		return false
+	}
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	_, there := found.spaces[n]
+	return there
+}
+
+func (c *conflict) set(o *metav1.PartialObjectMetadata) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spaces[tenant.Name(o.Annotations[tenant.Annotation])] = struct{}{}
+}
+
+func (c *conflict) unset(o *metav1.PartialObjectMetadata) {
+	c.mu.Lock()
+	delete(c.spaces, tenant.Name(o.Annotations[tenant.Annotation]))
+	c.mu.Unlock()
+	c.fewer()
+}
+
+func (c *conflict) replace(objects []*metav1.PartialObjectMetadata) {
+	c.mu.Lock()
+	clear(c.spaces)
+	c.mu.Unlock()
+	for _, o := range objects {
+		c.set(o)
+	}
+	c.fewer() // there may have been more when the watch was asked for
+}

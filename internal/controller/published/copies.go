@@ -1,0 +1,163 @@
+package published
+
+import (
+	"maps"
+	"strconv"
+	"sync"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// copies is what there is in the spaces of all tenants.
+type copies struct {
+	// changed is called with each object of which a copy was seen to change.
+	changed func(Object)
+
+	mu  sync.RWMutex
+	all map[Object]map[tenant.Name]copied
+}
+
+// copied is what is known of a copy, or of a tenant's own namespace that holds
+// copies. There may be a million of them.
+type copied struct {
+	from    unique.Handle[string]
+	version uint64
+	// held is true for a tenant's own namespace.
+	held        bool
+	terminating bool
+}
+
+func newCopies(changed func(Object)) *copies {
+	return &copies{changed: changed, all: map[Object]map[tenant.Name]copied{}}
+}
+
+// copyOf reads the marks of an object and reports whether it has any.
+func copyOf(o *metav1.PartialObjectMetadata) (copied, bool) {
+	kind, marked := o.Labels[tenant.PublishedCopyLabel]
+	version, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
+	return copied{
+		from:        unique.Make(o.Annotations[tenant.PublishedFromAnnotation]),
+		version:     version,
+		held:        kind == tenant.PublishedNamespace,
+		terminating: o.DeletionTimestamp != nil,
+	}, marked
+}
+
+func (c *copies) get(o Object, n tenant.Name) (copied, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found, ok := c.all[o][n]
+	return found, ok
+}
+
+// of returns all copies of an object.
+func (c *copies) of(o Object) map[tenant.Name]copied {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return maps.Clone(c.all[o])
+}
+
+// in reports whether there are copies in a namespace of a space.
+func (c *copies) in(n tenant.Name, namespace string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for o, spaces := range c.all {
+		if o.Namespace == namespace {
+			if _, ok := spaces[n]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// put notes a copy, unless a later state of it is known, and reports whether
+// that is news.
+func (c *copies) put(o Object, n tenant.Name, seen copied) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spaces := c.all[o]
+	if spaces == nil {
+		spaces = map[tenant.Name]copied{}
+		c.all[o] = spaces
+	}
+	if known, ok := spaces[n]; ok && known.version >= seen.version {
+		return false
+	}
+	spaces[n] = seen
+	return true
+}
+
+// drop forgets a copy and reports whether that is news.
+func (c *copies) drop(o Object, n tenant.Name) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spaces := c.all[o]
+	if _, ok := spaces[n]; !ok {
+		return false
+	}
+	delete(spaces, n)
+	if len(spaces) == 0 {
+		delete(c.all, o)
+	}
+	return true
+}
+
+// copiesOf observes the copies of one resource in all spaces.
+type copiesOf struct {
+	*copies
+	resource schema.GroupResource
+}
+
+func (c copiesOf) object(o *metav1.PartialObjectMetadata) (Object, tenant.Name) {
+	return Object{Resource: c.resource, Namespace: o.Namespace, Name: o.Name}, tenant.Name(o.Annotations[tenant.Annotation])
+}
+
+func (c copiesOf) set(o *metav1.PartialObjectMetadata) {
+	object, n := c.object(o)
+	if seen, marked := copyOf(o); marked && c.put(object, n, seen) {
+		c.changed(object)
+	}
+}
+
+func (c copiesOf) unset(o *metav1.PartialObjectMetadata) {
+	if object, n := c.object(o); c.drop(object, n) {
+		c.changed(object)
+	}
+}
+
+func (c copiesOf) replace(objects []*metav1.PartialObjectMetadata) {
+	type place struct {
+		Object
+		tenant.Name
+	}
+	there := make(map[place]bool, len(objects))
+	for _, o := range objects {
+		object, n := c.object(o)
+		there[place{object, n}] = true
+		c.set(o)
+	}
+	for _, object := range c.objects() {
+		for n := range c.of(object) {
+			if !there[place{object, n}] && c.drop(object, n) {
+				c.changed(object)
+			}
+		}
+	}
+}
+
+// objects returns the objects of the resource that have copies.
+func (c copiesOf) objects() (objects []Object) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for o := range c.all {
+		if o.Resource == c.resource {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}

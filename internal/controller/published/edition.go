@@ -1,0 +1,130 @@
+package published
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"unique"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// edition is a published object as it is to be in every space.
+type edition struct {
+	object   Object
+	resource schema.GroupVersionResource
+	// version of the published object.
+	version string
+	// from is the copies' PublishedFromAnnotation.
+	from unique.Handle[string]
+	// force replaces tenants' objects of the same name.
+	force bool
+	// implied is true for a namespace that is published only because there are
+	// published objects in it: a space's own is as good.
+	implied bool
+	// head and tail are the copy in JSON, around its resource version.
+	head, tail []byte
+	// published is the published object itself, without content.
+	published *metav1.PartialObjectMetadata
+}
+
+// errNotPublishable is about objects that must not leave the system space.
+var errNotPublishable = errors.New("it holds credentials of the system space, which are never published; publish a Secret of another type")
+
+// notCopied are annotations that say something about the published object alone.
+var notCopied = []string{
+	tenant.Annotation, tenant.PublishedAnnotation, tenant.PublishedStatusAnnotation, tenant.PublishedFromAnnotation,
+	corev1.LastAppliedConfigAnnotation,
+}
+
+// newEdition makes the copy of an object. What is about the object in its own
+// space stays there: owners and finalizers name what a space does not have.
+func newEdition(object Object, resource schema.GroupVersionResource, source *unstructured.Unstructured) (*edition, error) {
+	if kind, _, _ := unstructured.NestedString(source.Object, "type"); source.GetKind() == "Secret" &&
+		(kind == string(corev1.SecretTypeServiceAccountToken) || kind == string(corev1.SecretTypeBootstrapToken)) {
+		return nil, errNotPublishable
+	}
+	e := &edition{
+		object: object, resource: resource, version: source.GetResourceVersion(),
+		force:   source.GetAnnotations()[tenant.PublishedAnnotation] == tenant.PublishedForce,
+		implied: !tenant.IsPublished(source.GetAnnotations()),
+		published: &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: source.GetAPIVersion(), Kind: source.GetKind()},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: source.GetNamespace(), Name: source.GetName(), UID: source.GetUID(), Annotations: source.GetAnnotations(),
+			},
+		},
+	}
+	content := maps.Clone(source.Object)
+	delete(content, "status")
+	if object.Resource.Resource == "clusterroles" {
+		// The copy has the rules that the system space aggregates. A tenant must not
+		// be able to add to them.
+		delete(content, "aggregationRule")
+	}
+	annotations, labels := maps.Clone(source.GetAnnotations()), maps.Clone(source.GetLabels())
+	for _, key := range notCopied {
+		delete(annotations, key)
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
+	metadata := map[string]any{"name": object.Name, "labels": labels, "annotations": annotations}
+	if object.Namespace != "" {
+		metadata["namespace"] = object.Namespace
+	}
+	content["metadata"] = metadata
+	plain, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", object, err)
+	}
+	sum := sha256.Sum256(plain)
+	from := cmp.Or(string(source.GetUID()), "implied") + "/" + hex.EncodeToString(sum[:8])
+	e.from = unique.Make(from)
+	annotations[tenant.PublishedFromAnnotation] = from
+	place := uuid.NewString() // nothing in the object is equal to it
+	metadata["resourceVersion"] = place
+	marked, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", object, err)
+	}
+	e.head, e.tail, _ = bytes.Cut(marked, []byte(place))
+	return e, nil
+}
+
+// impliedNamespace is the edition of a namespace in which there are published
+// objects, for spaces that have none of that name. Its labels are not copied: those
+// of a namespace that is published itself are.
+func impliedNamespace(name string) (*edition, error) {
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion("v1")
+	source.SetKind("Namespace")
+	source.SetName(name)
+	return newEdition(namespaceObject(name), corev1.SchemeGroupVersion.WithResource("namespaces"), source)
+}
+
+// body returns the copy that replaces a version of what is in a space, or a new
+// one if version is 0.
+func (e *edition) body(version uint64) []byte {
+	body := bytes.Clone(e.head)
+	if version != 0 {
+		body = strconv.AppendUint(body, version, 10)
+	}
+	return append(body, e.tail...)
+}

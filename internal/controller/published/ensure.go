@@ -1,0 +1,248 @@
+package published
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// outcome is what a copy in one space came to, if it did not fail.
+type outcome int
+
+const (
+	// current: the copy is as it is to be.
+	current outcome = iota
+	// pending: something has to go, or to come, first.
+	pending
+	// kept: the tenant has an object of its own there.
+	kept
+)
+
+// spaceNamespaces are made by the tenant controller, and are the tenant's own.
+var spaceNamespaces = []string{
+	metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
+}
+
+// known returns the outcome if it is known without a request.
+func (r *Reconciler) known(n tenant.Name, e *edition) (outcome, bool) {
+	have, ok := r.copies.get(e.object, n)
+	switch {
+	case ok && have.terminating:
+		return pending, true
+	case ok && !have.held && have.from == e.from:
+		return current, true
+	case ok && have.held && e.implied:
+		return current, true
+	case ok && have.held && !e.force:
+		return kept, true
+	case !ok && !e.force && !e.implied && r.conflicts.at(e.object, n):
+		return kept, true
+	default:
+		return 0, false
+	}
+}
+
+// ensure makes the copy in the space of n that e is.
+func (r *Reconciler) ensure(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
+	if result, ok := r.known(n, e); ok {
+		return result, nil
+	}
+	if e.object.Namespace != "" {
+		if result, err := r.ensureNamespace(ctx, n, e.object.Namespace); err != nil || result != current {
+			return result, err
+		}
+	}
+	if have, ok := r.copies.get(e.object, n); ok {
+		return r.replace(ctx, n, e, have.version)
+	}
+	return r.create(ctx, n, e)
+}
+
+// ensureNamespace sees to it that the space has a namespace that stays as long as
+// there are copies in it: a copy, or one of its own.
+func (r *Reconciler) ensureNamespace(ctx context.Context, n tenant.Name, name string) (outcome, error) {
+	object := namespaceObject(name)
+	if have, ok := r.copies.get(object, n); ok {
+		if have.terminating {
+			return pending, nil
+		}
+		return current, nil
+	}
+	if slices.Contains(spaceNamespaces, name) {
+		return r.hold(ctx, n, object)
+	}
+	e, err := r.edition(ctx, object)
+	if err != nil || e == nil {
+		return pending, err
+	}
+	lenient := *e
+	lenient.implied, lenient.force = true, false
+	return r.create(ctx, n, &lenient)
+}
+
+func (r *Reconciler) create(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
+	created, err := r.clients.create(ctx, n, e)
+	switch {
+	case err == nil:
+		r.note(n, e.object, created)
+		return current, nil
+	case apierrors.IsAlreadyExists(err):
+		return r.meet(ctx, n, e)
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return pending, nil // of the namespace or the space itself
+	default:
+		return 0, fmt.Errorf("creating %s: %w", e.object, err)
+	}
+}
+
+// meet decides about what is there already.
+func (r *Reconciler) meet(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
+	existing, err := r.clients.get(ctx, n, e.resource, e.object)
+	if apierrors.IsNotFound(err) {
+		return pending, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading %s: %w", e.object, err)
+	}
+	seen, marked := copyOf(existing)
+	if marked {
+		r.note(n, e.object, existing)
+		if result, ok := r.known(n, e); ok {
+			return result, nil
+		}
+		return r.replace(ctx, n, e, seen.version)
+	}
+	switch {
+	case e.implied:
+		return r.hold(ctx, n, e.object)
+	case e.force && seen.terminating:
+		return pending, nil
+	case e.force:
+		return r.replace(ctx, n, e, seen.version)
+	default:
+		return kept, nil
+	}
+}
+
+// hold marks a tenant's own namespace, so that it stays.
+func (r *Reconciler) hold(ctx context.Context, n tenant.Name, object Object) (outcome, error) {
+	held, err := r.clients.hold(ctx, n, r.resources[namespaces], object.Name, true)
+	switch {
+	case apierrors.IsNotFound(err):
+		return pending, nil
+	case err != nil:
+		return 0, fmt.Errorf("marking %s: %w", object, err)
+	case held.DeletionTimestamp != nil:
+		return pending, nil
+	}
+	r.note(n, object, held)
+	return current, nil
+}
+
+// replace replaces a version of what is there.
+func (r *Reconciler) replace(ctx context.Context, n tenant.Name, e *edition, version uint64) (outcome, error) {
+	updated, err := r.clients.update(ctx, n, e, version)
+	switch {
+	case err == nil:
+		r.note(n, e.object, updated)
+		return current, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return pending, r.look(ctx, n, e.object)
+	case apierrors.IsInvalid(err) && e.object.Resource != namespaces && e.object.Resource != definitions:
+		// Something that cannot be changed has changed.
+		if err := r.clients.delete(ctx, n, e.resource, e.object, version); err != nil && !apierrors.IsNotFound(err) {
+			return pending, fmt.Errorf("replacing %s: %w", e.object, err)
+		}
+		r.copies.drop(e.object, n)
+		return r.create(ctx, n, e)
+	default:
+		return 0, fmt.Errorf("updating %s: %w", e.object, err)
+	}
+}
+
+// remove removes a copy from a space.
+func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object) (outcome, error) {
+	have, ok := r.copies.get(o, n)
+	switch {
+	case !ok:
+		return current, nil
+	case have.terminating:
+		return pending, nil
+	case o.Resource == namespaces:
+		return r.release(ctx, n, o)
+	}
+	err := r.clients.delete(ctx, n, r.resources[o.Resource], o, have.version)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		r.copies.drop(o, n)
+		return current, nil
+	case apierrors.IsConflict(err):
+		return pending, r.look(ctx, n, o)
+	default:
+		return 0, fmt.Errorf("deleting %s: %w", o, err)
+	}
+}
+
+// release gives a namespace to the tenant, who may have objects in it, once there
+// are no copies in it.
+func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object) (outcome, error) {
+	if r.copies.in(n, o.Name) {
+		return pending, nil
+	}
+	if _, err := r.clients.hold(ctx, n, r.resources[namespaces], o.Name, false); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("releasing %s: %w", o, err)
+	}
+	r.copies.drop(o, n)
+	return current, nil
+}
+
+// look reads what has turned out to be different from what was known.
+func (r *Reconciler) look(ctx context.Context, n tenant.Name, o Object) error {
+	existing, err := r.clients.get(ctx, n, r.resources[o.Resource], o)
+	if apierrors.IsNotFound(err) {
+		r.copies.drop(o, n)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", o, err)
+	}
+	r.note(n, o, existing)
+	return nil
+}
+
+// note remembers what the watch of all copies will tell later.
+func (r *Reconciler) note(n tenant.Name, o Object, is *metav1.PartialObjectMetadata) {
+	if seen, marked := copyOf(is); marked {
+		r.copies.put(o, n, seen)
+	} else {
+		r.copies.drop(o, n)
+	}
+}
+
+// isPermanent reports whether an error comes from the published object itself,
+// so that it is of no use to try again soon.
+func isPermanent(err error) bool {
+	var status *apierrors.StatusError
+	switch {
+	case apierrors.IsForbidden(err) && errors.As(err, &status) && status.ErrStatus.Details != nil:
+		// Unless it is the operator that may not be the publisher.
+		return status.ErrStatus.Details.Kind != "users" && status.ErrStatus.Details.Kind != "groups"
+	default:
+		return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+			apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsMethodNotSupported(err)
+	}
+}
+
+func ignorePermanent(err error) error {
+	if err == nil || isPermanent(err) || errors.Is(err, errNotPublishable) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package published
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// soon is when to look again at what waits for something that goes.
+	soon = time.Second
+	// later is when to try again what the published object itself is the cause of.
+	later = 10 * time.Minute
+)
+
+// Reconciler reconciles published objects, each in all spaces.
+type Reconciler struct {
+	// Tenants reads the Tenants from a cache.
+	Tenants client.Reader
+	// Events tells about published objects.
+	Events events.EventRecorder
+	// Concurrency is the number of copies of one object written at once.
+	Concurrency int
+
+	clients   *clients
+	resources map[schema.GroupResource]schema.GroupVersionResource
+	sources   *sources
+	copies    *copies
+	conflicts *conflicts
+	// watching is the context of the watches of conflicts.
+	watching context.Context
+
+	mu       sync.Mutex
+	editions map[Object]*edition
+	// told is what the last event about an object was about.
+	told map[Object]string
+}
+
+var _ reconcile.TypedReconciler[Object] = &Reconciler{}
+
+// Reconcile implements reconcile.TypedReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result, error) {
+	e, err := r.edition(ctx, o)
+	switch {
+	case errors.Is(err, errNotPublishable):
+		return r.refuse(ctx, o, err)
+	case err != nil:
+		return reconcile.Result{}, err
+	case e == nil:
+		return r.withdraw(ctx, o)
+	}
+	tenants, err := r.tenants(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if e.implied {
+		tenants = r.copied(o, tenants)
+	}
+	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, e) },
+		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, e) })
+	if found.counts[kept] > 0 {
+		r.conflicts.watch(r.watching, o)
+	} else {
+		r.conflicts.unwatch(o)
+	}
+	if err := r.commit(ctx, e, found); err != nil {
+		return reconcile.Result{}, err
+	}
+	switch err := found.err(); {
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("publishing %s: %w", o, err)
+	case found.counts[pending] > 0:
+		return reconcile.Result{RequeueAfter: soon}, nil
+	case len(found.failed) > 0:
+		return reconcile.Result{RequeueAfter: later}, nil
+	default:
+		return reconcile.Result{}, nil
+	}
+}
+
+// edition returns what is to be in every space, or nil if there is nothing.
+func (r *Reconciler) edition(ctx context.Context, o Object) (*edition, error) {
+	version, published := r.sources.version(o)
+	if !published {
+		r.keep(o, nil)
+		if o.Resource == namespaces && r.sources.fill(o.Name) {
+			return impliedNamespace(o.Name)
+		}
+		return nil, nil
+	}
+	r.mu.Lock()
+	known := r.editions[o]
+	r.mu.Unlock()
+	if known != nil && known.version == version {
+		return known, nil
+	}
+	source, err := r.clients.source(ctx, r.resources[o.Resource], o)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading published %s: %w", o, err)
+	}
+	if !tenant.IsPublished(source.GetAnnotations()) || source.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	e, err := newEdition(o, r.resources[o.Resource], source)
+	if err != nil {
+		return nil, err
+	}
+	r.keep(o, e)
+	return e, nil
+}
+
+func (r *Reconciler) keep(o Object, e *edition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e == nil {
+		delete(r.editions, o)
+		return
+	}
+	r.editions[o] = e
+}
+
+// tenants returns those whose spaces are to have copies.
+func (r *Reconciler) tenants(ctx context.Context) ([]tenant.Name, error) {
+	list := &v1alpha1.TenantList{}
+	if err := r.Tenants.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing tenants: %w", err)
+	}
+	names := make([]tenant.Name, 0, len(list.Items))
+	for i := range list.Items {
+		if t := &list.Items[i]; t.DeletionTimestamp == nil && tenant.Name(t.Name).IsSpace() {
+			names = append(names, tenant.Name(t.Name))
+		}
+	}
+	return names, nil
+}
+
+// copied returns those of tenants in whose spaces there is a copy of o.
+func (r *Reconciler) copied(o Object, tenants []tenant.Name) []tenant.Name {
+	there := r.copies.of(o)
+	return slices.DeleteFunc(tenants, func(n tenant.Name) bool {
+		_, ok := there[n]
+		return !ok
+	})
+}
+
+// inEach does something in each space, unless its outcome is known.
+func (r *Reconciler) inEach(tenants []tenant.Name, known func(tenant.Name) (outcome, bool), do func(tenant.Name) (outcome, error)) *report {
+	found := newReport(len(tenants))
+	var group errgroup.Group
+	group.SetLimit(r.Concurrency)
+	for _, n := range tenants {
+		if result, ok := known(n); ok {
+			found.add(n, result, nil)
+			continue
+		}
+		group.Go(func() error {
+			result, err := do(n)
+			found.add(n, result, err)
+			return nil
+		})
+	}
+	_ = group.Wait() // what failed is in the report
+	return found
+}
+
+// withdraw removes the copies of what is published no longer. The spaces of
+// tenants that are being deleted are emptied anyway.
+func (r *Reconciler) withdraw(ctx context.Context, o Object) (reconcile.Result, error) {
+	r.conflicts.unwatch(o)
+	tenants, err := r.tenants(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	tenants = r.copied(o, tenants)
+	found := r.inEach(tenants, func(tenant.Name) (outcome, bool) { return 0, false },
+		func(n tenant.Name) (outcome, error) { return r.remove(ctx, n, o) })
+	if len(found.failed) > 0 {
+		f := found.failed[0]
+		return reconcile.Result{}, fmt.Errorf("removing the copies of %s: in %d of %d spaces, such as that of tenant %q: %w",
+			o, len(found.failed), found.spaces, f.tenant, f.err)
+	}
+	if found.counts[pending] > 0 {
+		return reconcile.Result{RequeueAfter: soon}, nil
+	}
+	if found.spaces > 0 {
+		log.FromContext(ctx).Info("Copies removed", "object", o.String(), "spaces", found.spaces)
+	}
+	return reconcile.Result{}, r.forget(ctx, o)
+}
+
+// refuse removes the copies of what must not be published and says so.
+func (r *Reconciler) refuse(ctx context.Context, o Object, reason error) (reconcile.Result, error) {
+	result, err := r.withdraw(ctx, o)
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	return reconcile.Result{}, r.annotate(ctx, o, "not copied: "+reason.Error())
+}
+
+// commit tells an administrator what was found, if it is news.
+func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
+	if e.implied {
+		return nil
+	}
+	text := found.String()
+	if e.published.Annotations[tenant.PublishedStatusAnnotation] != text {
+		if err := r.annotate(ctx, e.object, text); err != nil {
+			return err
+		}
+	}
+	problems := found.problems()
+	about := e.from.Value() + problems
+	r.mu.Lock()
+	told := r.told[e.object]
+	r.told[e.object] = about
+	r.mu.Unlock()
+	switch {
+	case told == about || found.counts[pending] > 0:
+	case problems == "":
+		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, "Published", "Publish", "%s", text)
+	default:
+		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, "NotPublishedEverywhere", "Publish", "%s", text)
+	}
+	return nil
+}
+
+// forget removes what was noted about an object that is published no longer.
+func (r *Reconciler) forget(ctx context.Context, o Object) error {
+	r.mu.Lock()
+	delete(r.told, o)
+	r.mu.Unlock()
+	source, err := r.clients.source(ctx, r.resources[o.Resource], o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", o, err)
+	case source.GetAnnotations()[tenant.PublishedStatusAnnotation] == "":
+		return nil
+	default:
+		return r.annotate(ctx, o, "")
+	}
+}
+
+func (r *Reconciler) annotate(ctx context.Context, o Object, text string) error {
+	err := r.clients.annotate(ctx, r.resources[o.Resource], o, tenant.PublishedStatusAnnotation, text)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("noting the status of %s: %w", o, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package published
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object names an object of the system space and, at the same place, its copies.
+type Object struct {
+	Resource        schema.GroupResource
+	Namespace, Name string
+}
+
+// String names the object for messages.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return fmt.Sprintf("%s %q", o.Resource, o.Name)
+	}
+	return fmt.Sprintf("%s %q", o.Resource, o.Namespace+"/"+o.Name)
+}
+
+var (
+	namespaces  = corev1.Resource("namespaces")
+	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+)
+
+func namespaceObject(name string) Object { return Object{Resource: namespaces, Name: name} }
+
+// rank orders resources: what others need comes first, and what decides about
+// others last.
+func rank(r schema.GroupResource) int {
+	switch {
+	case r == namespaces:
+		return 0
+	case r == definitions:
+		return 1
+	case strings.HasSuffix(r.Resource, "classes"):
+		return 2
+	case r.Group == rbacv1.GroupName && strings.HasSuffix(r.Resource, "bindings"):
+		return 5
+	case r.Group == rbacv1.GroupName:
+		return 4
+	case r.Group == "admissionregistration.k8s.io" && strings.HasSuffix(r.Resource, "policies"):
+		return 6
+	case r.Group == "admissionregistration.k8s.io":
+		return 7
+	default:
+		return 3
+	}
+}
+
+func compareObjects(a, b Object) int {
+	return cmp.Or(
+		cmp.Compare(rank(a.Resource), rank(b.Resource)),
+		cmp.Compare(a.Resource.String(), b.Resource.String()),
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// path returns the URL path of an object, or of its collection if name is empty.
+func path(r schema.GroupVersionResource, namespace, name string) string {
+	segments := []string{"", "apis", r.Group, r.Version}
+	if r.Group == "" {
+		segments = []string{"", "api", r.Version}
+	}
+	if namespace != "" {
+		segments = append(segments, "namespaces", namespace)
+	}
+	segments = append(segments, r.Resource)
+	if name != "" {
+		segments = append(segments, name)
+	}
+	return strings.Join(segments, "/")
+}
+
+// resolve finds out in which version each resource is served. Namespaces are
+// always among them, because they are published with what is in them.
+func resolve(mapper meta.RESTMapper, resources []schema.GroupResource) (map[schema.GroupResource]schema.GroupVersionResource, error) {
+	resolved := map[schema.GroupResource]schema.GroupVersionResource{namespaces: corev1.SchemeGroupVersion.WithResource("namespaces")}
+	for _, r := range resources {
+		served, err := mapper.ResourceFor(r.WithVersion(""))
+		if err != nil {
+			return nil, fmt.Errorf("finding the publishable resource %q: %w", r, err)
+		}
+		resolved[served.GroupResource()] = served
+	}
+	return resolved, nil
+}

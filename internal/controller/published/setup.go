@@ -1,0 +1,239 @@
+package published
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Options configure the controller.
+type Options struct {
+	// Resources are those of which objects can be published.
+	Resources []schema.GroupResource
+	// Concurrency is the number of copies written at once.
+	Concurrency int
+}
+
+// atOnce is how many objects are reconciled at once.
+const atOnce = 4
+
+// Publisher is the running controller.
+type Publisher struct {
+	*Reconciler
+	cache  cache.Cache
+	mapper meta.RESTMapper
+	wanted []schema.GroupResource
+	queue  workqueue.TypedRateLimitingInterface[Object]
+	// ready is closed when it is known what is published and copied.
+	ready chan struct{}
+	// counting is true while all objects are to be counted again soon.
+	counting atomic.Bool
+}
+
+// Setup adds the controller to a manager whose configuration names the system
+// space.
+func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
+	clients, err := newClients(mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	p := &Publisher{
+		Reconciler: &Reconciler{
+			Tenants:     mgr.GetClient(),
+			Events:      mgr.GetEventRecorder("tenantry-publisher"),
+			Concurrency: max(1, opts.Concurrency/atOnce),
+			clients:     clients,
+			editions:    map[Object]*edition{},
+			told:        map[Object]string{},
+		},
+		cache:  mgr.GetCache(),
+		mapper: mgr.GetRESTMapper(),
+		wanted: opts.Resources,
+		ready:  make(chan struct{}),
+	}
+	p.sources = newSources(func(o Object) { p.enqueue(o, 0) })
+	p.copies = newCopies(func(o Object) { p.enqueue(o, soon) })
+	p.conflicts = newConflicts(func(ctx context.Context, o Object, to *store) {
+		follow(ctx, clients.copies, p.resources[o.Resource], own(o), to)
+	}, func(o Object) { p.enqueue(o, 0) })
+	err = builder.TypedControllerManagedBy[Object](mgr).
+		Named("published").
+		WatchesRawSource(p).
+		WithOptions(controller.TypedOptions[Object]{MaxConcurrentReconciles: atOnce}).
+		Complete(p.Reconciler)
+	return p, err
+}
+
+// enqueue asks for a reconcile of an object, after those of what it may need.
+func (p *Publisher) enqueue(o Object, after time.Duration) {
+	if queue, ok := p.queue.(priorityqueue.PriorityQueue[Object]); ok {
+		queue.AddWithOpts(priorityqueue.AddOpts{After: after, Priority: new(-rank(o.Resource))}, o)
+		return
+	}
+	p.queue.AddAfter(o, after)
+}
+
+// Start implements source.TypedSource.
+func (p *Publisher) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Object]) error {
+	p.queue, p.watching = queue, ctx
+	informer, err := p.cache.GetInformer(ctx, &v1alpha1.Tenant{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching tenants: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.countAgain(ctx) },
+		UpdateFunc: func(before, after any) { p.tenantChanged(ctx, before, after) },
+		DeleteFunc: func(any) { p.countAgain(ctx) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching tenants: %w", err)
+	}
+	go p.run(ctx)
+	return nil
+}
+
+// WaitForSync implements source.TypedSyncingSource.
+func (p *Publisher) WaitForSync(ctx context.Context) error {
+	select {
+	case <-p.ready:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("reading what is published and copied: %w", ctx.Err())
+	}
+}
+
+// run watches published objects and copies.
+func (p *Publisher) run(ctx context.Context) {
+	err := wait.PollUntilContextCancel(ctx, soon, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if p.resources, err = resolve(p.mapper, p.wanted); err != nil {
+			log.FromContext(ctx).Error(err, "Published objects are not copied yet")
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return // ctx has ended
+	}
+	var stores []*store
+	watch := func(to *store, selectors metav1.ListOptions, all bool, r schema.GroupVersionResource) {
+		client := p.clients.published
+		if all {
+			client = p.clients.copies
+		}
+		stores = append(stores, to)
+		go follow(ctx, client, r, selectors, to)
+	}
+	for resource, served := range p.resources {
+		watch(newStore(sourcesOf{p.sources, resource}), metav1.ListOptions{}, false, served)
+		watch(newStore(copiesOf{p.copies, resource}), metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel}, true, served)
+	}
+	for _, s := range stores {
+		select {
+		case <-s.synced:
+		case <-ctx.Done():
+			return
+		}
+	}
+	close(p.ready)
+}
+
+// counting again takes time with many tenants, so that it is not done for each.
+const countPeriod = 10 * time.Second
+
+// tenantChanged has objects counted when a space has come to or from use.
+func (p *Publisher) tenantChanged(ctx context.Context, before, after any) {
+	old, _ := before.(*v1alpha1.Tenant)
+	t, ok := after.(*v1alpha1.Tenant)
+	if !ok || old == nil {
+		return
+	}
+	isReady := func(t *v1alpha1.Tenant) bool {
+		return meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady)
+	}
+	if isReady(old) != isReady(t) || (old.DeletionTimestamp == nil) != (t.DeletionTimestamp == nil) {
+		p.countAgain(ctx)
+	}
+}
+
+// countAgain has all published objects reconciled soon.
+func (p *Publisher) countAgain(ctx context.Context) {
+	if p.counting.Swap(true) {
+		return
+	}
+	time.AfterFunc(countPeriod, func() {
+		p.counting.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		for _, o := range p.sources.list() {
+			p.enqueue(o, 0)
+		}
+	})
+}
+
+// Ensure copies every published object to the space of n and returns what it
+// waits for, if it does. Tenants' own objects, and what the published objects
+// themselves are the cause of, do not hold a space up: these are reported with the
+// published object.
+func (p *Publisher) Ensure(ctx context.Context, n tenant.Name) (waiting string, err error) {
+	select {
+	case <-p.ready:
+	default:
+		return "the published objects to be known", nil
+	}
+	var mu sync.Mutex
+	for _, objects := range byRank(p.sources.list()) {
+		group, groupCtx := errgroup.WithContext(ctx)
+		group.SetLimit(p.Concurrency)
+		for _, o := range objects {
+			group.Go(func() error {
+				e, err := p.edition(groupCtx, o)
+				if err != nil || e == nil {
+					return ignorePermanent(err)
+				}
+				result, err := p.ensure(groupCtx, n, e)
+				if result == pending && err == nil {
+					mu.Lock()
+					waiting = "the copy of " + o.String()
+					mu.Unlock()
+				}
+				return ignorePermanent(err)
+			})
+		}
+		if err := group.Wait(); err != nil || waiting != "" {
+			return waiting, err
+		}
+	}
+	return "", nil
+}
+
+// byRank splits ordered objects into those that can be copied at once.
+func byRank(objects []Object) [][]Object {
+	var groups [][]Object
+	for i, o := range objects {
+		if i == 0 || rank(o.Resource) != rank(objects[i-1].Resource) {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], o)
+	}
+	return groups
+}

@@ -1,0 +1,149 @@
+package published
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// FieldManager owns the fields that this controller writes.
+const FieldManager = "tenantry-publisher"
+
+// clients reach the system space and the others.
+type clients struct {
+	// system reads and annotates published objects.
+	system rest.Interface
+	// publisher writes into spaces, whose objects it answers with by metadata.
+	publisher rest.Interface
+	// published and copies watch the system space and all others.
+	published, copies metadata.Interface
+}
+
+func newClients(config *rest.Config) (*clients, error) {
+	shared := rest.CopyConfig(config)
+	shared.QPS = -1 // the server's priority and fairness limits, not the client
+	shared.ContentType, shared.AcceptContentTypes = "", ""
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		return nil, err
+	}
+	shared.APIPath, shared.GroupVersion = "/", &schema.GroupVersion{Version: "v1"} // all paths are absolute
+	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	system, err := rest.RESTClientFor(shared)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of published objects: %w", err)
+	}
+	impersonating := rest.CopyConfig(shared)
+	impersonating.Impersonate = rest.ImpersonationConfig{UserName: tenant.Publisher, Groups: []string{user.SystemPrivilegedGroup}}
+	publisher, err := rest.RESTClientFor(impersonating)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of the publisher: %w", err)
+	}
+	published, err := metadata.NewForConfig(metadata.ConfigFor(shared))
+	if err != nil {
+		return nil, fmt.Errorf("creating the metadata client of the system space: %w", err)
+	}
+	all := rest.CopyConfig(shared)
+	all.Host += "/tenants/" + string(tenant.All)
+	copies, err := metadata.NewForConfig(metadata.ConfigFor(all))
+	if err != nil {
+		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
+	}
+	return &clients{system: system, publisher: publisher, published: published, copies: copies}, nil
+}
+
+// source reads a published object.
+func (c *clients) source(ctx context.Context, r schema.GroupVersionResource, o Object) (*unstructured.Unstructured, error) {
+	body, err := c.system.Get().AbsPath(path(r, o.Namespace, o.Name)).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	source := &unstructured.Unstructured{}
+	return source, source.UnmarshalJSON(body)
+}
+
+// annotate sets an annotation of a published object, or removes it if value is
+// empty.
+func (c *clients) annotate(ctx context.Context, r schema.GroupVersionResource, o Object, key, value string) error {
+	annotation := map[string]any{key: nil}
+	if value != "" {
+		annotation[key] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotation}})
+	if err != nil {
+		return err
+	}
+	return c.system.Patch(types.MergePatchType).AbsPath(path(r, o.Namespace, o.Name)).
+		Param("fieldManager", FieldManager).Body(patch).Do(ctx).Error()
+}
+
+const metadataOnly = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// write sends a copy to a space and returns what it has become.
+func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path string, body []byte) (*metav1.PartialObjectMetadata, error) {
+	request := c.publisher.Verb(verb).AbsPath("/tenants/"+string(n)+path).SetHeader("Accept", metadataOnly)
+	if verb != http.MethodGet {
+		request = request.Param("fieldManager", FieldManager)
+	}
+	if body != nil {
+		kind := runtime.ContentTypeJSON
+		if verb == http.MethodPatch {
+			kind = string(types.MergePatchType)
+		}
+		request = request.SetHeader("Content-Type", kind).Body(body)
+	}
+	answer := &metav1.PartialObjectMetadata{}
+	return answer, request.Do(ctx).Into(answer)
+}
+
+func (c *clients) create(ctx context.Context, n tenant.Name, e *edition) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPost, n, path(e.resource, e.object.Namespace, ""), e.body(0))
+}
+
+// update replaces a version of an object.
+func (c *clients) update(ctx context.Context, n tenant.Name, e *edition, version uint64) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPut, n, path(e.resource, e.object.Namespace, e.object.Name), e.body(version))
+}
+
+func (c *clients) get(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodGet, n, path(r, o.Namespace, o.Name), nil)
+}
+
+// hold marks a tenant's own namespace, or removes all marks from it.
+func (c *clients) hold(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, name string, held bool) (*metav1.PartialObjectMetadata, error) {
+	body := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, tenant.PublishedCopyLabel, tenant.PublishedNamespace)
+	if !held {
+		body = fmt.Sprintf(`{"metadata": {"labels": {%q: null}, "annotations": {%q: null}}}`, tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
+	}
+	return c.write(ctx, http.MethodPatch, n, path(r, "", name), []byte(body))
+}
+
+// delete deletes a version of an object.
+func (c *clients) delete(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object, version uint64) error {
+	background := metav1.DeletePropagationBackground
+	expected := strconv.FormatUint(version, 10)
+	options, err := json.Marshal(&metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{ResourceVersion: &expected},
+	})
+	if err != nil {
+		return err
+	}
+	return c.publisher.Delete().AbsPath("/tenants/"+string(n)+path(r, o.Namespace, o.Name)).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(options).Do(ctx).Error()
+}
