@@ -73,10 +73,51 @@ type TenantSpec struct {
 	// the quota of the manager's configuration.
 	// +optional
 	Quota corev1.ResourceList `json:"quota,omitempty"`
+	// nodePlacement is how far the tenant's pods may choose their nodes. Defaults to
+	// what the server's admission configuration says for SpacePolicy, without which
+	// they may not (arktos-access-control, "Node, NodeSelector and DaemonSet").
+	// +optional
+	NodePlacement *NodePlacement `json:"nodePlacement,omitempty"`
 	// rateLimit bounds what the tenant's users may ask of each server. What is
 	// not set is as the server's flags have it.
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+}
+
+// NodePlacementMode says how far pods may choose their nodes.
+// +enum
+type NodePlacementMode string
+
+const (
+	// NodePlacementDisabled lets no pod choose.
+	NodePlacementDisabled NodePlacementMode = "Disabled"
+	// NodePlacementLimited lets pods choose by some labels and taints.
+	NodePlacementLimited NodePlacementMode = "Limited"
+	// NodePlacementEnabled lets pods choose as in a cluster of their own.
+	NodePlacementEnabled NodePlacementMode = "Enabled"
+)
+
+// NodePlacement is how far pods may choose their nodes, by node name, node
+// selector, node affinity and tolerations. Node selectors and affinity for
+// kubernetes.io/os and kubernetes.io/arch are allowed in every mode.
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Limited' || (!has(self.allowedLabels) && !has(self.allowedTaints))",message="allowedLabels and allowedTaints need mode: Limited"
+type NodePlacement struct {
+	// mode is Disabled, Limited or Enabled.
+	// +kubebuilder:validation:Enum=Disabled;Limited;Enabled
+	Mode NodePlacementMode `json:"mode"`
+	// allowedLabels are keys of node labels for node selectors and affinity, in
+	// mode Limited.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	AllowedLabels []string `json:"allowedLabels,omitempty"`
+	// allowedTaints are keys of taints that pods may tolerate, in mode Limited.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	AllowedTaints []string `json:"allowedTaints,omitempty"`
 }
 
 // RateLimit bounds what one server does for the users of a tenant. A request

@@ -21,6 +21,11 @@ func (in Grantee) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NodePlacement) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.NodePlacement"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RateLimit) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.RateLimit"
 }

@@ -18,6 +18,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		AccessRule{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref),
 		ForeignSubject{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
+		NodePlacement{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
 		RateLimit{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_RateLimit(ref),
 		Subject{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Subject(ref),
 		Tenant{}.OpenAPIModelName():                       schema_tenantry_tenantry_api_v1alpha1_Tenant(ref),
@@ -264,6 +265,69 @@ func schema_tenantry_tenantry_api_v1alpha1_Grantee(ref common.ReferenceCallback)
 					},
 				},
 				Required: []string{"tenant", "seal"},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NodePlacement is how far pods may choose their nodes, by node name, node selector, node affinity and tolerations. Node selectors and affinity for kubernetes.io/os and kubernetes.io/arch are allowed in every mode.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is Disabled, Limited or Enabled.\n\nPossible enum values:\n - `\"Disabled\"` lets no pod choose.\n - `\"Enabled\"` lets pods choose as in a cluster of their own.\n - `\"Limited\"` lets pods choose by some labels and taints.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Disabled", "Enabled", "Limited"},
+						},
+					},
+					"allowedLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "allowedLabels are keys of node labels for node selectors and affinity, in mode Limited.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"allowedTaints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "allowedTaints are keys of taints that pods may tolerate, in mode Limited.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"mode"},
 			},
 		},
 	}
@@ -744,6 +808,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							},
 						},
 					},
+					"nodePlacement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodePlacement is how far the tenant's pods may choose their nodes. Defaults to what the server's admission configuration says for SpacePolicy, without which they may not (arktos-access-control, \"Node, NodeSelector and DaemonSet\").",
+							Ref:         ref(NodePlacement{}.OpenAPIModelName()),
+						},
+					},
 					"rateLimit": {
 						SchemaProps: spec.SchemaProps{
 							Description: "rateLimit bounds what the tenant's users may ask of each server. What is not set is as the server's flags have it.",
@@ -754,7 +824,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			RateLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 

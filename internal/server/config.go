@@ -137,6 +137,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Client:      flattened,
 		Loopback:    generic.LoopbackClientConfig,
 		Egress:      c.egress,
+		Placement:   func(n tenant.Name) *v1alpha1.NodePlacement { return c.tenants.NodePlacement(n) },
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
 	}); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -27,6 +28,8 @@ type Config struct {
 	// Loopback is the configuration of a system administrator with the server's
 	// plain URL. Admission policies with parameters read these through it.
 	Loopback *rest.Config
+	// Placement returns what a Tenant says of its pods' nodes. If nil, none says.
+	Placement func(tenant.Name) *v1alpha1.NodePlacement
 	// Egress is how webhooks of tenants are reached.
 	Egress egress.Options
 	// Terminating reports whether a tenant is being deleted: then the namespaces
@@ -38,7 +41,7 @@ type Config struct {
 // Register adds the plugins of tenancy to upstream's options, enabled by
 // default and before all others. It is called before flags are added.
 func Register(o *options.AdmissionOptions) {
-	spacepolicy.Register(o.GenericAdmission.Plugins)
+	spacepolicy.Register(o.GenericAdmission.Plugins, spacepolicy.Rules{})
 	published.Register(o.GenericAdmission.Plugins, published.Rules{}) // Apply completes them
 	o.GenericAdmission.RecommendedPluginOrder = slices.Concat(
 		[]string{spacepolicy.PluginName, published.PluginName}, o.GenericAdmission.RecommendedPluginOrder)

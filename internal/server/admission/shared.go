@@ -23,6 +23,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	spacequota "github.com/tenantry/tenantry/internal/server/admission/quota"
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -58,6 +59,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		spaces: newSpaceClients(config.Loopback),
 	}
 	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config) })
+	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement})
 	published.Register(s.own, published.Rules{Terminating: config.Terminating})
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)

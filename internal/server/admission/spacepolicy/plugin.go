@@ -13,6 +13,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -30,14 +32,23 @@ var systemOnly = map[schema.GroupResource]string{
 	{Group: "resource.k8s.io", Resource: "resourceslices"}:   "nodes and their devices belong to the system space",
 }
 
+// Rules are what Tenants say.
+type Rules struct {
+	// Placement returns how far the pods of a tenant may choose their nodes, nil if
+	// its Tenant does not say.
+	Placement func(tenant.Name) *v1alpha1.NodePlacement
+}
+
 // Register makes the plugin known by its name.
-func Register(plugins *admission.Plugins) {
-	plugins.Register(PluginName, func(io.Reader) (admission.Interface, error) { return New(), nil })
+func Register(plugins *admission.Plugins, rules Rules) {
+	plugins.Register(PluginName, func(config io.Reader) (admission.Interface, error) { return New(config, rules) })
 }
 
 // Plugin refuses in a space what is for the system space only.
 type Plugin struct {
 	*admission.Handler
+	config *configv1alpha1.SpacePolicyConfiguration
+	rules  Rules
 }
 
 var (
@@ -45,9 +56,20 @@ var (
 	_ admission.ValidationInterface = &Plugin{}
 )
 
-// New returns the plugin.
-func New() *Plugin {
-	return &Plugin{Handler: admission.NewHandler(admission.Create)}
+// New returns the plugin. config is a SpacePolicyConfiguration, or nil.
+func New(config io.Reader, rules Rules) (*Plugin, error) {
+	var content []byte
+	if config != nil {
+		var err error
+		if content, err = io.ReadAll(config); err != nil {
+			return nil, fmt.Errorf("reading the configuration of %s: %w", PluginName, err)
+		}
+	}
+	parsed, err := configv1alpha1.ParseSpacePolicyConfiguration(content)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
 // Admit refuses before any other plugin, or a tenant's webhook, sees the object.
@@ -61,16 +83,20 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if n == tenant.System || a.GetSubresource() != "" {
+	if n == tenant.System {
 		return nil
 	}
-	if reason, ok := systemOnly[a.GetResource().GroupResource()]; ok {
-		return forbidden(a, reason)
+	if a.GetOperation() == admission.Create && a.GetSubresource() == "" {
+		if reason, ok := systemOnly[a.GetResource().GroupResource()]; ok {
+			return forbidden(a, reason)
+		}
+		if pod, ok := a.GetObject().(*core.Pod); ok {
+			if err := checkPriority(a, pod); err != nil {
+				return err
+			}
+		}
 	}
-	if pod, ok := a.GetObject().(*core.Pod); ok {
-		return checkPriority(a, pod)
-	}
-	return nil
+	return p.checkPlacement(a, n)
 }
 
 // checkPriority keeps the two classes that are above all others to the

@@ -8,13 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// member is a user of tenant a.
+var member = &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
+
 func TestPlugin(t *testing.T) {
 	critical := &core.Pod{Spec: core.PodSpec{PriorityClassName: "system-cluster-critical"}}
+	plugin, err := New(nil, Rules{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		space       tenant.Name
 		resource    schema.GroupResource
@@ -48,9 +56,9 @@ func TestPlugin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admission.NewAttributesRecord(tc.object, nil, schema.GroupVersionKind{}, tc.namespace, "x",
-				tc.resource.WithVersion("v1"), tc.subresource, admission.Create, nil, false, nil)
+				tc.resource.WithVersion("v1"), tc.subresource, admission.Create, nil, false, member)
 			ctx := tenant.WithSpace(t.Context(), tc.space)
-			for phase, err := range map[string]error{"Admit": New().Admit(ctx, a, nil), "Validate": New().Validate(ctx, a, nil)} {
+			for phase, err := range map[string]error{"Admit": plugin.Admit(ctx, a, nil), "Validate": plugin.Validate(ctx, a, nil)} {
 				got := ""
 				if err != nil {
 					got = err.Error()
@@ -66,7 +74,7 @@ func TestPlugin(t *testing.T) {
 func TestWithoutTenant(t *testing.T) {
 	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "x",
 		core.Resource("nodes").WithVersion("v1"), "", admission.Create, nil, false, nil)
-	if err := New().Validate(t.Context(), a, nil); !apierrors.IsForbidden(err) {
+	if err := (&Plugin{}).Validate(t.Context(), a, nil); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v, want it forbidden", err)
 	}
 }

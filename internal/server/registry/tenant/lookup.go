@@ -31,8 +31,9 @@ type State struct {
 	// CredentialsNotBefore is when this tenant took the name of an earlier one;
 	// zero if there was none.
 	CredentialsNotBefore time.Time
-	// RateLimit is the tenant's own, nil if it has none.
-	RateLimit *v1alpha1.RateLimit
+	// NodePlacement and RateLimit are the tenant's own, nil if it has none.
+	NodePlacement *v1alpha1.NodePlacement
+	RateLimit     *v1alpha1.RateLimit
 }
 
 // Lookup answers for every request whether its tenant exists. It follows the
@@ -96,6 +97,14 @@ func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
 	return l.states[n].RateLimit
 }
 
+// NodePlacement returns how far pods of a known tenant may choose their nodes, nil
+// if it does not say.
+func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].NodePlacement
+}
+
 func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
 		UID:         t.UID,
@@ -104,6 +113,8 @@ func stateOf(t *v1alpha1.Tenant) State {
 		Suspended:   t.Spec.Suspended,
 		Reason:      t.Spec.SuspendedReason,
 		RateLimit:   t.Spec.RateLimit,
+
+		NodePlacement: t.Spec.NodePlacement,
 	}
 	if since := t.Status.CredentialsNotBefore; since != nil {
 		state.CredentialsNotBefore = since.Time

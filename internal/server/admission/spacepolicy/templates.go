@@ -1,0 +1,80 @@
+package spacepolicy
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// podSpecOf returns the pod spec in an object of a built-in resource and where it
+// is, or nil if it has none.
+func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
+	const template = "spec.template.spec"
+	switch o := obj.(type) {
+	case *core.Pod:
+		return &o.Spec, "spec"
+	case *core.PodTemplate:
+		return &o.Template.Spec, "template.spec"
+	case *core.ReplicationController:
+		if o.Spec.Template == nil {
+			return nil, ""
+		}
+		return &o.Spec.Template.Spec, template
+	case *apps.Deployment:
+		return &o.Spec.Template.Spec, template
+	case *apps.ReplicaSet:
+		return &o.Spec.Template.Spec, template
+	case *apps.StatefulSet:
+		return &o.Spec.Template.Spec, template
+	case *batch.Job:
+		return &o.Spec.Template.Spec, template
+	case *batch.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template.Spec, "spec.jobTemplate.spec.template.spec"
+	default:
+		return nil, ""
+	}
+}
+
+// customChoices returns what chooses nodes against the rules in the pod templates
+// that a custom resource is configured to have.
+func (p *Plugin) customChoices(resource schema.GroupResource, obj *unstructured.Unstructured, rules *v1alpha1.NodePlacement) ([]string, error) {
+	var found []string
+	for _, configured := range p.config.PodTemplates {
+		if configured.Group != resource.Group || configured.Resource != resource.Resource {
+			continue
+		}
+		for _, path := range configured.Paths {
+			content, exists, err := unstructured.NestedFieldNoCopy(obj.Object, strings.Split(path+".spec", ".")...)
+			if err != nil {
+				return nil, fmt.Errorf("%s is not a pod template: %w", path, err)
+			}
+			if !exists {
+				continue
+			}
+			fields, ok := content.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%s is not a pod template: its spec is no object", path)
+			}
+			var versioned corev1.PodSpec
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &versioned); err != nil {
+				return nil, fmt.Errorf("%s is not a pod template: %w", path, err)
+			}
+			var spec core.PodSpec
+			if err := corev1conversion.Convert_v1_PodSpec_To_core_PodSpec(&versioned, &spec, nil); err != nil {
+				return nil, fmt.Errorf("%s is not a pod template: %w", path, err)
+			}
+			found = append(found, choicesOf(&spec, path+".spec", rules)...)
+		}
+	}
+	return found, nil
+}
