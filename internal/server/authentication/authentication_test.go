@@ -279,24 +279,6 @@ func TestAudiences(t *testing.T) {
 	}
 }
 
-func TestIssuerOf(t *testing.T) {
-	for payload, want := range map[string]string{
-		`{"iss":"https://a"}`: "https://a", `{"iss":"https://a","iss":"https://b"}`: "https://b",
-		`{"iss":"https://a","ISS":"https://b"}`: "", `{"iss":"https://a","iſs":"https://b"}`: "", `{"Iss":"https://a"}`: "",
-		`{"iss":1}`: "", `{}`: "", `[]`: "", ``: "", `null`: "", `{"iss":"https://a"}x`: "",
-	} {
-		got, ok := issuerOf("e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".")
-		if got != want || ok != (want != "") {
-			t.Errorf("%s: got %q, %v; want %q", payload, got, ok, want)
-		}
-	}
-	for _, token := range []string{"", ".", "..", "a.!.b", "a.b.c.d", "e30.e30"} {
-		if got, ok := issuerOf(token); ok {
-			t.Errorf("%q is of issuer %q", token, got)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	one, err := identities.NewAuthority("one")
 	if err != nil {
@@ -307,6 +289,8 @@ func TestValidate(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
+		"empty issuer":         {func(o *Options) { o.SystemIssuers = []string{"https://a", ""} }, "--system-issuers"},
+		"empty key":            {func(o *Options) { o.WebhookTenantKeys = []string{""} }, "--authentication-token-webhook-tenant-extra-key"},
 		"claim without issuer": {func(o *Options) { o.OIDCTenantClaim = "org" }, "--oidc-tenant-claim needs --oidc-issuer-url"},
 		"proxies and system users of one authority": {func(o *Options) {
 			o.SystemClientCAFile, o.Upstream.RequestHeader.ClientCAFile = bundle, bundle

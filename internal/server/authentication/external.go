@@ -2,8 +2,6 @@ package authentication
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
 )
 
 // named gives a user that somebody else vouches for the tenant that its extra
@@ -132,8 +131,7 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 			return nil, false, err
 		}
 		return named(response, "token issuer", []string{ClaimKey}, func() bool {
-			issuer, ok := issuerOf(token)
-			return ok && slices.Contains(b.Options.SystemIssuers, issuer)
+			return slices.Contains(b.Options.SystemIssuers, webtoken.Parse(token).Text("iss"))
 		})
 	}), nil
 }
@@ -147,31 +145,6 @@ func tenantMapping(claim string) []apiserver.ExtraMapping {
 		Key:             ClaimKey,
 		ValueExpression: "claims[?" + strconv.Quote(claim) + `].orValue("")`,
 	}}
-}
-
-// issuerOf returns the issuer of a token that has been verified. Upstream
-// compares what encoding/json makes of the claims, for which case does not
-// matter, so that there must be no second claim that it could have meant.
-func issuerOf(token string) (string, bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return "", false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return "", false
-	}
-	var claims map[string]any
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return "", false
-	}
-	for claim := range claims {
-		if claim != "iss" && strings.EqualFold(claim, "iss") {
-			return "", false
-		}
-	}
-	issuer, ok := claims["iss"].(string)
-	return issuer, ok
 }
 
 // upstream makes what a part of upstream's options stands for.

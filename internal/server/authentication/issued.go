@@ -2,16 +2,14 @@ package authentication
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -63,30 +61,11 @@ func (s Since) tokens(delegate authenticator.Token) authenticator.Token {
 		if err != nil || !ok {
 			return response, ok, err
 		}
-		if issued, known := issuedAt(token); known {
+		if issued := webtoken.Parse(token).Time("iat"); !issued.IsZero() {
 			if err := s.check(ctx, response.User, issued); err != nil {
 				return nil, false, err
 			}
 		}
 		return response, true, nil
 	})
-}
-
-// issuedAt reads the claim "iat" of a token that was verified.
-func issuedAt(token string) (time.Time, bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return time.Time{}, false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return time.Time{}, false
-	}
-	var claims struct {
-		IssuedAt *float64 `json:"iat"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil || claims.IssuedAt == nil {
-		return time.Time{}, false
-	}
-	return time.Unix(int64(*claims.IssuedAt), 0), true
 }

@@ -3,6 +3,7 @@ package authentication
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/cert"
@@ -85,6 +86,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // Validate reports what is wrong with the options of tenancy.
 func (o *Options) Validate() []error {
 	var errs []error
+	for flag, values := range map[string][]string{
+		"system-issuers":                                o.SystemIssuers,
+		"requestheader-tenant-extra-key":                o.RequestHeaderTenantKeys,
+		"authentication-token-webhook-tenant-extra-key": o.WebhookTenantKeys,
+	} {
+		if slices.Contains(values, "") {
+			errs = append(errs, fmt.Errorf("--%s: one of its values is empty", flag))
+		}
+	}
 	if o.OIDCTenantClaim != "" && (o.Upstream.OIDC == nil || o.Upstream.OIDC.IssuerURL == "") {
 		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
 			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))

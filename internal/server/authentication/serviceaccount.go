@@ -2,7 +2,6 @@ package authentication
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -128,8 +128,8 @@ func newSpaceTokens(config ServiceAccounts) (authenticator.Token, error) {
 
 // AuthenticateToken implements authenticator.Token.
 func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	n, err := claimedTenant(token)
-	if err != nil || n == "" {
+	n := claimedTenant(token)
+	if n == "" {
 		return nil, false, nil // not a token of a space; others may know it
 	}
 	response, ok, err := t.delegate.AuthenticateToken(withClaimedTenant(ctx, n), token)
@@ -158,33 +158,14 @@ func (t systemTokens) AuthenticateToken(ctx context.Context, token string) (*aut
 	return response, true, nil
 }
 
-// claimedTenant reads the tenant of a token without verifying it.
-func claimedTenant(token string) (tenant.Name, error) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return "", nil
+// claimedTenant returns the space that a token says it is of, if any, without
+// verifying it.
+func claimedTenant(token string) tenant.Name {
+	n, err := tenant.Parse(webtoken.Parse(token).Text(tenantClaim))
+	if err != nil || !n.IsSpace() {
+		return ""
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return "", err
-	}
-	var claims map[string]json.RawMessage
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return "", err
-	}
-	raw, ok := claims[tenantClaim]
-	if !ok {
-		return "", nil
-	}
-	var name string
-	if err := json.Unmarshal(raw, &name); err != nil {
-		return "", err
-	}
-	n, err := tenant.Parse(name)
-	if err == nil && !n.IsSpace() {
-		err = fmt.Errorf("tenant %q is reserved", n)
-	}
-	return n, err
+	return n
 }
 
 type claimKey struct{}

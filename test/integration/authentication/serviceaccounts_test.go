@@ -138,6 +138,26 @@ var _ = Describe("A service account", func() {
 	})
 })
 
+var _ = Describe("A bootstrap token", func() {
+	It("is one of the system space alone", func(ctx SpecContext) {
+		for t, id := range map[tenant.Name]string{tenant.System: "abcdef", "a": "fedcba"} {
+			_, err := inSpace(t).CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
+				Type:       corev1.SecretTypeBootstrapToken,
+				StringData: map[string]string{
+					"token-id": id, "token-secret": "0123456789abcdef",
+					"usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:workers",
+				},
+			}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		known := bearer("abcdef.0123456789abcdef")
+		Eventually(ctx, func() int { return status(known) }).Should(Equal(http.StatusCreated))
+		known.expect("system:bootstrap:abcdef", tenant.System, "system:bootstrappers", "system:bootstrappers:workers")
+		bearer("fedcba.0123456789abcdef").refused()
+	})
+})
+
 var _ = Describe("A TokenReview", func() {
 	It("knows the tokens of its tenant, of every kind, and says nothing of others", func(ctx SpecContext) {
 		tokens := map[string]string{

@@ -80,6 +80,7 @@ func configure(o *standalone.Options) {
 	upstream := o.Authentication.Upstream
 	upstream.ClientCert.ClientCA = write("tenants-ca.crt", tenantsCA.PEM())
 	upstream.TokenFile.TokenFile = write("tokens.csv", []byte(tokenFile))
+	upstream.BootstrapToken.Enable = true
 	o.Authentication.BasicAuthFile = write("passwords.csv", []byte(passwordFile))
 	upstream.RequestHeader.ClientCAFile = write("proxy-ca.crt", proxyCA.PEM())
 	upstream.RequestHeader.AllowedNames = []string{"proxy"}
