@@ -129,6 +129,23 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		}
 	}, SpecTimeout(specTimeout))
 
+	It("end what runs in a space through the one when its tenant is deleted through the other", func(ctx SpecContext) {
+		applyTenant(ctx, servers[0], "gone")
+		waitReady(ctx, servers[1], "gone")
+		create(ctx, servers[1], "gone", "left")
+		client := servers[1].client("gone")
+		events, err := client.CoreV1().ConfigMaps(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: "test=none"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(events.Stop)
+		Expect(servers[0].dynamic(tenant.System).Resource(tenants).Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(events.ResultChan()).WithContext(ctx).WithTimeout(specTimeout).Should(BeClosed())
+		_, err = client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		for key := range etcd.stored(ctx, "/registry/") {
+			Expect(key).NotTo(ContainSubstring("/gone/"))
+		}
+	}, SpecTimeout(specTimeout))
+
 	It("have one manager after the other", func(ctx SpecContext) {
 		before := holder(ctx, servers[0], managersLease)
 		end(managers[0])
