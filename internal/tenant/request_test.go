@@ -1,10 +1,12 @@
 package tenant
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 func TestEffective(t *testing.T) {
@@ -49,5 +51,48 @@ func TestEffectiveWithoutRequest(t *testing.T) {
 	var r *Request
 	if got, err := r.Effective(&user.DefaultInfo{Name: "u"}); !errors.Is(err, ErrNoTenant) {
 		t.Errorf("got %q, %v; want %v", got, err, ErrNoTenant)
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for name, tc := range map[string]struct {
+		requested, authenticated, impersonated, admitted Name
+		own, space                                       Name // what is foreign, if anything is
+		effective                                        Name
+	}{
+		"own space":                        {requested: "a", authenticated: "a", effective: "a"},
+		"short path":                       {authenticated: "a", effective: "a"},
+		"foreign space":                    {requested: "b", authenticated: "a", own: "a", space: "b"},
+		"foreign space, admitted":          {requested: "b", authenticated: "a", admitted: "a", own: "a", space: "b", effective: "b"},
+		"foreign space, another admitted":  {requested: "b", authenticated: "a", admitted: "c", own: "a", space: "b"},
+		"all, admitted":                    {requested: All, authenticated: "a"},
+		"system space":                     {requested: System, authenticated: "a"},
+		"everything":                       {requested: Everything, authenticated: "a"},
+		"system user":                      {requested: "a", authenticated: System, effective: "a"},
+		"system user as foreign user":      {requested: "b", authenticated: System, impersonated: "a", own: "a", space: "b"},
+		"the same, admitted":               {requested: "b", authenticated: System, impersonated: "a", admitted: "a", own: "a", space: "b", effective: "b"},
+		"tenant user as foreign user":      {requested: "b", authenticated: "a", impersonated: "c"},
+		"another, admitted":                {requested: "b", authenticated: "a", impersonated: "c", admitted: "c"},
+		"tenant user as user of the space": {requested: "b", authenticated: "a", impersonated: "b"},
+		"nobody":                           {requested: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &user.DefaultInfo{Name: "u"}
+			if tc.impersonated != "" {
+				u.Extra = map[string][]string{UserExtraKey: {string(tc.impersonated)}}
+			}
+			r := &Request{Requested: tc.requested, Authenticated: tc.authenticated}
+			if tc.admitted != "" {
+				r.Admit(tc.admitted)
+			}
+			ctx := WithRequest(request.WithUser(context.Background(), u), r)
+			own, space, foreign := Foreign(ctx)
+			if own != tc.own || space != tc.space || foreign != (tc.own != "") {
+				t.Errorf("foreign: %q in %q, %t; want %q in %q", own, space, foreign, tc.own, tc.space)
+			}
+			if n, err := From(ctx); n != tc.effective || (err == nil) != (tc.effective != "") {
+				t.Errorf("acts in %q, %v; want %q", n, err, tc.effective)
+			}
+		})
 	}
 }

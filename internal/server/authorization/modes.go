@@ -224,7 +224,10 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if extra == nil {
 		extra = make(map[string][]string, 2)
 	}
-	extra[tenant.UserExtraKey], extra[SpaceExtraKey] = []string{string(own)}, []string{string(space)}
+	extra[SpaceExtraKey] = []string{string(space)}
+	if u.GetName() != user.Anonymous { // who has no tenant, and reads the health of the system
+		extra[tenant.UserExtraKey] = []string{string(own)}
+	}
 	located := &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
 	return w.upstream.Authorize(ctx, userAttributes{a, located})
 }
