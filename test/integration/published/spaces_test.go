@@ -1,0 +1,199 @@
+package published
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var three = resource.MustParse("3")
+
+func clusterAdmin(name, user string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+}
+
+// publish creates a published ConfigMap in the system space.
+func publish(ctx context.Context, namespace, name, value string) {
+	GinkgoHelper()
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{tenant.PublishedAnnotation: value}},
+		Data:       map[string]string{"from": "platform"},
+	}
+	_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// from returns whose object is in a space.
+func from(ctx context.Context, n tenant.Name, namespace, name string) func() (string, error) {
+	client := in(n).CoreV1().ConfigMaps(namespace)
+	return func() (string, error) {
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		return object.Data["from"], nil
+	}
+}
+
+var _ = Describe("Publishing", func() {
+	It("keeps what a tenant has, reports it, and takes its place as soon as it is gone", func(ctx SpecContext) {
+		const namespace = "conflicts"
+		keeper := tenants[2]
+		own := in(keeper).CoreV1()
+		_, err := own.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{"kept", "forced"} {
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"from": "tenant"}}
+			_, err := own.ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		createNamespace(ctx, namespace)
+		publish(ctx, namespace, "kept", "true")
+		publish(ctx, namespace, "forced", "force")
+		all := countTenants(ctx)
+		Eventually(statusOf(ctx, configMaps, namespace, "kept")).Should(Equal(fmt.Sprintf(
+			"copied to %d of %d spaces; 1 have an object of their own there, which is kept (%s)", all-1, all, keeper)))
+		Eventually(statusOf(ctx, configMaps, namespace, "forced")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+		Expect(from(ctx, keeper, namespace, "kept")()).To(Equal("tenant"))
+		Expect(from(ctx, keeper, namespace, "forced")()).To(Equal("platform"))
+		Eventually(func(g Gomega) {
+			events, err := in(tenant.System).CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=kept,type=Warning"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(events.Items).To(ContainElement(HaveField("Message", ContainSubstring(keeper.String()))))
+		}).Should(Succeed())
+
+		By("keeping the namespace that the tenant has made")
+		Expect(own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(beRefused)
+		By("letting the tenant edit and then delete its own")
+		_, err = own.ConfigMaps(namespace).Patch(ctx, "kept", mergePatch, []byte(`{"data": {"more": "x"}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(own.ConfigMaps(namespace).Delete(ctx, "kept", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(from(ctx, keeper, namespace, "kept")).Should(Equal("platform"))
+		Eventually(statusOf(ctx, configMaps, namespace, "kept")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+
+		By("giving the namespace back when nothing in it is published")
+		for _, name := range []string{"kept", "forced"} {
+			Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		}
+		Eventually(func() error { return own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) }).Should(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	It("is done in a new space before its Tenant is Ready", func(ctx SpecContext) {
+		const namespace, count = "early", 30
+		createNamespace(ctx, namespace)
+		for i := range count {
+			publish(ctx, namespace, fmt.Sprintf("c%d", i), "true")
+		}
+		var group sync.WaitGroup
+		for i := range 5 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				n := tenant.Name(fmt.Sprintf("early-%d", i))
+				Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+				list, err := in(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(list.Items).To(HaveLen(count))
+			})
+		}
+		group.Wait()
+		By("deleting a tenant, which copies do not prevent, and creating it anew")
+		for i := range 5 {
+			deleteTenant(ctx, tenant.Name(fmt.Sprintf("early-%d", i)))
+		}
+		Expect(tenantry.CreateTenant(ctx, "early-0")).To(Succeed())
+		Expect(from(ctx, "early-0", namespace, "c0")()).To(Equal("platform"))
+		deleteTenant(ctx, "early-0")
+		all := countTenants(ctx)
+		Eventually(statusOf(ctx, configMaps, namespace, "c0")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+	}, SpecTimeout(specTimeout))
+
+	It("is not prevented by a tenant's quotas, webhooks and policies", func(ctx SpecContext) {
+		const namespace = "obstacles"
+		stubborn := in(tenants[3])
+		_, err := stubborn.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = stubborn.CoreV1().ResourceQuotas(namespace).Create(ctx, &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Name: "none"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": resource.MustParse("0")}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = stubborn.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "none"},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "none.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+				Rules: []admissionv1.RuleWithOperations{{
+					Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				}},
+			}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error {
+			_, err := stubborn.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}}, metav1.CreateOptions{})
+			return err
+		}).Should(MatchError(ContainSubstring("none.example.com")))
+		createNamespace(ctx, namespace)
+		publish(ctx, namespace, "policy", "true")
+		Eventually(from(ctx, tenants[3], namespace, "policy")).Should(Equal("platform"))
+		Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "policy", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() error {
+			_, err := stubborn.CoreV1().ConfigMaps(namespace).Get(ctx, "policy", metav1.GetOptions{})
+			return err
+		}).Should(MatchError(apierrors.IsNotFound, "not found"))
+	}, SpecTimeout(specTimeout))
+
+	It("writes nothing that has not changed", func(ctx SpecContext) {
+		const namespace = "still"
+		createNamespace(ctx, namespace)
+		publish(ctx, namespace, "policy", "true")
+		Eventually(copiesOf(ctx, configMaps, "policy")).Should(BeNumerically(">=", spaces))
+		versions := func() (versions []string) {
+			for _, n := range tenants {
+				object, err := in(n).CoreV1().ConfigMaps(namespace).Get(ctx, "policy", metav1.GetOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				versions = append(versions, object.ResourceVersion)
+			}
+			return versions
+		}
+		before := versions()
+		patch := `{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}}`
+		_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(patch), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		publish(ctx, namespace, "policy-after", "true") // comes after the change has been looked at
+		Eventually(copiesOf(ctx, configMaps, "policy-after")).Should(BeNumerically(">=", spaces))
+		Expect(versions()).To(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("does not give away credentials of the system space", func(ctx SpecContext) {
+		const namespace = "credentials"
+		createNamespace(ctx, namespace)
+		_, err := in(tenant.System).CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = in(tenant.System).CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{
+				tenant.PublishedAnnotation: "true", corev1.ServiceAccountNameKey: "a",
+			}},
+			Type: corev1.SecretTypeServiceAccountToken,
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+		Eventually(statusOf(ctx, secrets, namespace, "token")).Should(ContainSubstring("never published"))
+		Expect(copiesOf(ctx, secrets, "token")()).To(BeZero())
+	}, SpecTimeout(specTimeout))
+})

@@ -1,0 +1,155 @@
+package published
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	specTimeout  = 2 * time.Minute
+	// spaces is the number of tenants that all specs share.
+	spaces = 20
+)
+
+var (
+	tenantry *env.Environment
+	// tenants are those that all specs share. A spec that changes a space for the
+	// others makes its own.
+	tenants []tenant.Name
+)
+
+func TestPublished(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Published")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	klog.LogToStderr(false)
+	klog.SetOutput(GinkgoWriter)
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	var err error
+	tenantry, err = env.Start(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
+	for i := range spaces {
+		tenants = append(tenants, tenant.Name(fmt.Sprintf("t%02d", i)))
+		Expect(tenantry.CreateTenant(ctx, tenants[i])).To(Succeed())
+	}
+}, NodeTimeout(startTimeout))
+
+func config(n tenant.Name) *rest.Config {
+	GinkgoHelper()
+	if n == tenant.System || n == tenant.All {
+		config, err := tenantry.Admin()
+		Expect(err).NotTo(HaveOccurred())
+		if n == tenant.All {
+			config.Host += "/tenants/all"
+		}
+		return config
+	}
+	config, err := tenantry.UserConfig(n, "admin")
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+// in returns a client of the administrator of a space.
+func in(n tenant.Name) *kubernetes.Clientset {
+	GinkgoHelper()
+	client, err := kubernetes.NewForConfig(config(n))
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// objects returns a client for objects of one resource in a space.
+func objects(n tenant.Name, r schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
+	GinkgoHelper()
+	client, err := dynamic.NewForConfig(config(n))
+	Expect(err).NotTo(HaveOccurred())
+	if namespace == "" {
+		return client.Resource(r)
+	}
+	return client.Resource(r).Namespace(namespace)
+}
+
+var isPublished = map[string]string{tenant.PublishedAnnotation: "true"}
+
+// statusOf returns what a published object says about itself.
+func statusOf(ctx context.Context, r schema.GroupVersionResource, namespace, name string) func() string {
+	return func() string {
+		object, err := objects(tenant.System, r, namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		return object.GetAnnotations()[tenant.PublishedStatusAnnotation]
+	}
+}
+
+// copiesOf returns in how many spaces there is a copy with a name.
+func copiesOf(ctx context.Context, r schema.GroupVersionResource, name string) func() (int, error) {
+	return func() (int, error) {
+		list, err := objects(tenant.All, r, "").List(ctx, metav1.ListOptions{
+			LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy, FieldSelector: "metadata.name=" + name,
+		})
+		if err != nil {
+			return 0, err
+		}
+		return len(list.Items), nil
+	}
+}
+
+var tenantResource = v1alpha1.GroupVersion.WithResource("tenants")
+
+// countTenants returns how many spaces there are.
+func countTenants(ctx context.Context) int {
+	GinkgoHelper()
+	list, err := objects(tenant.System, tenantResource, "").List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return len(list.Items) - 1 // that of the system
+}
+
+// deleteTenant deletes a tenant and waits until it is gone.
+func deleteTenant(ctx context.Context, n tenant.Name) {
+	GinkgoHelper()
+	client := objects(tenant.System, tenantResource, "")
+	Expect(client.Delete(ctx, n.String(), metav1.DeleteOptions{})).To(Succeed())
+	Eventually(func() error {
+		_, err := client.Get(ctx, n.String(), metav1.GetOptions{})
+		return err
+	}).Should(MatchError(apierrors.IsNotFound, "not found"))
+}
+
+// createNamespace creates a namespace in the system space and removes it, and
+// what is published in it, with the spec.
+func createNamespace(ctx context.Context, name string) {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	_, err := objects(tenant.System, namespaces, "").Create(ctx, object, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(objects(tenant.System, namespaces, "").Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	}, NodeTimeout(specTimeout))
+}
+
+var (
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
