@@ -147,7 +147,11 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, err
 	}
 	c.kube = kube
-	kube.ControlPlane.Extra.ServiceAccountIssuer = authentication.WithTenantClaim(kube.ControlPlane.Extra.ServiceAccountIssuer)
+	extra := &kube.ControlPlane.Extra
+	if extra.ServiceAccountIssuer, err = authentication.NewTokenGenerator(extra.ServiceAccountIssuer,
+		extra.ServiceAccountIssuerURL, opts.kube.ServiceAccountSigningKeyFile); err != nil {
+		return nil, err
+	}
 	if kube.ControlPlane.Extra.VersionedInformers, err = serviceips.All(systemInformers, c.views); err != nil {
 		return nil, err
 	}

@@ -29,16 +29,35 @@ const tenantClaim = tenant.Annotation
 // namespace.
 const namespaceClaim = "kubernetes.io/serviceaccount/namespace"
 
-// tokenGenerator adds the tenant to the tokens it generates.
-type tokenGenerator struct{ serviceaccount.TokenGenerator }
+// tokenGenerator generates tokens of the space in which they are asked for.
+type tokenGenerator struct {
+	system serviceaccount.TokenGenerator
+	issuer string
+	key    any
+}
 
-// WithTenantClaim returns a generator whose tokens carry the tenant of the
-// request that they are generated in.
-func WithTenantClaim(delegate serviceaccount.TokenGenerator) serviceaccount.TokenGenerator {
-	if delegate == nil {
-		return nil
+// NewTokenGenerator returns a generator of tokens for every space. system makes
+// those of the system space; it has the issuer and the key in keyFile too.
+// Without a key, which is where somebody else signs, spaces have no tokens.
+func NewTokenGenerator(system serviceaccount.TokenGenerator, issuer, keyFile string) (serviceaccount.TokenGenerator, error) {
+	if system == nil {
+		return nil, nil
 	}
-	return tokenGenerator{delegate}
+	g := tokenGenerator{system: system, issuer: issuer}
+	if keyFile == "" {
+		return g, nil
+	}
+	var err error
+	g.key, err = signingKey(keyFile)
+	return g, err
+}
+
+func signingKey(file string) (any, error) {
+	key, err := keyutil.PrivateKeyFromFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading --service-account-signing-key-file: %w", err)
+	}
+	return key, nil
 }
 
 // GenerateToken implements serviceaccount.TokenGenerator.
@@ -48,14 +67,21 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 		return "", err
 	}
 	if n == tenant.System {
-		return g.TokenGenerator.GenerateToken(ctx, claims, private)
+		return g.system.GenerateToken(ctx, claims, private)
+	}
+	if g.key == nil {
+		return "", errors.New("service accounts of tenants have tokens only where --service-account-signing-key-file is set")
 	}
 	withTenant, err := claimsOf(private)
 	if err != nil {
 		return "", err
 	}
 	withTenant[tenantClaim] = string(n)
-	return g.TokenGenerator.GenerateToken(ctx, claims, withTenant)
+	signer, err := serviceaccount.JWTTokenGenerator(spaceIssuer(g.issuer, n), g.key)
+	if err != nil {
+		return "", err
+	}
+	return signer.GenerateToken(ctx, claims, withTenant)
 }
 
 // legacyTokens generates the tokens that upstream's tokens controller, which
@@ -65,9 +91,9 @@ type legacyTokens struct{ serviceaccount.TokenGenerator }
 
 // NewLegacyTokenGenerator returns a generator that signs with the key in a file.
 func NewLegacyTokenGenerator(keyFile string) (serviceaccount.TokenGenerator, error) {
-	key, err := keyutil.PrivateKeyFromFile(keyFile)
+	key, err := signingKey(keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading --service-account-signing-key-file: %w", err)
+		return nil, err
 	}
 	signer, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
 	return legacyTokens{signer}, err
@@ -113,17 +139,30 @@ type ServiceAccounts struct {
 }
 
 // spaceTokens verifies tokens that carry a tenant, against that tenant's objects.
-type spaceTokens struct{ delegate authenticator.Token }
+type spaceTokens struct {
+	config ServiceAccounts
+	legacy authenticator.Token
+}
 
 func newSpaceTokens(config ServiceAccounts) (authenticator.Token, error) {
 	legacy, err := serviceaccount.NewLegacyValidator(true, spaceGetter{config.Client}, config.Client.CoreV1())
 	if err != nil {
 		return nil, err
 	}
-	return spaceTokens{tokenUnion{
-		serviceaccount.JWTTokenAuthenticator([]string{serviceaccount.LegacyIssuer}, config.Keys, config.Audiences, legacy),
-		serviceaccount.JWTTokenAuthenticator(config.Issuers, config.Keys, config.Audiences, serviceaccount.NewValidator(spaceGetter{config.Client})),
-	}}, nil
+	return spaceTokens{
+		config: config,
+		legacy: serviceaccount.JWTTokenAuthenticator([]string{serviceaccount.LegacyIssuer}, config.Keys, config.Audiences, legacy),
+	}, nil
+}
+
+// bound returns an authenticator of the tokens of one space's issuers.
+func (t spaceTokens) bound(n tenant.Name) authenticator.Token {
+	issuers := make([]string, len(t.config.Issuers))
+	for i, issuer := range t.config.Issuers {
+		issuers[i] = spaceIssuer(issuer, n)
+	}
+	return serviceaccount.JWTTokenAuthenticator(issuers, t.config.Keys, t.config.Audiences,
+		serviceaccount.NewValidator(spaceGetter{t.config.Client}))
 }
 
 // AuthenticateToken implements authenticator.Token.
@@ -132,7 +171,7 @@ func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*auth
 	if n == "" {
 		return nil, false, nil // not a token of a space; others may know it
 	}
-	response, ok, err := t.delegate.AuthenticateToken(withClaimedTenant(ctx, n), token)
+	response, ok, err := tokenUnion{t.legacy, t.bound(n)}.AuthenticateToken(withClaimedTenant(ctx, n), token)
 	if err != nil { // one of this server's, and nobody else may take it for something else
 		return nil, false, identity.Refuse("service account token of tenant %q: %w", n, err)
 	}

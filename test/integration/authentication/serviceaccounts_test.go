@@ -1,10 +1,14 @@
 package authentication
 
 import (
+	"encoding/json"
 	"net/http"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	jose "gopkg.in/go-jose/go-jose.v2"
+	"gopkg.in/go-jose/go-jose.v2/jwt"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +70,9 @@ func secretToken(ctx SpecContext, t tenant.Name, name string) map[string][]byte 
 	return data
 }
 
+// serverAudience is that of the server itself.
+const serverAudience = "https://kubernetes.default.svc"
+
 var accountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:default"}
 
 var _ = Describe("A service account", func() {
@@ -119,6 +126,39 @@ var _ = Describe("A service account", func() {
 				_, err := inSpace(t).CoreV1().Secrets("default").Get(ctx, "mortal", metav1.GetOptions{})
 				g.Expect(err).To(MatchError(ContainSubstring("not found")))
 			}).Should(Succeed())
+		}
+	})
+
+	It("has tokens that others can verify, of an issuer of its space", func(ctx SpecContext) {
+		issuers := map[string]bool{}
+		for _, t := range spaces {
+			newAccount(ctx, t, "caller")
+			token := requestToken(ctx, t, "caller", authenticationv1.TokenRequestSpec{Audiences: []string{"vault", serverAudience}})
+			root := "/tenants/" + string(t)
+			response, body := bearer(token).do(http.MethodGet, root+"/.well-known/openid-configuration", nil)
+			Expect(response.StatusCode).To(Equal(http.StatusOK), string(body))
+			var document struct {
+				Issuer  string `json:"issuer"`
+				JWKSURI string `json:"jwks_uri"`
+			}
+			Expect(json.Unmarshal(body, &document)).To(Succeed())
+			if t != tenant.System {
+				Expect(document.Issuer).To(HaveSuffix(root))
+				Expect(document.JWKSURI).To(HaveSuffix(root + "/openid/v1/jwks"))
+			}
+			response, body = bearer(token).do(http.MethodGet, root+"/openid/v1/jwks", nil)
+			Expect(response.StatusCode).To(Equal(http.StatusOK), string(body))
+			var keys jose.JSONWebKeySet
+			Expect(json.Unmarshal(body, &keys)).To(Succeed())
+
+			signed, err := jwt.ParseSigned(token)
+			Expect(err).NotTo(HaveOccurred())
+			var claims jwt.Claims
+			Expect(signed.Claims(&keys, &claims)).To(Succeed())
+			Expect(claims.Validate(jwt.Expected{Issuer: document.Issuer, Audience: jwt.Audience{"vault"}, Time: time.Now()})).To(Succeed())
+			Expect(claims.Subject).To(Equal("system:serviceaccount:default:caller"))
+			Expect(issuers).NotTo(HaveKey(claims.Issuer))
+			issuers[claims.Issuer] = true
 		}
 	})
 
