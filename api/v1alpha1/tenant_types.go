@@ -16,6 +16,14 @@ const (
 	// ConditionDeleting tells what a deletion waits for.
 	ConditionDeleting = "Deleting"
 
+	// TenantQuota is the name of the ResourceQuota, in the namespace "default" of
+	// every space, that holds for the tenant as a whole: for all namespaces and for
+	// what has none.
+	TenantQuota = "tenant-quota"
+	// ResourceStoredBytes limits, in a tenant's quota, what all objects of the
+	// space take in etcd, events left out.
+	ResourceStoredBytes corev1.ResourceName = "tenantry.io/stored-bytes"
+
 	// CauseKeysLeft is the type of the causes of a refusal by the subresource
 	// finalize. Each names a resource of which etcd still holds keys, in its
 	// field, and their number, in its message.
@@ -69,7 +77,9 @@ type TenantSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SuspendedReason string `json:"suspendedReason,omitempty"`
-	// quota is the hard limits of the tenant's default ResourceQuota. Defaults to
+	// quota is the hard limits of the tenant as a whole, by the names of a
+	// ResourceQuota: compute, storage and extended resources, count/RESOURCE.GROUP
+	// of any resource, namespaced or not, and tenantry.io/stored-bytes. Defaults to
 	// the quota of the manager's configuration.
 	// +optional
 	Quota corev1.ResourceList `json:"quota,omitempty"`
@@ -189,9 +199,22 @@ type TenantStatus struct {
 	// issued earlier are those of the other one, and refused.
 	// +optional
 	CredentialsNotBefore *metav1.Time `json:"credentialsNotBefore,omitempty"`
+	// quota is what the tenant may use and what it uses.
+	// +optional
+	Quota *TenantQuotaStatus `json:"quota,omitempty"`
 	// deletion counts what a deletion has found and what is left of it.
 	// +optional
 	Deletion *TenantDeletion `json:"deletion,omitempty"`
+}
+
+// TenantQuotaStatus is how much of its quota a tenant uses.
+type TenantQuotaStatus struct {
+	// hard is the limits in force.
+	// +optional
+	Hard corev1.ResourceList `json:"hard,omitempty"`
+	// used is what the tenant uses of each.
+	// +optional
+	Used corev1.ResourceList `json:"used,omitempty"`
 }
 
 // TenantDeletion is how far the deletion of a space has come.

@@ -71,6 +71,11 @@ func (in TenantList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantQuotaStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantQuotaStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TenantSpec) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantSpec"
 }

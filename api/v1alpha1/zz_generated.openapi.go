@@ -28,6 +28,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		TenantAccessPolicyStatus{}.OpenAPIModelName():     schema_tenantry_tenantry_api_v1alpha1_TenantAccessPolicyStatus(ref),
 		TenantDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref),
 		TenantList{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_TenantList(ref),
+		TenantQuotaStatus{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_TenantQuotaStatus(ref),
 		TenantSpec{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref),
 		TenantStatus{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref),
 		resource.Quantity{}.OpenAPIModelName():            schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -754,6 +755,49 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantList(ref common.ReferenceCallba
 	}
 }
 
+func schema_tenantry_tenantry_api_v1alpha1_TenantQuotaStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TenantQuotaStatus is how much of its quota a tenant uses.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"hard": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hard is the limits in force.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"used": {
+						SchemaProps: spec.SchemaProps{
+							Description: "used is what the tenant uses of each.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -796,7 +840,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 					},
 					"quota": {
 						SchemaProps: spec.SchemaProps{
-							Description: "quota is the hard limits of the tenant's default ResourceQuota. Defaults to the quota of the manager's configuration.",
+							Description: "quota is the hard limits of the tenant as a whole, by the names of a ResourceQuota: compute, storage and extended resources, count/RESOURCE.GROUP of any resource, namespaced or not, and tenantry.io/stored-bytes. Defaults to the quota of the manager's configuration.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -872,6 +916,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"quota": {
+						SchemaProps: spec.SchemaProps{
+							Description: "quota is what the tenant may use and what it uses.",
+							Ref:         ref(TenantQuotaStatus{}.OpenAPIModelName()),
+						},
+					},
 					"deletion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "deletion counts what a deletion has found and what is left of it.",
@@ -882,7 +932,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			TenantDeletion{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			TenantDeletion{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

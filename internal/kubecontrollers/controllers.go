@@ -109,7 +109,7 @@ func newResourceQuota(ctx context.Context, e *environment) (func(context.Context
 	resources := e.discovery.ServerPreferredNamespacedResources
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               e.client.CoreV1(),
-		ResourceQuotaInformer:     e.informers.Core().V1().ResourceQuotas(),
+		ResourceQuotaInformer:     namespaceQuotas{e.informers.Core().V1().ResourceQuotas()},
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
 		Registry:                  quotageneric.NewRegistry(quotas.Evaluators()),

@@ -42,12 +42,14 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serviceips"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -58,8 +60,10 @@ type config struct {
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
 	counts     *storage.Counts
+	ledger     *quota.Ledger
 	flow       flowcontrol.Options
 	egress     egress.Options
+	usage      *usage.Meter
 	// passwords says whether clients are told to send some.
 	passwords bool
 	// views are the shared informers over every space.
@@ -106,6 +110,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		counts: &storage.Counts{},
 		flow:   opts.flow,
 		egress: egress.Options{Denied: opts.egress.Denied, Selected: generic.EgressSelector != nil},
+		usage:  usage.NewMeter(opts.usage.Tenants),
 
 		passwords: opts.authentication.BasicAuthFile != "",
 	}
@@ -131,8 +136,16 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, fmt.Errorf("configuring authorization: %w", err)
 	}
 	generic.BuildHandlerChainFunc = c.handlerChain
+	c.usage.Serve()
 
+	if c.ledger, err = quota.New(quota.Config{
+		Informers: c.views, Loopback: generic.LoopbackClientConfig, Ranges: c.ranges, Settle: opts.quotaSettle,
+		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }, Stop: generic.DrainedNotify(),
+	}); err != nil {
+		return nil, err
+	}
 	if err := admission.Apply(opts.kube.Admission, admission.Config{
+		Quota:       c.ledger,
 		Informers:   c.views,
 		Client:      flattened,
 		Loopback:    generic.LoopbackClientConfig,
@@ -195,7 +208,8 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		return fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
 	defaults := defaultObjects(func(n tenant.Name) bool { return c.tenants.Terminating(n) })
-	protect := published.Rules{Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }}.Of
+	protect := storage.ProtectAll(quota.Protect,
+		published.Rules{Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }}.Of)
 	for _, generic := range []*genericapiserver.Config{
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {
@@ -208,13 +222,14 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Defaults:          defaults,
 			Closed:            c.closed,
 			Protect:           protect,
+			Ledger:            c.ledger,
 			Prepare: map[schema.GroupResource]func(runtime.Object) error{
 				apiextensions.Resource("customresourcedefinitions"): crd.Pending,
 			},
 		}
 	}
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Ledger: c.ledger, Only: tenant.System,
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -35,6 +36,11 @@ type Options struct {
 	FlowControl flowcontrol.Options
 	// Egress is how webhooks of tenants are reached.
 	Egress egress.Options
+	// Usage says how much detail the metrics of tenants have.
+	Usage usage.Options
+	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
+	// Zero is a little more than requests can take.
+	QuotaSettle time.Duration
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -51,7 +57,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Egress: egress.NewOptions()}
+		Egress: egress.NewOptions(), Usage: usage.NewOptions()}
 }
 
 // Flags returns the flags by section.
@@ -70,6 +76,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
+	o.Usage.AddFlags(fs)
 	return sets
 }
 
@@ -81,6 +88,8 @@ type CompletedOptions struct {
 	authentication authentication.Options
 	flow           flowcontrol.Options
 	egress         egress.Options
+	usage          usage.Options
+	quotaSettle    time.Duration
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
 }
@@ -88,7 +97,7 @@ type CompletedOptions struct {
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress}
+		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {
@@ -110,5 +119,5 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate())
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate())
 }

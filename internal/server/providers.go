@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -92,6 +93,21 @@ func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfig
 	return group, nil
 }
 
+// quotaProvider is the core group, whose quotas are charged where they are stored.
+type quotaProvider struct {
+	controlplaneapiserver.RESTStorageProvider
+	quotas *quota.Store
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p quotaProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	return group, p.quotas.Use(group.VersionedResourcesStorageMap["v1"])
+}
+
 // hookedProvider is a provider that also has a hook; upstream finds out by the
 // type whether there is one.
 type hookedProvider struct {
@@ -101,7 +117,7 @@ type hookedProvider struct {
 
 // wrapProviders shows tenants on the wire of every group and adds Tenants to
 // the core group and as a group of their own.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST, rights *spacerbac.Authorizer) []controlplaneapiserver.RESTStorageProvider {
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST, rights *spacerbac.Authorizer, quotas *quota.Store) []controlplaneapiserver.RESTStorageProvider {
 	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: map[string]rest.Storage{accesspolicy.Resource.Resource: policies}})
 	for i := range upstream {
 		switch group := upstream[i].(type) {
@@ -117,7 +133,7 @@ func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants
 	for i := range upstream {
 		if upstream[i].GroupName() == "" {
 			hooks, _ := upstream[i].(genericapiserver.PostStartHookProvider)
-			core := provider{tenantregistry.CoreGroup{RESTStorageProvider: upstream[i], Storage: tenants}}
+			core := provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: upstream[i], Storage: tenants}, quotas}}
 			wrapped[i] = hookedProvider{core, hooks}
 			continue
 		}

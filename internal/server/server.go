@@ -176,7 +176,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies, config.rights)...); err != nil {
+	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies, config.rights, config.ledger.Store)...); err != nil {
 		return nil, err
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
@@ -187,6 +187,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	})
 	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
 		go config.tenants.Run(hook)
+		go config.ledger.Run(hook)
 		go policies.Follow(hook, config.grants)
 		return nil
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/statedir"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -57,6 +58,11 @@ type Options struct {
 	FlowControl *flowcontrol.Options
 	// Egress is how webhooks of tenants are reached. Nil is the default.
 	Egress *egress.Options
+	// Usage says how much detail the metrics of tenants have. Nil is the default.
+	Usage *usage.Options
+	// QuotaSettle is how long a tenant must be quiet before its use is recounted, by
+	// default a little more than requests can take. For tests alone.
+	QuotaSettle time.Duration
 	// ObjectCountPeriod is how often objects are counted for estimates of what
 	// lists cost, upstream's minute by default. For tests alone.
 	ObjectCountPeriod time.Duration
@@ -169,11 +175,15 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	if o.ObjectCountPeriod > 0 {
 		kube.Etcd.StorageConfig.CountMetricPollPeriod = o.ObjectCountPeriod
 	}
+	options.QuotaSettle = o.QuotaSettle
 	if o.FlowControl != nil {
 		options.FlowControl = *o.FlowControl
 	}
 	if o.Egress != nil {
 		options.Egress = *o.Egress
+	}
+	if o.Usage != nil {
+		options.Usage = *o.Usage
 	}
 	completed, err := options.Complete(ctx)
 	if err != nil {

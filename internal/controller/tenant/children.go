@@ -20,14 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
 	// AdminBinding is the ClusterRoleBinding of the tenant's administrators.
 	AdminBinding = "tenantry:admins"
-	// DefaultQuota is the mandatory ResourceQuota, in the namespace "default".
-	DefaultQuota = "tenantry-default"
 
 	serviceAccountName = "default"
 )
@@ -61,7 +60,7 @@ func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Namespace{}:          {Label: labels.NewSelector().Add(*names)},
 			&corev1.ServiceAccount{}:     {Field: inDefault(serviceAccountName)},
-			&corev1.ResourceQuota{}:      {Field: inDefault(DefaultQuota)},
+			&corev1.ResourceQuota{}:      {Field: inDefault(v1alpha1.TenantQuota)},
 			&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", AdminBinding)},
 		},
 	})

@@ -13,8 +13,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ensureQuota keeps the mandatory ResourceQuota in the namespace "default"
-// (arktos-access-control, "Resource Quota Isolation").
+// ensureQuota keeps the ResourceQuota of the tenant as a whole, in the namespace
+// "default" (arktos-access-control, "Resource Quota Isolation"). The server charges
+// it and keeps everybody in the space from changing it.
 func (r *Reconciler) ensureQuota(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 	n := tenant.Name(t.Name)
 	desired := r.quotaOf(t)
@@ -40,7 +41,7 @@ func (r *Reconciler) quotaOf(t *v1alpha1.Tenant) *corev1.ResourceQuota {
 		hard = r.Quota
 	}
 	return &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: DefaultQuota, Namespace: metav1.NamespaceDefault},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.TenantQuota, Namespace: metav1.NamespaceDefault},
 		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
 	}
 }

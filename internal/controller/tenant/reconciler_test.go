@@ -40,7 +40,7 @@ func children(change ...func(map[string]client.Object)) []client.Object {
 		"kube-node-lease": namespace("kube-node-lease"),
 		"account":         &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|default", Name: "default"}},
 		"quota": &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "acme|default", Name: DefaultQuota},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "acme|default", Name: v1alpha1.TenantQuota},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": one}},
 		},
 		"binding": &rbacv1.ClusterRoleBinding{

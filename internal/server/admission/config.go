@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -32,6 +33,9 @@ type Config struct {
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
 	// Egress is how webhooks of tenants are reached.
 	Egress egress.Options
+	// Quota charges what is written in spaces. If nil, quotas of namespaces are
+	// charged when a request is admitted, and those of tenants are not.
+	Quota *quota.Ledger
 	// Terminating reports whether a tenant is being deleted: then the namespaces
 	// of its space can be deleted too, and its own webhooks and policies, which
 	// may have lost what answers them, are no longer asked. If nil, none is.

@@ -58,7 +58,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		}),
 		spaces: newSpaceClients(config.Loopback),
 	}
-	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config) })
+	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config, s.Quota) })
 	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement})
 	published.Register(s.own, published.Rules{Terminating: config.Terminating})
 	for _, class := range schedulingv1.SystemPriorityClasses() {

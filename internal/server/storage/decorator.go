@@ -45,6 +45,8 @@ type RESTOptionsGetter struct {
 	// given the object as it is, nil if there is none, and returns what is given
 	// the object as it is to be, nil if it is deleted.
 	Protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
+	// Ledger, if set, accounts for what is stored in spaces.
+	Ledger Ledger
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
@@ -128,7 +130,9 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			destroy()
 			return nil, func() {}, err
 		}
-		g.Ranges.add(config.Prefix, prefix, etcdRange{resource: resource, namespaced: namespaced})
+		g.Ranges.add(config.Prefix, prefix, etcdRange{
+			resource: resource, namespaced: namespaced, custom: g.Only != "", transformer: config.Transformer,
+		})
 		attributes = spaceAttributes(attributes)
 		cacheKey := func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) }
 		space := &Space{
@@ -142,6 +146,8 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			closed:         g.Closed,
 			protect:        g.Protect,
 			only:           g.Only,
+			ledger:         g.Ledger,
+			codec:          config.Codec,
 		}
 		etcd := &etcdKeys{
 			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey,

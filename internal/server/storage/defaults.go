@@ -152,7 +152,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, de
 		}
 		return tryUpdate(input, res)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, tenant.CacheKey(s.resourcePrefix, n, key), destination, true, nil, fromDefault, nil)
+	return s.update(ctx, n, key, destination, true, nil, fromDefault, nil)
 }
 
 // restored returns what a watch needs to tell that a default object is there

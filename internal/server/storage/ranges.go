@@ -7,9 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
+	"github.com/tidwall/gjson"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -29,6 +30,10 @@ type Ranges struct {
 type etcdRange struct {
 	resource   schema.GroupResource
 	namespaced bool
+	// custom resources have namespaces in one space and none in another.
+	custom bool
+	// transformer, if set, decrypts.
+	transformer value.Transformer
 }
 
 func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
@@ -46,24 +51,63 @@ func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
 // Count returns the number of keys that tenant n has in etcd, by resource.
 // Resources without keys are left out.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
-	if !n.IsSpace() {
-		return nil, fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
-	}
-	client, err := r.Client()
-	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd: %w", err)
-	}
 	counts := make(map[string]int64)
-	for prefix, stored := range r.snapshot() {
-		count, err := countRange(ctx, client, prefix+string(n)+"/", stored.namespaced)
-		if err != nil {
-			return nil, err
-		}
+	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+		count, err := countRange(ctx, client, key, n, stored)
 		if count > 0 {
 			counts[stored.resource.String()] += count
 		}
+		return err
+	})
+	return counts, err
+}
+
+// CountOf returns the number of objects of a resource that tenant n has in etcd.
+func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error) {
+	var sum int64
+	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+		if stored.resource != resource {
+			return nil
+		}
+		count, err := countRange(ctx, client, key, n, stored)
+		sum += count
+		return err
+	})
+	return sum, err
+}
+
+// Bytes returns the size of all that tenant n has in etcd, without that of some
+// resources.
+func (r *Ranges) Bytes(ctx context.Context, n tenant.Name, without map[schema.GroupResource]struct{}) (int64, error) {
+	var sum int64
+	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+		if _, ok := without[stored.resource]; ok {
+			return nil
+		}
+		return readRange(ctx, client, key, func(full string, value []byte) {
+			if stored.holds(ctx, key, full, value, n) {
+				sum += int64(len(value))
+			}
+		})
+	})
+	return sum, err
+}
+
+// each calls visit with the range of tenant n in each resource.
+func (r *Ranges) each(n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
+	if !n.IsSpace() {
+		return fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
 	}
-	return counts, nil
+	client, err := r.Client()
+	if err != nil {
+		return fmt.Errorf("connecting to etcd: %w", err)
+	}
+	for prefix, stored := range r.snapshot() {
+		if err := visit(client, prefix+string(n)+"/", stored); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Ranges) snapshot() map[string]etcdRange {
@@ -72,26 +116,64 @@ func (r *Ranges) snapshot() map[string]etcdRange {
 	return maps.Clone(r.ranges)
 }
 
-// countRange counts the keys of one tenant in one resource. The range of a
-// namespaced resource may also hold objects of the system namespace that is
-// called like the tenant; their keys are one segment shorter.
-func countRange(ctx context.Context, client *clientv3.Client, key string, namespaced bool) (int64, error) {
+// countRange counts the keys of one tenant in one resource.
+func countRange(ctx context.Context, client *clientv3.Client, key string, n tenant.Name, stored etcdRange) (int64, error) {
 	response, err := client.Get(ctx, key, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("counting keys below %q: %w", key, err)
 	}
-	if response.Count == 0 || !namespaced {
+	if response.Count == 0 || !stored.namespaced && !stored.custom {
 		return response.Count, nil
 	}
-	response, err = client.Get(ctx, key, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		return 0, fmt.Errorf("reading keys below %q: %w", key, err)
+	var options []clientv3.OpOption
+	if !stored.custom {
+		options = append(options, clientv3.WithKeysOnly())
 	}
-	count := int64(0)
-	for _, kv := range response.Kvs {
-		if strings.Contains(string(kv.Key[len(key):]), "/") {
+	var count int64
+	err = readRange(ctx, client, key, func(full string, value []byte) {
+		if stored.holds(ctx, key, full, value, n) {
 			count++
 		}
+	}, options...)
+	return count, err
+}
+
+// holds reports whether what is stored at full, below key, is tenant n's. The range
+// of a namespaced resource may also hold objects of the system namespace that is
+// called like the tenant; their keys are one segment shorter. Of custom resources,
+// the object itself says whose it is. What cannot be read is taken for the tenant's.
+func (r etcdRange) holds(ctx context.Context, key, full string, data []byte, n tenant.Name) bool {
+	if !r.custom {
+		return !r.namespaced || strings.Contains(full[len(key):], "/")
 	}
-	return count, nil
+	if r.transformer != nil {
+		plain, _, err := r.transformer.TransformFromStorage(ctx, data, value.DefaultContext(full))
+		if err != nil {
+			return true
+		}
+		data = plain
+	}
+	return !gjson.ValidBytes(data) || gjson.GetBytes(data, annotationPath).String() == string(n)
+}
+
+// pageSize is how many keys are read from etcd at once.
+const pageSize = 500
+
+// readRange visits all that is below key.
+func readRange(ctx context.Context, client *clientv3.Client, key string, visit func(full string, value []byte), options ...clientv3.OpOption) error {
+	end := clientv3.GetPrefixRangeEnd(key)
+	options = append(options, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
+	for from := key; ; {
+		response, err := client.Get(ctx, from, options...)
+		if err != nil {
+			return fmt.Errorf("reading keys below %q: %w", key, err)
+		}
+		for _, kv := range response.Kvs {
+			visit(string(kv.Key), kv.Value)
+		}
+		if !response.More {
+			return nil
+		}
+		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
+	}
 }

@@ -39,6 +39,10 @@ type Space struct {
 	protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
+	// ledger, if set, accounts for what is stored in spaces, by the size that codec
+	// makes it.
+	ledger Ledger
+	codec  runtime.Codec
 }
 
 var _ storage.Interface = &Space{}
@@ -117,7 +121,13 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
-	return s.Interface.Create(ctx, cacheKey, obj, out, ttl)
+	account := s.account(n, key)
+	if err := account.charge(ctx, nil, obj); err != nil {
+		return err
+	}
+	err = s.Interface.Create(ctx, cacheKey, obj, out, ttl)
+	account.settle(outcomeOf(err))
+	return err
 }
 
 // Get implements storage.Interface.
@@ -157,6 +167,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		return ctx.Err() // the tenant may have gone while admission took its time
 	}
 	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, protected, cached, opts)
+	s.account(n, key).freed(ctx, out, err)
 	if storage.IsNotFound(err) && s.isDefault(n, key) {
 		return s.refuse(key)
 	}
@@ -166,7 +177,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 // GuaranteedUpdate implements storage.Interface.
 func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	n, cacheKey, err := s.single(ctx, key)
+	n, _, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -192,7 +203,7 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if s.isDefault(n, key) {
 		return s.updateDefault(ctx, n, key, destination, ignoreNotFound, preconditions, inSpace)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, cacheKey, destination, ignoreNotFound, preconditions, inSpace, cached)
+	return s.update(ctx, n, key, destination, ignoreNotFound, preconditions, inSpace, cached)
 }
 
 // collection is a list or watch as it applies to a space.

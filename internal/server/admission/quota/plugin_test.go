@@ -19,6 +19,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/apis/core"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const namespace = "a|team"
@@ -81,7 +83,7 @@ func newPlugin(t *testing.T, s *store) *Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := New(nil)
+	plugin, err := New(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func newPlugin(t *testing.T, s *store) *Plugin {
 
 func create(p *Plugin, name string) error {
 	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return p.Validate(context.Background(), admission.NewAttributesRecord(pod, nil, core.Kind("Pod").WithVersion("v1"),
+	return p.Validate(tenant.WithSpace(context.Background(), "a"), admission.NewAttributesRecord(pod, nil, core.Kind("Pod").WithVersion("v1"),
 		namespace, name, core.Resource("pods").WithVersion("v1"), "", admission.Create, nil, false, nil), nil)
 }
 
@@ -161,32 +163,5 @@ func TestRace(t *testing.T) {
 	group.Wait()
 	if admitted != 10 || refused != 40 || s.used() != 10 {
 		t.Errorf("admitted %d, refused %d, used %d; want 10, 40, 10", admitted, refused, s.used())
-	}
-}
-
-// TestCaughtUp checks that nothing is kept of what the informers have.
-func TestCaughtUp(t *testing.T) {
-	s := newStore("10")
-	p := newPlugin(t, s)
-	if err := create(p, "p"); err != nil {
-		t.Fatal(err)
-	}
-	old := s.quota.DeepCopy()
-	old.ResourceVersion = "1"
-	for name, tc := range map[string]struct {
-		event func()
-		want  int
-	}{
-		"an older state": {func() { p.accessor.caughtUp(old) }, 1},
-		"the same state": {func() { p.accessor.caughtUp(s.quota) }, 0},
-		"deletion":       {func() { p.accessor.gone(s.quota) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p.accessor.remember(s.quota.DeepCopy())
-			tc.event()
-			if got := len(p.accessor.ahead); got != tc.want {
-				t.Errorf("got %d quotas kept, want %d", got, tc.want)
-			}
-		})
 	}
 }

@@ -1,0 +1,136 @@
+package quota
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Latest knows the newest state of quotas: that of the informers or, if they have
+// not caught up yet, of what this server has written or read. Namespaces are
+// flattened. What it returns is shared.
+type Latest struct {
+	informer  coreinformers.ResourceQuotaInformer
+	hasSynced cache.InformerSynced
+
+	mu sync.Mutex
+	// ahead are the quotas that the informers have not caught up with.
+	ahead map[types.NamespacedName]*corev1.ResourceQuota
+}
+
+// NewLatest follows the informer. changed, if not nil, is told of every quota that
+// the informer shows.
+func NewLatest(informer coreinformers.ResourceQuotaInformer, changed func(*corev1.ResourceQuota)) (*Latest, error) {
+	l := &Latest{informer: informer, ahead: map[types.NamespacedName]*corev1.ResourceQuota{}}
+	seen := func(obj any) {
+		quota, ok := obj.(*corev1.ResourceQuota)
+		if !ok {
+			return
+		}
+		l.caughtUp(quota)
+		if changed != nil {
+			changed(quota)
+		}
+	}
+	handle, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, obj any) { seen(obj) },
+		DeleteFunc: l.gone,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching quotas: %w", err)
+	}
+	l.hasSynced = handle.HasSynced
+	return l, nil
+}
+
+// HasSynced reports whether the quotas were read once.
+func (l *Latest) HasSynced() bool { return l.hasSynced() }
+
+// caughtUp forgets a quota that the informers have.
+func (l *Latest) caughtUp(seen *corev1.ResourceQuota) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ahead, ok := l.ahead[nameOf(seen)]; ok && !Newer(ahead, seen) {
+		delete(l.ahead, nameOf(seen))
+	}
+}
+
+// gone forgets a quota that was deleted.
+func (l *Latest) gone(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if deleted, ok := obj.(*corev1.ResourceQuota); ok {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.ahead, nameOf(deleted))
+	}
+}
+
+// List returns the quotas of a namespace.
+func (l *Latest) List(namespace string) ([]*corev1.ResourceQuota, error) {
+	quotas, err := l.informer.Lister().ResourceQuotas(namespace).List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range quotas {
+		quotas[i] = l.newest(quotas[i])
+	}
+	return quotas, nil
+}
+
+// Get returns a quota, or nil if the informers know none.
+func (l *Latest) Get(namespace, name string) *corev1.ResourceQuota {
+	quota, err := l.informer.Lister().ResourceQuotas(namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest(quota)
+}
+
+// newest returns the newer of the informers' state and what was remembered.
+func (l *Latest) newest(listed *corev1.ResourceQuota) *corev1.ResourceQuota {
+	ahead, ok := l.ahead[nameOf(listed)]
+	switch {
+	case !ok:
+		return listed
+	case ahead.UID == listed.UID && Newer(ahead, listed):
+		return ahead
+	default:
+		delete(l.ahead, nameOf(listed))
+		return listed
+	}
+}
+
+// Remember keeps a quota until the informers have it.
+func (l *Latest) Remember(quota *corev1.ResourceQuota) {
+	listed, err := l.informer.Lister().ResourceQuotas(quota.Namespace).Get(quota.Name)
+	if err != nil || listed.UID != quota.UID || !Newer(quota, listed) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.ahead[nameOf(quota)]; !ok || Newer(quota, known) {
+		l.ahead[nameOf(quota)] = quota
+	}
+}
+
+func nameOf(quota *corev1.ResourceQuota) types.NamespacedName {
+	return types.NamespacedName{Namespace: quota.Namespace, Name: quota.Name}
+}
+
+// Newer reports whether a is a later state than b.
+func Newer(a, b *corev1.ResourceQuota) bool {
+	return storage.APIObjectVersioner{}.CompareResourceVersion(a, b) > 0
+}

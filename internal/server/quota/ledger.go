@@ -1,0 +1,325 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// workers is how many tenants are charged at once. A charge is a write.
+const workers = 32
+
+// conflicts is how often a charge is tried again that others keep from fitting.
+// Each time, somebody else is admitted.
+const conflicts = 16
+
+// Config is what a Ledger needs.
+type Config struct {
+	// Informers are those of all spaces in the flattened view.
+	Informers informers.SharedInformerFactory
+	// Loopback is that of a system administrator with the server's plain URL.
+	Loopback *rest.Config
+	// Ranges counts what is in etcd.
+	Ranges *storage.Ranges
+	// Terminating reports whether a tenant is being deleted. It is charged for
+	// nothing any more.
+	Terminating func(tenant.Name) bool
+	// Settle is how long a tenant must be quiet for nothing to be under way. Zero
+	// is a little more than requests can take.
+	Settle time.Duration
+	// Stop ends everything, after the last request.
+	Stop <-chan struct{}
+}
+
+// Ledger charges every tenant for what its space holds.
+type Ledger struct {
+	// Store must be told the storages of quotas before anything is served.
+	Store *Store
+
+	accessor    *accessor
+	returns     *returns
+	recounter   *recounter
+	meters      meters
+	ignored     map[schema.GroupResource]struct{}
+	evaluator   resourcequota.Evaluator
+	namespaces  Namespaces
+	terminating func(tenant.Name) bool
+}
+
+// Namespaces charges the quotas of namespaces, as upstream does.
+type Namespaces interface {
+	// Limits reports whether a quota may limit anything in a flattened namespace.
+	Limits(namespace string) bool
+	// Evaluate charges a request, or, if it is a dry run, says whether it fits.
+	Evaluate(a admission.Attributes) error
+}
+
+var _ storage.Ledger = &Ledger{}
+
+// New returns a Ledger. It charges from the start, and recounts once it runs.
+func New(config Config) (*Ledger, error) {
+	objects, err := newObjects(config.Loopback)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := quotainstall.NewQuotaConfigurationForControllers(objects.lister, config.Informers)
+	if err != nil {
+		return nil, fmt.Errorf("creating the evaluators of quotas: %w", err)
+	}
+	l := &Ledger{
+		Store:       &Store{},
+		meters:      newMeters(upstream.Evaluators()),
+		ignored:     upstream.IgnoredResources(),
+		terminating: config.Terminating,
+	}
+	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
+	l.recounter = newRecounter(l.Store, measure.of, config.Settle)
+	l.accessor = &accessor{store: l.Store, count: l.recounter.count}
+	l.accessor.latest, err = NewLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
+	if err != nil {
+		return nil, err
+	}
+	l.returns = &returns{subtract: l.accessor.subtract, failed: l.recounter.doubt}
+	l.evaluator = resourcequota.NewQuotaEvaluator(l.accessor, nil, l.meters, nil, nil, workers, config.Stop)
+	return l, nil
+}
+
+// SetNamespaces makes the ledger charge the quotas of namespaces too.
+func (l *Ledger) SetNamespaces(n Namespaces) { l.namespaces = n }
+
+// Run counts what is new and recounts what may be wrong, until ctx ends.
+func (l *Ledger) Run(ctx context.Context) { l.recounter.run(ctx) }
+
+// Tracks implements storage.Ledger.
+func (l *Ledger) Tracks(n tenant.Name, resource schema.GroupResource, namespace string) bool {
+	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
+		return false
+	}
+	if namespace != "" && l.namespaces != nil && l.namespaces.Limits(tenant.Flatten(n, namespace)) {
+		return true
+	}
+	known := l.accessor.known(n)
+	return known == nil || !complete(known) || len(l.meters.of(resource).MatchingResources(quota.ResourceNames(known.Status.Hard))) > 0
+}
+
+// Charge implements storage.Ledger. It charges the tenant, then the namespace.
+func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Entry, error) {
+	if isTenantQuota(change.Resource, change.Old) || isTenantQuota(change.Resource, change.New) {
+		return nil, nil
+	}
+	inNamespace := l.inNamespace(ctx, change)
+	if inNamespace != nil {
+		if err := inNamespace(true); err != nil {
+			return nil, err
+		}
+	}
+	e, err := l.chargeTenant(ctx, change)
+	if err != nil && change.New == nil {
+		l.recounter.doubt(change.Tenant) // what it has freed is not given back
+	}
+	if err != nil || inNamespace == nil {
+		return e, err
+	}
+	if err := inNamespace(false); err != nil {
+		e.Settle(storage.Dropped)
+		return nil, err
+	}
+	return e, nil
+}
+
+// Check says whether a request that writes nothing would fit into the quota of n.
+// Its size is not known.
+func (l *Ledger) Check(ctx context.Context, n tenant.Name, a admission.Attributes) error {
+	if _, ok := l.ignored[a.GetResource().GroupResource()]; ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
+		return nil
+	}
+	current, err := l.accessor.current(ctx, n)
+	if err != nil || current == nil {
+		return err
+	}
+	meter := l.meters.of(a.GetResource().GroupResource())
+	usage, err := meter.Evaluator.Usage(a.GetObject())
+	if err != nil {
+		return err
+	}
+	_, err = resourcequota.CheckRequest([]corev1.ResourceQuota{*current.DeepCopy()}, admission.NewAttributesRecord(
+		newReading(a.GetName(), usage), nil, a.GetKind(), "", a.GetName(), a.GetResource(), "", admission.Create, nil, true, nil), meter, nil)
+	return err
+}
+
+// chargeTenant charges the tenant's quota.
+func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entry, error) {
+	n := change.Tenant
+	current, err := l.quotaOf(ctx, change)
+	if err != nil || current == nil {
+		return &entry{}, err
+	}
+	meter := l.meters.of(change.Resource)
+	names := meter.MatchingResources(quota.ResourceNames(current.Status.Hard))
+	if len(names) == 0 {
+		return &entry{}, nil
+	}
+	before, err := meter.read(n, change.Old, names, change.Size)
+	if err != nil {
+		return nil, fmt.Errorf("measuring what was used: %w", err)
+	}
+	after, err := meter.read(n, change.New, names, change.Size)
+	if err != nil {
+		return nil, fmt.Errorf("measuring what is used: %w", err)
+	}
+	e := &entry{
+		ledger: l, tenant: n,
+		added: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before)),
+		freed: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after)),
+	}
+	if change.New == nil || len(e.added) == 0 {
+		return e, nil
+	}
+	a := attributes(ctx, change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), namespaceOf(n), false)
+	if unlimited(ctx, a) {
+		return e, l.accessor.add(n, e.added)
+	}
+	if meter.Evaluator.Handles(attributes(ctx, change, change.Old, change.New, "", false)) {
+		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
+			return nil, admission.NewForbidden(a, fmt.Errorf("failed quota: %s: %w", current.Name, err))
+		}
+	}
+	return e, l.evaluate(ctx, n, a)
+}
+
+// quotaOf returns the quota that a change is charged to. The platform's own
+// requests may come before there is one, those of the tenant's users may not.
+func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.ResourceQuota, error) {
+	current, err := l.accessor.current(ctx, change.Tenant)
+	if err != nil || current != nil || change.New == nil || change.Old != nil {
+		return current, err
+	}
+	if user, err := tenant.UserTenant(ctx); err == nil && user == tenant.System {
+		return nil, nil
+	}
+	return nil, apierrors.NewForbidden(change.Resource, nameIn(change.New),
+		errors.New("the tenant has no quota yet; try again when the Tenant is Ready"))
+}
+
+// unlimited reports whether a change is counted without being held to the limits:
+// what is observed in a status is a fact, and what the platform publishes is there
+// to bind the tenant, which must not be able to leave no room for it.
+func unlimited(ctx context.Context, a admission.Attributes) bool {
+	return a.GetSubresource() == "status" || tenant.ByPublisher(ctx)
+}
+
+// evaluate lets upstream's evaluator decide and charge.
+func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attributes) error {
+	var err error
+	refreshed := false
+	for range conflicts {
+		err = l.evaluator.Evaluate(a)
+		switch {
+		case apierrors.IsConflict(err):
+			continue
+		case apierrors.IsForbidden(err) && !refreshed:
+			// Another server may have given back what this one does not know of.
+			refreshed = true
+			if newer, refreshErr := l.accessor.refresh(ctx, n); refreshErr == nil && newer {
+				continue
+			}
+		case err != nil && !apierrors.IsForbidden(err):
+			l.recounter.doubt(n) // it may have been charged
+		}
+		return err
+	}
+	return err
+}
+
+// inNamespace returns what charges a change to the quotas of its namespace, or asks
+// whether it fits; nil if there are none.
+func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) func(dryRun bool) error {
+	if l.namespaces == nil || change.New == nil {
+		return nil
+	}
+	accessor, err := meta.Accessor(change.New)
+	if err != nil || accessor.GetNamespace() == "" {
+		return nil
+	}
+	namespace := tenant.Flatten(change.Tenant, accessor.GetNamespace())
+	if !l.namespaces.Limits(namespace) {
+		return nil
+	}
+	return func(dryRun bool) error { return l.evaluateNamespace(ctx, change, namespace, dryRun) }
+}
+
+func isTenantQuota(resource schema.GroupResource, obj runtime.Object) bool {
+	if resource != quotaResource || obj == nil {
+		return false
+	}
+	accessor, err := meta.Accessor(obj)
+	return err == nil && isQuotaName(accessor.GetNamespace(), accessor.GetName())
+}
+
+// attributes are a change as upstream's evaluators are asked about it.
+func attributes(ctx context.Context, change storage.Change, before, after runtime.Object, namespace string, dryRun bool) admission.Attributes {
+	operation, subresource := admission.Create, ""
+	if change.Old == nil {
+		before = nil
+	} else {
+		operation = admission.Update
+		if info, ok := request.RequestInfoFrom(ctx); ok && info.Resource == change.Resource.Resource && info.APIGroup == change.Resource.Group {
+			subresource = info.Subresource
+		}
+	}
+	return admission.NewAttributesRecord(after, before, schema.GroupVersionKind{}, namespace, nameIn(change.New),
+		change.Resource.WithVersion(""), subresource, operation, nil, dryRun, nil)
+}
+
+func nameIn(obj runtime.Object) string {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetName()
+}
+
+// entry is a change that the tenant is charged for.
+type entry struct {
+	ledger       *Ledger
+	tenant       tenant.Name
+	added, freed corev1.ResourceList
+}
+
+// Settle implements storage.Entry.
+func (e *entry) Settle(outcome storage.Outcome) {
+	switch outcome {
+	case storage.Written:
+		e.giveBack(e.freed)
+	case storage.Dropped:
+		e.giveBack(e.added)
+	case storage.Unknown:
+		if e.ledger != nil {
+			e.ledger.recounter.doubt(e.tenant)
+		}
+	}
+}
+
+func (e *entry) giveBack(freed corev1.ResourceList) {
+	if len(freed) > 0 {
+		e.ledger.returns.giveBack(e.tenant, freed)
+	}
+}

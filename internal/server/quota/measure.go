@@ -1,0 +1,162 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// keys counts what a tenant has in etcd.
+type keys interface {
+	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error)
+	Bytes(ctx context.Context, n tenant.Name, without map[schema.GroupResource]struct{}) (int64, error)
+}
+
+// measure counts what a space holds. What is a number of objects or bytes is read
+// off etcd's keys; the rest is added up by upstream's evaluators.
+type measure struct {
+	evaluators quota.Registry
+	ranges     keys
+	ignored    map[schema.GroupResource]struct{}
+}
+
+// of returns what the space of n uses of everything that has a limit.
+func (m *measure) of(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error) {
+	used := make(corev1.ResourceList, len(limits))
+	others := make(corev1.ResourceList, len(limits))
+	for name := range limits {
+		amount, isCount, err := m.inKeys(ctx, n, name)
+		if err != nil {
+			return nil, err
+		}
+		if !isCount {
+			others[name] = limits[name]
+		}
+		used[name] = amount
+	}
+	if len(others) == 0 {
+		return used, nil
+	}
+	sums, err := quota.CalculateUsage(string(n), nil, others, m.evaluators, nil)
+	if err != nil {
+		return nil, fmt.Errorf("adding up what tenant %q uses: %w", n, err)
+	}
+	for name, amount := range sums {
+		used[name] = amount
+	}
+	return used, nil
+}
+
+// inKeys returns what is counted in keys, and whether name is.
+func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.ResourceName) (resource.Quantity, bool, error) {
+	if name == v1alpha1.ResourceStoredBytes {
+		bytes, err := m.ranges.Bytes(ctx, n, m.ignored)
+		return *resource.NewQuantity(bytes, resource.BinarySI), true, err
+	}
+	counted, ok := countedBy(name)
+	if !ok {
+		return resource.Quantity{Format: resource.DecimalSI}, false, nil
+	}
+	if _, ignored := m.ignored[counted]; ignored {
+		return resource.Quantity{Format: resource.DecimalSI}, true, nil
+	}
+	count, err := m.ranges.CountOf(ctx, n, counted)
+	return *resource.NewQuantity(count, resource.DecimalSI), true, err
+}
+
+// countedBy returns the resource whose objects a limit counts, all of them.
+func countedBy(name corev1.ResourceName) (schema.GroupResource, bool) {
+	if counted, ok := strings.CutPrefix(string(name), "count/"); ok {
+		return schema.ParseGroupResource(counted), true
+	}
+	switch name {
+	case corev1.ResourceConfigMaps, corev1.ResourceSecrets, corev1.ResourceReplicationControllers, corev1.ResourceQuotas:
+		return corev1.Resource(string(name)), true
+	default:
+		return schema.GroupResource{}, false
+	}
+}
+
+// objects lists the objects of a space for upstream's evaluators, which take the
+// tenant for a namespace.
+type objects struct{ client rest.Interface }
+
+func newObjects(loopback *rest.Config) (*objects, error) {
+	config := rest.CopyConfig(loopback)
+	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api" // paths are absolute
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.QPS, config.RateLimiter = -1, nil
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of quotas: %w", err)
+	}
+	return &objects{client}, nil
+}
+
+func (o *objects) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
+	return lister{o.client, resource}, nil
+}
+
+type lister struct {
+	client   rest.Interface
+	resource schema.GroupVersionResource
+}
+
+// ByNamespace implements cache.GenericLister.
+func (l lister) ByNamespace(n string) cache.GenericNamespaceLister {
+	return spaceLister{l, tenant.Name(n)}
+}
+
+// List implements cache.GenericLister. Nothing is counted for all tenants.
+func (l lister) List(labels.Selector) ([]runtime.Object, error) {
+	return nil, fmt.Errorf("listing %s of no tenant", l.resource.Resource)
+}
+
+// Get implements cache.GenericLister.
+func (l lister) Get(name string) (runtime.Object, error) {
+	return nil, fmt.Errorf("reading %s %q of no tenant", l.resource.Resource, name)
+}
+
+type spaceLister struct {
+	lister
+	tenant tenant.Name
+}
+
+// List implements cache.GenericNamespaceLister.
+func (l spaceLister) List(labels.Selector) ([]runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	path := "/tenants/" + string(l.tenant) + "/api/"
+	if l.resource.Group != "" {
+		path = "/tenants/" + string(l.tenant) + "/apis/" + l.resource.Group + "/"
+	}
+	list, err := l.client.Get().AbsPath(path + l.resource.Version + "/" + l.resource.Resource).Do(ctx).Get()
+	if err != nil {
+		return nil, fmt.Errorf("listing %s of tenant %q: %w", l.resource.Resource, l.tenant, err)
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if items[i], err = flatten(l.tenant, items[i]); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}

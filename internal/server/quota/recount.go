@@ -1,0 +1,255 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// settleTime is longer than any request takes that was charged: they end after
+	// a minute, and giving back after writeTimeout.
+	settleTime = 100 * time.Second
+	// recountRate is how many tenants are recounted in a second at most.
+	recountRate = 50
+	// countWorkers count new quotas.
+	countWorkers = 4
+)
+
+// recounter counts what spaces hold: what has a new limit at once, the rest when a
+// tenant has been quiet. An idle tenant costs nothing here once it is recounted.
+//
+// What is used is written before or after what is stored, so that it differs while
+// something is under way. A count is believed if the quota did not change for the
+// time that anything can take, before it for what was under way then, and after it,
+// if there is something to give back, for what the count has not seen.
+type recounter struct {
+	store   store
+	measure func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
+	settle  time.Duration
+
+	uncounted workqueue.TypedRateLimitingInterface[tenant.Name]
+	quiet     workqueue.TypedDelayingInterface[tenant.Name]
+
+	mu       sync.Mutex
+	observed map[tenant.Name]*observation
+}
+
+// observation is of a tenant that is to be recounted.
+type observation struct {
+	// version is that of the quota since.
+	version string
+	since   time.Time
+	// counted is what the space held then, nil if it was not counted.
+	counted corev1.ResourceList
+}
+
+func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error), settle time.Duration) *recounter {
+	if settle == 0 {
+		settle = settleTime
+	}
+	return &recounter{
+		store: s, measure: measure, settle: settle,
+		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
+			workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: "tenant_quota_count"}),
+		quiet: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[tenant.Name]{Name: "tenant_quota_recount"}),
+		observed: make(map[tenant.Name]*observation),
+	}
+}
+
+// changed is told of every quota that has changed.
+func (r *recounter) changed(q *corev1.ResourceQuota) {
+	if !IsTenantQuota(q) {
+		return
+	}
+	n, _ := tenant.Unflatten(q.Namespace)
+	if !complete(q) {
+		r.uncounted.Add(n)
+	}
+	r.observe(n, q.ResourceVersion)
+}
+
+// doubt makes a tenant recounted of which it is not known what it was charged.
+func (r *recounter) doubt(n tenant.Name) { r.observe(n, "") }
+
+// observe begins to wait for the tenant to be quiet.
+func (r *recounter) observe(n tenant.Name, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.observed[n]
+	if ok && version != "" && o.version == version {
+		return
+	}
+	r.observed[n] = &observation{version: version, since: time.Now()}
+	if !ok {
+		r.quiet.AddAfter(n, r.settle)
+	}
+}
+
+func (r *recounter) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		r.uncounted.ShutDown()
+		r.quiet.ShutDown()
+	}()
+	for range countWorkers {
+		go r.countNew(ctx)
+	}
+	r.recountQuiet(ctx)
+}
+
+func (r *recounter) countNew(ctx context.Context) {
+	for {
+		n, shutdown := r.uncounted.Get()
+		if shutdown {
+			return
+		}
+		if _, err := r.count(ctx, n); err != nil {
+			klog.ErrorS(err, "Counting what has a new limit", "tenant", n)
+			r.uncounted.AddRateLimited(n)
+		} else {
+			r.uncounted.Forget(n)
+		}
+		r.uncounted.Done(n)
+	}
+}
+
+func (r *recounter) recountQuiet(ctx context.Context) {
+	limiter := flowcontrol.NewTokenBucketRateLimiter(recountRate, 1)
+	for {
+		n, shutdown := r.quiet.Get()
+		if shutdown || limiter.Wait(ctx) != nil {
+			return
+		}
+		again, err := r.recount(ctx, n)
+		if err != nil {
+			klog.ErrorS(err, "Recounting what a tenant uses", "tenant", n)
+			again = r.settle
+		}
+		r.quiet.Done(n)
+		if again > 0 {
+			r.quiet.AddAfter(n, again)
+		}
+	}
+}
+
+// count puts the limits of the quota of n in force and counts what has a new one.
+// What had one before was charged all the time and stays. It returns nil if there
+// is no quota.
+func (r *recounter) count(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
+	current, err := r.store.Get(ctx, n)
+	if err != nil || current == nil || complete(current) {
+		return current, err
+	}
+	counted, err := r.measure(ctx, n, current.Spec.Hard)
+	if err != nil {
+		return nil, err
+	}
+	updated, err := r.store.Update(ctx, n, func(q *corev1.ResourceQuota) error {
+		if !quota.Equals(q.Spec.Hard, current.Spec.Hard) {
+			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("its limits have changed while it was counted"))
+		}
+		used := make(corev1.ResourceList, len(counted))
+		for name, amount := range counted {
+			if known, ok := q.Status.Used[name]; ok {
+				amount = known
+			}
+			used[name] = amount
+		}
+		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: used}
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return updated, err
+}
+
+// recount looks at a tenant that may have been quiet for long enough, and returns
+// when to look again, zero if never.
+func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, error) {
+	o, ok := r.observation(n)
+	if !ok {
+		return 0, nil
+	}
+	if wait := r.settle - time.Since(o.since); wait > 0 {
+		return wait, nil
+	}
+	q, err := r.store.Get(ctx, n)
+	switch {
+	case err != nil:
+		return 0, err
+	case q == nil:
+		return r.forget(n, o), nil
+	case q.ResourceVersion != o.version:
+		r.observe(n, q.ResourceVersion)
+		return r.settle, nil
+	case o.counted != nil:
+		return r.correct(ctx, n, q, o, o.counted)
+	}
+	counted, err := r.measure(ctx, n, q.Status.Hard)
+	if err != nil {
+		return 0, err
+	}
+	if quota.Equals(counted, q.Status.Used) {
+		return r.forget(n, o), nil
+	}
+	if fits, _ := quota.LessThanOrEqual(counted, q.Status.Used); !fits {
+		return r.correct(ctx, n, q, o, quota.Max(counted, q.Status.Used))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.counted, o.since = counted, time.Now()
+	return r.settle, nil
+}
+
+// correct replaces what is used, if nothing else has changed the quota.
+func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, o *observation, used corev1.ResourceList) (time.Duration, error) {
+	updated, err := r.store.Update(ctx, n, func(q *corev1.ResourceQuota) error {
+		if q.ResourceVersion != known.ResourceVersion {
+			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("it is in use"))
+		}
+		q.Status.Used = used
+		return nil
+	})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		r.observe(n, "")
+		return r.settle, nil
+	case err != nil:
+		return 0, err
+	}
+	klog.InfoS("Corrected what a tenant uses", "tenant", n, "from", known.Status.Used, "to", used)
+	r.observe(n, updated.ResourceVersion)
+	return r.settle, nil
+}
+
+func (r *recounter) observation(n tenant.Name) (*observation, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.observed[n]
+	return o, ok
+}
+
+// forget ends the observation of a tenant, unless another has begun, and returns
+// when to look at that.
+func (r *recounter) forget(n tenant.Name, o *observation) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.observed[n] != o {
+		return r.settle
+	}
+	delete(r.observed, n)
+	return 0
+}

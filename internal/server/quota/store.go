@@ -1,0 +1,127 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Store reads and writes the quotas of tenants where they are stored: without a
+// request, and past admission, where a tenant's own webhooks and policies could
+// change what is written.
+type Store struct {
+	storages atomic.Pointer[storages]
+}
+
+// storages are those of the resource resourcequotas and its status.
+type storages struct {
+	quotas rest.Getter
+	status rest.Updater
+}
+
+// Use makes the store work, given the storages of the core group by path.
+func (s *Store) Use(paths map[string]rest.Storage) error {
+	quotas, ok := paths["resourcequotas"].(rest.Getter)
+	if !ok {
+		return errors.New("the API server has no resource resourcequotas, without which no tenant can be held to its quota")
+	}
+	status, ok := paths["resourcequotas/status"].(rest.Updater)
+	if !ok {
+		return errors.New("resource resourcequotas/status cannot be updated")
+	}
+	s.storages.Store(&storages{quotas: quotas, status: status})
+	return nil
+}
+
+var errNotReady = apierrors.NewServiceUnavailable("quotas cannot be read yet")
+
+// inSpace returns the storages and the context to call them with.
+func (s *Store) inSpace(ctx context.Context, n tenant.Name) (*storages, context.Context, error) {
+	storages := s.storages.Load()
+	if storages == nil {
+		return nil, nil, errNotReady
+	}
+	return storages, request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), metav1.NamespaceDefault), nil
+}
+
+// Get reads the quota of n from etcd. It returns nil if there is none. Names are
+// flattened.
+func (s *Store) Get(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
+	storages, ctx, err := s.inSpace(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := storages.quotas.Get(ctx, v1alpha1.TenantQuota, &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the quota of tenant %q: %w", n, err)
+	}
+	return flatQuota(n, obj)
+}
+
+// Update changes the status of the quota of n, in one step: change is called with
+// the quota as it is in etcd, again if that changes meanwhile. If change fails,
+// nothing is written.
+func (s *Store) Update(ctx context.Context, n tenant.Name, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+	storages, ctx, err := s.inSpace(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := storages.status.Update(ctx, v1alpha1.TenantQuota, statusChange{n, change}, rest.ValidateAllObjectFunc,
+		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return flatQuota(n, obj)
+}
+
+// statusChange is a change as the storage takes it.
+type statusChange struct {
+	tenant tenant.Name
+	change func(*corev1.ResourceQuota) error
+}
+
+// Preconditions implements rest.UpdatedObjectInfo.
+func (statusChange) Preconditions() *metav1.Preconditions { return nil }
+
+// UpdatedObject implements rest.UpdatedObjectInfo.
+func (c statusChange) UpdatedObject(_ context.Context, obj runtime.Object) (runtime.Object, error) {
+	updated := obj.DeepCopyObject().(*core.ResourceQuota)
+	quota, err := flatQuota(c.tenant, updated)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.change(quota); err != nil {
+		return nil, err
+	}
+	return updated, corev1conversion.Convert_v1_ResourceQuotaStatus_To_core_ResourceQuotaStatus(&quota.Status, &updated.Status, nil)
+}
+
+// flatQuota returns a stored quota as the informers show it.
+func flatQuota(n tenant.Name, obj runtime.Object) (*corev1.ResourceQuota, error) {
+	stored, ok := obj.(*core.ResourceQuota)
+	if !ok {
+		return nil, fmt.Errorf("unexpected object %T", obj)
+	}
+	quota := &corev1.ResourceQuota{}
+	if err := corev1conversion.Convert_core_ResourceQuota_To_v1_ResourceQuota(stored, quota, nil); err != nil {
+		return nil, fmt.Errorf("converting the quota of tenant %q: %w", n, err)
+	}
+	quota.Namespace = tenant.Flatten(n, quota.Namespace)
+	return quota, nil
+}
