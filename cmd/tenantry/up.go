@@ -9,14 +9,15 @@ import (
 	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
 func newUpCommand() *cobra.Command {
-	flow, reach := flowcontrol.NewOptions(), egress.NewOptions()
+	flow, reach, detail := flowcontrol.NewOptions(), egress.NewOptions(), usage.NewOptions()
 	users, rights := standalone.NewAuthentication(), standalone.NewAuthorization()
 	o := standalone.Options{
-		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach,
+		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach, Usage: &detail,
 	}
 	var logs logFlags
 	cmd := &cobra.Command{
@@ -69,6 +70,7 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
 	flow.AddFlags(fs)
 	reach.AddFlags(fs)
+	detail.AddFlags(fs)
 	logs.add(fs)
 	return cmd
 }

@@ -13,13 +13,16 @@ import (
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // handlerChain wraps upstream's chain. Its filters, outermost first:
 //
 //	WithTenant         which space the URL names
+//	WithAnswers        count the answers, by tenant
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
+//	WithOpen           count what is being served, by tenant
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
 //	WithTenantField    metadata.tenant of request bodies
@@ -50,11 +53,12 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, c.attach, generic.Serializer)
+	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if c.passwords {
 		handler = authentication.WithChallenge(handler)
 	}
-	return filters.WithTenant(flowcontrol.WithQuery(handler), generic.Serializer)
+	return filters.WithTenant(usage.WithAnswers(flowcontrol.WithQuery(handler), c.usage), generic.Serializer)
 }
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {

@@ -47,9 +47,9 @@ import (
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serviceips"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/spaces"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
-	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
-	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/server/usage"
+	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

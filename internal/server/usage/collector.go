@@ -1,0 +1,68 @@
+package usage
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics about what tenants ask. The label tenant is a tenant's name, "_other" for
+// all without series of their own and "_none" for requests without a tenant.
+var (
+	requestsDesc = prometheus.NewDesc("tenantry_tenant_requests_total",
+		"Number of requests answered, by the tenant of the user and the class of the status code; 429 is a class of its own.",
+		[]string{"tenant", "code"}, nil)
+	durationDesc = prometheus.NewDesc("tenantry_tenant_request_duration_seconds",
+		"Time to answer requests, watches and other requests without an end left out, by the tenant of the user.",
+		[]string{"tenant"}, nil)
+	openDesc = prometheus.NewDesc("tenantry_tenant_requests_in_flight",
+		"Number of requests that are being served, watches and other requests without an end left out, by the tenant of the user.",
+		[]string{"tenant"}, nil)
+	watchesDesc = prometheus.NewDesc("tenantry_tenant_watches",
+		"Number of watches and other requests without an end that are being served, by the tenant of the user.",
+		[]string{"tenant"}, nil)
+	sentDesc = prometheus.NewDesc("tenantry_tenant_response_bytes_total",
+		"Bytes sent in answers, before TLS, by the tenant of the user.",
+		[]string{"tenant"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *Meter) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{requestsDesc, durationDesc, openDesc, watchesDesc, sentDesc} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
+	m.rotate()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for n, account := range m.own {
+		account.collect(metrics, string(n))
+	}
+	m.none.collect(metrics, nobody)
+	// What those that gave up their series still have in flight is somebody else's.
+	m.together.collect(metrics, others, m.left...)
+}
+
+func (a *account) collect(metrics chan<- prometheus.Metric, name string, more ...*account) {
+	for class, code := range classes {
+		if count := a.requests[class].Load(); count > 0 {
+			metrics <- prometheus.MustNewConstMetric(requestsDesc, prometheus.CounterValue, float64(count), name, code)
+		}
+	}
+	buckets, count := make(map[float64]uint64, len(bounds)), uint64(0)
+	for i, bound := range bounds {
+		count += a.buckets[i].Load()
+		buckets[bound] = count
+	}
+	count += a.buckets[len(bounds)].Load()
+	metrics <- prometheus.MustNewConstHistogram(durationDesc, count, float64(a.nanos.Load())/1e9, buckets, name)
+	open := [kinds]int64{a.open[short].Load(), a.open[endless].Load()}
+	for _, other := range more {
+		open[short] += other.open[short].Load()
+		open[endless] += other.open[endless].Load()
+	}
+	metrics <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(open[short]), name)
+	metrics <- prometheus.MustNewConstMetric(watchesDesc, prometheus.GaugeValue, float64(open[endless]), name)
+	metrics <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(a.sent.Load()), name)
+}

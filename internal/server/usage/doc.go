@@ -1,0 +1,7 @@
+// Package usage measures what each tenant's users ask of this server, for the
+// metrics (arktos-access-control, "Usage and Performance Isolation").
+//
+// The number of series is bounded: the tenants with the most requests of late have
+// series of their own, and all others one set together. A tenant's series begin at
+// zero when it is given them, and go when others take its place.
+package usage

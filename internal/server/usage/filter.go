@@ -1,0 +1,100 @@
+package usage
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// exchange is one request with its answer. It travels in the request's context.
+type exchange struct {
+	http.ResponseWriter
+	meter *Meter
+
+	account *account // which counts the request while it is being served
+	kind    kind
+	status  int
+	sent    uint64
+}
+
+type exchangeKey struct{}
+
+// WithAnswers counts the answers to all requests, those refused included. It is
+// within the filter that puts a tenant.Request into the context and around
+// authentication.
+func WithAnswers(handler http.Handler, m *Meter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		began := m.clock.Now()
+		e := &exchange{ResponseWriter: w, meter: m}
+		ctx := context.WithValue(req.Context(), exchangeKey{}, e)
+		defer func() { e.end(ctx, m.clock.Since(began)) }()
+		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(e), req.WithContext(ctx))
+	})
+}
+
+// WithOpen counts the requests that are being served. It is after authorization.
+func WithOpen(handler http.Handler, isLong request.LongRunningRequestCheck) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if e, ok := req.Context().Value(exchangeKey{}).(*exchange); ok {
+			info, _ := request.RequestInfoFrom(req.Context())
+			e.open(req.Context(), info != nil && isLong(req, info))
+			defer e.close()
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+func (e *exchange) open(ctx context.Context, long bool) {
+	if long {
+		e.kind = endless
+	}
+	n := userTenant(ctx)
+	e.meter.note(n)
+	e.account = e.meter.account(n)
+	e.account.open[e.kind].Add(1)
+}
+
+func (e *exchange) close() { e.account.open[e.kind].Add(-1) }
+
+// end counts the answer where the tenant is counted by now.
+func (e *exchange) end(ctx context.Context, took time.Duration) {
+	n := userTenant(ctx)
+	if e.account == nil { // it was refused, which is a request too
+		e.meter.note(n)
+	}
+	e.meter.account(n).count(e.kind, e.status, e.sent, took)
+}
+
+// userTenant returns the tenant of the credentials, if there were some.
+func userTenant(ctx context.Context) tenant.Name {
+	if r := tenant.RequestFrom(ctx); r != nil {
+		return r.Authenticated
+	}
+	return ""
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (e *exchange) WriteHeader(status int) {
+	if e.status < http.StatusOK { // what comes before the answer itself does not count
+		e.status = status
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (e *exchange) Write(p []byte) (int, error) {
+	if e.status < http.StatusOK {
+		e.status = http.StatusOK
+	}
+	n, err := e.ResponseWriter.Write(p)
+	e.sent += uint64(n)
+	return n, err
+}
