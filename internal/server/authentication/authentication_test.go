@@ -271,6 +271,23 @@ func TestNoAnonymous(t *testing.T) {
 	}
 }
 
+func TestAnonymousPaths(t *testing.T) {
+	a := build(t, "d", func(o *Options) {
+		o.Upstream.AuthenticationConfigFile = file(t, []byte(`
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous: {enabled: true, conditions: [{path: /healthz}]}
+`))
+	})
+	for path, want := range map[string]string{"/healthz": "system:anonymous of ", "/api": "refused"} {
+		req := newRequest(t, "")
+		req.URL.Path = path
+		if got := check(t, a, req); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestAudiences(t *testing.T) {
 	a := build(t, "", func(o *Options) { o.Upstream.TokenFile.TokenFile = file(t, []byte("token,jane,1,,a\n")) })
 	req := newRequest(t, "Bearer token")

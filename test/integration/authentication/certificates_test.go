@@ -20,7 +20,7 @@ var _ = Describe("A certificate of the tenants' authority", func() {
 		Entry("in the old format", pkix.Name{CommonName: "a:jane", Organization: []string{"xyz"}}, "a:jane", tenant.Name("a"), "xyz"),
 		Entry("in the new format", pkix.Name{CommonName: "jane", Organization: []string{"tenant:a"}, OrganizationalUnit: []string{"x", "y"}}, "jane", tenant.Name("a"), "x", "y"),
 		Entry("in both, the new one wins", pkix.Name{CommonName: "a:jane", Organization: []string{"tenant:b", "system:masters"}}, "a:jane", tenant.Name("b")),
-		Entry("and no privileged group", pkix.Name{CommonName: "jane", Organization: []string{"tenant:a"}, OrganizationalUnit: []string{"system:masters", "system:nodes"}}, "jane", tenant.Name("a")),
+		Entry("and no privileged group", pkix.Name{CommonName: "jane", Organization: []string{"tenant:a"}, OrganizationalUnit: []string{"system:masters", "system:nodes", "system:serviceaccounts", "system:serviceaccounts:kube-system"}}, "jane", tenant.Name("a")),
 	)
 
 	DescribeTable("is refused", func(subject pkix.Name) {

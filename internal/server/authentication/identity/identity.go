@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -43,7 +42,9 @@ func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 
 // New returns u as a user of n, or of no tenant if n is empty, if its name may
 // be one there. It is for names that somebody else has chosen; for those that
-// the server has verified itself there is Of.
+// the server has verified itself there is Of. Outside the system tenant, groups
+// of Kubernetes are left out: they mean nothing there, or are the server's to
+// give, as those of service accounts.
 func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	switch name := u.GetName(); {
 	case name == "":
@@ -53,37 +54,29 @@ func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	case n != tenant.System && strings.HasPrefix(name, systemPrefix):
 		return nil, fmt.Errorf("user name %q begins with %q and belongs to the system tenant", name, systemPrefix)
 	}
-	return Of(u, n), nil
+	result := Of(u, n)
+	if n != tenant.System && slices.ContainsFunc(result.Groups, isKubernetes) {
+		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), isKubernetes)
+	}
+	return result, nil
+}
+
+func isKubernetes(group string) bool {
+	return strings.HasPrefix(group, systemPrefix) && group != user.AllAuthenticated
 }
 
 // Of returns u as a user of n, or of no tenant if n is empty, whatever its extra
-// says. Outside the system tenant, groups of Kubernetes other than those the
-// server itself gives mean nothing and are left out, so that no code that looks
-// at them can be misled.
+// says.
 func Of(u user.Info, n tenant.Name) *user.DefaultInfo {
-	result := &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}
-	if n != tenant.System && slices.ContainsFunc(result.Groups, isPrivileged) {
-		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), isPrivileged)
-	}
-	if n == "" {
-		if _, ok := result.Extra[tenant.UserExtraKey]; ok {
-			result.Extra = maps.Clone(result.Extra)
-			delete(result.Extra, tenant.UserExtraKey)
+	extra := maps.Clone(u.GetExtra())
+	delete(extra, tenant.UserExtraKey)
+	if n != "" {
+		if extra == nil {
+			extra = make(map[string][]string, 1)
 		}
-		return result
+		extra[tenant.UserExtraKey] = []string{string(n)}
 	}
-	extra := make(map[string][]string, len(result.Extra)+1)
-	maps.Copy(extra, result.Extra)
-	extra[tenant.UserExtraKey] = []string{string(n)}
-	result.Extra = extra
-	return result
-}
-
-func isPrivileged(group string) bool {
-	return strings.HasPrefix(group, systemPrefix) &&
-		group != user.AllAuthenticated && group != user.AllUnauthenticated &&
-		group != serviceaccount.AllServiceAccountsGroup &&
-		!strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix)
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
 }
 
 // FromExtra returns u as a user of the tenant that one of the keys of its extra
