@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,27 +79,49 @@ type store struct {
 
 // configMaps and volumes are a resource with namespaces and one without.
 func (b *backend) configMaps(t testing.TB, cached bool) *store {
-	return b.store(t, "configmaps", true, cached,
+	return b.store(t, schema.GroupResource{Resource: "configmaps"}, true, cached,
 		func() runtime.Object { return &corev1.ConfigMap{} }, func() runtime.Object { return &corev1.ConfigMapList{} })
 }
 
 func (b *backend) volumes(t testing.TB, cached bool) *store {
-	return b.store(t, "persistentvolumes", false, cached,
+	return b.store(t, schema.GroupResource{Resource: "persistentvolumes"}, false, cached,
 		func() runtime.Object { return &corev1.PersistentVolume{} }, func() runtime.Object { return &corev1.PersistentVolumeList{} })
 }
 
-func (b *backend) store(t testing.TB, name string, namespaced, cached bool, newFunc, newListFunc func() runtime.Object) *store {
+// widgets are custom resources, as the definition of one space has them.
+func (b *backend) widgets(t testing.TB, only tenant.Name, namespaced bool) *store {
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	getter := (&RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts}).In(only)
+	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
+	return b.made(t, getter, config, schema.GroupResource{Group: kind.Group, Resource: "widgets"}, "/example.com/widgets", namespaced,
+		func() runtime.Object {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(kind)
+			return object
+		},
+		func() runtime.Object {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind.GroupVersion().WithKind("WidgetList"))
+			return list
+		})
+}
+
+func (b *backend) store(t testing.TB, resource schema.GroupResource, namespaced, cached bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
-	resource := schema.GroupResource{Resource: name}
-	stored, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-	config := storagebackend.NewDefaultConfig(etcdPrefix, scheme.Codecs.CodecForVersions(
-		stored.Serializer, scheme.Codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, corev1.SchemeGroupVersion))
-	config.Transformer = b.transformer
-	config.LeaseManagerConfig = etcd3.NewDefaultLeaseManagerConfig()
 	getter := &RESTOptionsGetter{
 		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
 	}
-	prefix := "/" + name
+	stored, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	config := storagebackend.NewDefaultConfig(etcdPrefix, scheme.Codecs.CodecForVersions(
+		stored.Serializer, scheme.Codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, corev1.SchemeGroupVersion))
+	return b.made(t, getter, config, resource, "/"+resource.Resource, namespaced, newFunc, newListFunc)
+}
+
+func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storagebackend.Config, resource schema.GroupResource,
+	prefix string, namespaced bool, newFunc, newListFunc func() runtime.Object) *store {
+	t.Helper()
+	config.Transformer = b.transformer
+	config.LeaseManagerConfig = etcd3.NewDefaultLeaseManagerConfig()
 	made, destroy, err := getter.decorate(resource)(config.ForResource(resource), prefix, keyOf(prefix, namespaced),
 		newFunc, newListFunc, attributesOf, storage.IndexerFuncs{"metadata.name": nameOf}, nil)
 	if err != nil {

@@ -1,0 +1,80 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Each space decides whether its widgets have namespaces, so that the keys of
+// those of a tenant look like those of a system namespace of the tenant's name.
+func TestRangesCountCustomResources(t *testing.T) {
+	encryptions := transformers(t)
+	encryptions["none"] = nil
+	for encryption, transformer := range encryptions {
+		for _, order := range [][]tenant.Name{{"foo", "foobar", tenant.System}, {tenant.System, "foobar", "foo"}} {
+			t.Run(fmt.Sprintf("%s/%s first", encryption, order[0]), func(t *testing.T) {
+				b := newBackend(t)
+				b.transformer = transformer
+				for _, n := range order {
+					s := b.widgets(t, n, n != "foo")
+					s.create(t, n, "foo", "first-"+string(n))
+					s.create(t, n, "foo", "second-"+string(n))
+				}
+				for _, n := range []tenant.Name{"foo", "foobar"} {
+					counts, err := b.ranges.Count(t.Context(), n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(map[string]int64{"widgets.example.com": 2}, counts); diff != "" {
+						t.Errorf("of %q:\n%s", n, diff)
+					}
+				}
+				if counts, err := b.ranges.Count(t.Context(), "other"); err != nil || len(counts) > 0 {
+					t.Errorf("of a tenant without widgets: %v, %v", counts, err)
+				}
+			})
+		}
+	}
+}
+
+// The seed's keys are those of two objects here: a widget without namespace of the
+// tenant foo, and one in the system namespace foo. Whoever comes second is refused,
+// and neither sees or changes the other's.
+func TestCustomResourcesOfOneKey(t *testing.T) {
+	for _, order := range [][]tenant.Name{{"foo", tenant.System}, {tenant.System, "foo"}} {
+		t.Run(string(order[0])+" first", func(t *testing.T) {
+			b := newBackend(t)
+			first, second := b.widgets(t, order[0], order[0] != "foo"), b.widgets(t, order[1], order[1] != "foo")
+			first.create(t, order[0], "foo", "x")
+			ctx, key := second.in(t, order[1], "foo"), second.key("foo", "x")
+			object := second.newObject()
+			object.SetName("x")
+			if err := second.Create(ctx, key, object.(runtime.Object), second.newFunc(), 0); !storage.IsExist(err) {
+				t.Errorf("created: %v", err)
+			}
+			if err := second.Get(ctx, key, storage.GetOptions{}, second.newFunc()); !storage.IsNotFound(err) {
+				t.Errorf("read: %v", err)
+			}
+			if err := second.Delete(ctx, key, second.newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}); !storage.IsNotFound(err) {
+				t.Errorf("deleted: %v", err)
+			}
+			if err := second.GuaranteedUpdate(ctx, key, second.newFunc(), false, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				return input, nil, nil
+			}, nil); !storage.IsNotFound(err) {
+				t.Errorf("updated: %v", err)
+			}
+			if found, _ := second.list(t, order[1], ""); len(found) > 0 {
+				t.Errorf("listed %v", found)
+			}
+			if found, _ := first.list(t, order[0], ""); len(found) != 1 {
+				t.Errorf("of the first is left %v", found)
+			}
+		})
+	}
+}
