@@ -172,6 +172,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}
 	config.tenants = tenantregistry.NewLookup(tenants)
+	config.tenants.ServeMetrics()
 	policies, err := config.newAccessPolicies(c.ControlPlane.Generic.RESTOptionsGetter, c.ControlPlane.Generic.Authorization.Authorizer)
 	if err != nil {
 		return nil, err

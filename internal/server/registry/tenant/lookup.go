@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,9 @@ type State struct {
 	// UID tells a tenant from an earlier one of the same name.
 	UID types.UID
 	// Labels are those of the Tenant.
-	Labels      labels.Set
+	Labels labels.Set
+	// Ready is what the condition says.
+	Ready       bool
 	Terminating bool
 	Suspended   bool
 	// Reason of the suspension, as given by the administrator; may be empty.
@@ -109,6 +112,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
 		UID:         t.UID,
 		Labels:      t.Labels,
+		Ready:       meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady),
 		Terminating: t.DeletionTimestamp != nil,
 		Suspended:   t.Spec.Suspended,
 		Reason:      t.Spec.SuspendedReason,
