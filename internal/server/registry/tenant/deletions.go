@@ -33,15 +33,34 @@ func (d *Deletions) record(ctx context.Context, name string) error {
 	return nil
 }
 
-// knows reports whether there may have been a tenant of this name.
+// knows reports whether there may have been a tenant of this name. If it was
+// deleted in this very second, it returns in the next: credentials tell the second
+// in which they were issued.
 func (d *Deletions) knows(ctx context.Context, name string) bool {
 	client, err := d.Client()
 	if err == nil {
 		var response *clientv3.GetResponse
-		if response, err = client.Get(ctx, deletionsPrefix+name, clientv3.WithCountOnly()); err == nil {
+		if response, err = client.Get(ctx, deletionsPrefix+name); err == nil {
+			if len(response.Kvs) > 0 {
+				waitBeyond(ctx, string(response.Kvs[0].Value))
+			}
 			return response.Count > 0
 		}
 	}
 	klog.ErrorS(err, "Looking for an earlier tenant; older credentials are refused", "tenant", name)
 	return true
+}
+
+// waitBeyond waits until the second of a deletion is over.
+func waitBeyond(ctx context.Context, deleted string) {
+	at, err := time.Parse(time.RFC3339, deleted)
+	if err != nil {
+		return
+	}
+	over := time.NewTimer(min(time.Until(at.Add(time.Second)), time.Second))
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -42,7 +43,8 @@ func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	t.Generation = 1
 	t.Status = v1alpha1.TenantStatus{}
 	if s.earlier(ctx, t.Name) {
-		t.Status.CredentialsNotBefore = ptr.To(t.CreationTimestamp)
+		// The creation itself began earlier, if it had to wait.
+		t.Status.CredentialsNotBefore = ptr.To(metav1.Now().Rfc3339Copy())
 	}
 	if tenant.Name(t.Name) != tenant.System && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		t.Finalizers = append(t.Finalizers, v1alpha1.SpaceFinalizer)

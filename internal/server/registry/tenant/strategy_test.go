@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -94,16 +95,17 @@ func TestPrepareForCreate(t *testing.T) {
 
 func TestCredentialsOfAnEarlierTenant(t *testing.T) {
 	s := newStrategy(t)
-	created := metav1.Now()
-	got := newTenant("again", func(t *v1alpha1.Tenant) { t.CreationTimestamp = created })
+	before := metav1.Now().Rfc3339Copy()
+	got := newTenant("again")
 	s.PrepareForCreate(context.Background(), got)
-	if since := got.Status.CredentialsNotBefore; since == nil || !since.Equal(&created) {
-		t.Fatalf("credentials are good since %v, want %v", since, created)
+	since := got.Status.CredentialsNotBefore
+	if since == nil || since.Before(&before) || since.After(time.Now()) {
+		t.Fatalf("credentials are good since %v, want now, %v", since, before)
 	}
 	changed := newTenant("again")
 	statusStrategy{s}.PrepareForUpdate(context.Background(), changed, got)
-	if since := changed.Status.CredentialsNotBefore; since == nil || !since.Equal(&created) {
-		t.Errorf("after a change of the status, credentials are good since %v, want %v", since, created)
+	if changed := changed.Status.CredentialsNotBefore; changed == nil || !changed.Equal(since) {
+		t.Errorf("after a change of the status, credentials are good since %v, want %v", changed, since)
 	}
 }
 
