@@ -238,6 +238,25 @@ func TestDefaultTenant(t *testing.T) {
 	}
 }
 
+func TestWebhookVersions(t *testing.T) {
+	webhook := identities.NewWebhook()
+	t.Cleanup(webhook.Close)
+	webhook.Know("token", authenticationv1.UserInfo{Username: "jane", Extra: map[string]authenticationv1.ExtraValue{"Org": {"a"}}})
+	kubeconfig, err := webhook.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"v1", "v1beta1"} {
+		a := build(t, "", func(o *Options) {
+			o.Upstream.WebHook.ConfigFile, o.Upstream.WebHook.Version = file(t, kubeconfig), version
+			o.WebhookTenantKeys = []string{"missing", "Org"}
+		})
+		if got := check(t, a, newRequest(t, "Bearer token")); got != "jane of a" {
+			t.Errorf("%s: got %q", version, got)
+		}
+	}
+}
+
 func withCertificate(t testing.TB, req *http.Request, ca *identities.Authority, subject pkix.Name) *http.Request {
 	t.Helper()
 	cert, key, err := ca.Issue(subject)

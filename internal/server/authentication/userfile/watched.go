@@ -15,9 +15,11 @@ import (
 const (
 	// pollInterval is how often a file is read where its changes are not seen.
 	pollInterval = time.Minute
-	// settleTime is for how long a file must stay as it is before it counts: a
-	// line that is half written may be valid and mean another tenant.
-	settleTime = 100 * time.Millisecond
+	// settleTime is for how long a changed file must stay as it is before it
+	// counts: a line that is half written may be valid and mean another tenant.
+	// unendedTime is that of a file whose last line has no end yet.
+	settleTime  = 100 * time.Millisecond
+	unendedTime = time.Second
 )
 
 // watched is what a file said when it was last valid.
@@ -79,18 +81,21 @@ func (w *watched[T]) report(err error) {
 
 // settled returns the content of the file once nobody writes it any more.
 func (w *watched[T]) settled(ctx context.Context) ([]byte, error) {
-	before, err := os.ReadFile(w.path)
-	for err == nil && !bytes.Equal(before, w.seen) {
+	content, err := os.ReadFile(w.path)
+	for err == nil && !bytes.Equal(content, w.seen) {
+		quiet := settleTime
+		if !bytes.HasSuffix(content, []byte("\n")) {
+			quiet = unendedTime
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(settleTime):
+		case <-time.After(quiet):
 		}
-		var now []byte
-		if now, err = os.ReadFile(w.path); err == nil && bytes.Equal(before, now) {
-			return now, nil
+		before := content
+		if content, err = os.ReadFile(w.path); bytes.Equal(before, content) {
+			break
 		}
-		before = now
 	}
-	return before, err
+	return content, err
 }
