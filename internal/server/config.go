@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -59,6 +57,7 @@ type config struct {
 	extensions *apiextensionsapiserver.Config
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
+	etcd       func() (*clientv3.Client, error)
 	counts     *storage.Counts
 	ledger     *quota.Ledger
 	flow       flowcontrol.Options
@@ -105,8 +104,10 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource} {
 		storageFactory.SetSerializer(resource, runtime.ContentTypeJSON, nil)
 	}
+	etcd := &etcdClients{embedded: opts.etcdClient}
 	c := &config{
-		ranges: &storage.Ranges{Client: etcdClient(opts, storageFactory.StorageConfig.Transport)},
+		ranges: &storage.Ranges{Client: etcd.connect},
+		etcd:   func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
 		counts: &storage.Counts{},
 		flow:   opts.flow,
 		egress: egress.Options{Denied: opts.egress.Denied, Selected: generic.EgressSelector != nil},
@@ -273,24 +274,4 @@ func serviceAccounts(opts CompletedOptions, generic *genericapiserver.Config, cl
 	var err error
 	accounts.Keys, err = serviceaccount.StaticPublicKeysGetter(keys)
 	return accounts, err
-}
-
-// etcdClient returns a function that connects to etcd once, when first needed.
-func etcdClient(opts CompletedOptions, config storagebackend.TransportConfig) func() (*clientv3.Client, error) {
-	return sync.OnceValues(func() (*clientv3.Client, error) {
-		if opts.etcdClient != nil {
-			return opts.etcdClient(), nil
-		}
-		etcd := clientv3.Config{Endpoints: config.ServerList}
-		if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
-			tls, err := transport.TLSInfo{
-				CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile,
-			}.ClientConfig()
-			if err != nil {
-				return nil, fmt.Errorf("reading etcd credentials: %w", err)
-			}
-			etcd.TLS = tls
-		}
-		return clientv3.New(etcd)
-	})
 }

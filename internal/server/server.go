@@ -167,7 +167,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 		return nil, err
 	}
 	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges,
-		&tenantregistry.Deletions{Client: config.ranges.Client})
+		&tenantregistry.Deletions{Client: config.etcd})
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}

@@ -131,7 +131,8 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, func() {}, err
 		}
 		g.Ranges.add(config.Prefix, prefix, etcdRange{
-			resource: resource, namespaced: namespaced, custom: g.Only != "", transformer: config.Transformer,
+			resource: resource, namespaced: namespaced, custom: g.Only != "",
+			transformer: config.Transformer, transport: config.Transport,
 		})
 		attributes = spaceAttributes(attributes)
 		cacheKey := func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) }

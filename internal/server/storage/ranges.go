@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -19,8 +20,8 @@ import (
 // left in them. It reads etcd itself, so that the end of a space is verified by
 // other means than those that emptied it.
 type Ranges struct {
-	// Client reads etcd.
-	Client func() (*clientv3.Client, error)
+	// Client connects to the etcd in which a resource is stored.
+	Client func(transport storagebackend.TransportConfig) (*clientv3.Client, error)
 
 	mu     sync.Mutex
 	ranges map[string]etcdRange
@@ -34,6 +35,7 @@ type etcdRange struct {
 	custom bool
 	// transformer, if set, decrypts.
 	transformer value.Transformer
+	transport   storagebackend.TransportConfig
 }
 
 func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
@@ -98,11 +100,11 @@ func (r *Ranges) each(n tenant.Name, visit func(client *clientv3.Client, key str
 	if !n.IsSpace() {
 		return fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
 	}
-	client, err := r.Client()
-	if err != nil {
-		return fmt.Errorf("connecting to etcd: %w", err)
-	}
 	for prefix, stored := range r.snapshot() {
+		client, err := r.Client(stored.transport)
+		if err != nil {
+			return fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
+		}
 		if err := visit(client, prefix+string(n)+"/", stored); err != nil {
 			return err
 		}

@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -14,9 +17,7 @@ import (
 // Each space decides whether its widgets have namespaces, so that the keys of
 // those of a tenant look like those of a system namespace of the tenant's name.
 func TestRangesCountCustomResources(t *testing.T) {
-	encryptions := transformers(t)
-	encryptions["none"] = nil
-	for encryption, transformer := range encryptions {
+	for encryption, transformer := range map[string]value.Transformer{"none": nil, "aesgcm": transformers(t)["aesgcm"]} {
 		for _, order := range [][]tenant.Name{{"foo", "foobar", tenant.System}, {tenant.System, "foobar", "foo"}} {
 			t.Run(fmt.Sprintf("%s/%s first", encryption, order[0]), func(t *testing.T) {
 				b := newBackend(t)
@@ -40,6 +41,28 @@ func TestRangesCountCustomResources(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Resources may be stored in etcds of their own (--etcd-servers-overrides).
+func TestRangesCountInEveryEtcd(t *testing.T) {
+	main, other := newBackend(t), newBackend(t)
+	main.transport.ServerList, other.transport.ServerList = []string{"main"}, []string{"other"}
+	ranges := &Ranges{Client: func(transport storagebackend.TransportConfig) (*clientv3.Client, error) {
+		if transport.ServerList[0] == "other" {
+			return other.server.Client(), nil
+		}
+		return main.server.Client(), nil
+	}}
+	main.ranges, other.ranges = ranges, ranges
+	main.configMaps(t, false).create(t, "foo", "foo", "x")
+	other.volumes(t, false).create(t, "foo", "", "x")
+	counts, err := ranges.Count(t.Context(), "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"configmaps": 1, "persistentvolumes": 1}, counts); diff != "" {
+		t.Error(diff)
 	}
 }
 

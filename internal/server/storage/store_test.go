@@ -39,6 +39,8 @@ type backend struct {
 	counts *Counts
 	// transformer, if set, encrypts what is stored from now on.
 	transformer value.Transformer
+	// transport, if set, tells this etcd from others.
+	transport storagebackend.TransportConfig
 }
 
 func newBackend(t testing.TB) *backend {
@@ -50,7 +52,7 @@ func newBackend(t testing.TB) *backend {
 	t.Cleanup(server.Stop)
 	return &backend{
 		server: server,
-		ranges: &Ranges{Client: func() (*clientv3.Client, error) { return server.Client(), nil }},
+		ranges: &Ranges{Client: func(storagebackend.TransportConfig) (*clientv3.Client, error) { return server.Client(), nil }},
 		counts: &Counts{},
 	}
 }
@@ -120,7 +122,7 @@ func (b *backend) store(t testing.TB, resource schema.GroupResource, namespaced,
 func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storagebackend.Config, resource schema.GroupResource,
 	prefix string, namespaced bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
-	config.Transformer = b.transformer
+	config.Transformer, config.Transport = b.transformer, b.transport
 	config.LeaseManagerConfig = etcd3.NewDefaultLeaseManagerConfig()
 	made, destroy, err := getter.decorate(resource)(config.ForResource(resource), prefix, keyOf(prefix, namespaced),
 		newFunc, newListFunc, attributesOf, storage.IndexerFuncs{"metadata.name": nameOf}, nil)
