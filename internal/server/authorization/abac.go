@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/pkg/apis/abac"
@@ -96,8 +97,16 @@ func parseLine(line []byte) (scope, *abac.Policy, error) {
 	return s, policy, abac.Scheme.Convert(old, policy, nil)
 }
 
-// parseScope reads the fields that upstream's formats do not have. They must not
-// be misread: a line that names a tenant twice, or next to the spec, is an error.
+// Fields of a line, of its spec, and of a line of the first format, which has no
+// spec. Upstream ignores others; here one may be a tenant that is misspelt, by
+// which the line would be about the system.
+var (
+	lineFields = sets.New("apiVersion", "kind", "spec")
+	specFields = sets.New("user", "group", "readonly", "apiGroup", "resource", "namespace", "nonResourcePath", "tenant", "space")
+	oldFields  = sets.New("user", "group", "readonly", "resource", "namespace")
+)
+
+// parseScope reads the fields that upstream's formats do not have.
 func parseScope(line []byte) (scope, error) {
 	fields, err := members(line)
 	if err != nil {
@@ -108,11 +117,19 @@ func parseScope(line []byte) (scope, error) {
 			return scope{}, fmt.Errorf("%q belongs into the spec of a Policy of abac.authorization.kubernetes.io/v1beta1", misplaced)
 		}
 	}
-	inSpec := map[string]json.RawMessage{}
-	if spec, ok := fields["spec"]; ok {
-		if inSpec, err = members(spec); err != nil {
-			return scope{}, fmt.Errorf("spec: %w", err)
-		}
+	spec, ok := fields["spec"]
+	if !ok {
+		return scope{tenant.System, tenant.System}, checkFields(fields, oldFields.Union(lineFields))
+	}
+	if err := checkFields(fields, lineFields); err != nil {
+		return scope{}, err
+	}
+	inSpec, err := members(spec)
+	if err != nil {
+		return scope{}, fmt.Errorf("spec: %w", err)
+	}
+	if err := checkFields(inSpec, specFields); err != nil {
+		return scope{}, fmt.Errorf("spec: %w", err)
 	}
 	var own, space string
 	for name, into := range map[string]*string{"tenant": &own, "space": &space} {
@@ -123,6 +140,15 @@ func parseScope(line []byte) (scope, error) {
 		}
 	}
 	return newScope(own, space)
+}
+
+func checkFields(fields map[string]json.RawMessage, known sets.Set[string]) error {
+	for name := range fields {
+		if !known.Has(name) {
+			return fmt.Errorf("unknown field %q", name)
+		}
+	}
+	return nil
 }
 
 func newScope(own, space string) (scope, error) {

@@ -57,6 +57,9 @@ func TestABACFile(t *testing.T) {
 		"a number":                     {line: v1beta1(`"tenant": 7, "user": "alice"`), want: "spec.tenant"},
 		"beside the spec":              {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "tenant": "a", "spec": {}}`, want: "belongs into the spec"},
 		"in the first format":          {line: `{"user": "alice", "tenant": "a"}`, want: "belongs into the spec"},
+		"upper case":                   {line: v1beta1(`"Tenant": "a", "user": "alice", ` + anything), want: `unknown field "Tenant"`},
+		"misspelt":                     {line: v1beta1(`"tennant": "a", "user": "alice", ` + anything), want: `unknown field "tennant"`},
+		"an unknown field":             {line: `{"user": "alice", "resources": "pods"}`, want: `unknown field "resources"`},
 		"no JSON":                      {line: "alice", want: "line 2"},
 		"cut short":                    {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind"`, want: "line 2"},
 		"a list":                       {line: `[]`, want: "line 2"},
@@ -152,4 +155,28 @@ func TestABAC(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However a line is made, it never lets a tenant's users into the system space or
+// everywhere.
+func FuzzPolicyLine(f *testing.F) {
+	for _, line := range []string{
+		v1beta1(`"user": "alice", ` + anything), v1beta1(`"tenant": "a", "user": "alice"`), v1beta1(`"tenant": "*", "space": "a"`),
+		v1beta1(`"tenant": "a", "space": "*"`), v1beta1(`"Tenant": "a", "SPACE": "system"`), v1beta1(`"tenant": null, "space": "a"`),
+		v1beta1(`"tenant": "a", "\u0074enant": "system"`), `{"user": "alice"}`, `{"spec": null}`, `{"spec": [1]}`, `{`, `{"spec": {"tenant": "a"}} {"spec": {}}`, "null", `"x"`, `{"a": 1,}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		s, policy, err := parseLine([]byte(line))
+		if err != nil {
+			return
+		}
+		if policy == nil {
+			t.Error("accepted without a policy")
+		}
+		if s.own != tenant.System && !s.own.IsSpace() || s.own != tenant.System && !s.space.IsSpace() {
+			t.Errorf("accepted for users of %q in %q", s.own, s.space)
+		}
+	})
 }

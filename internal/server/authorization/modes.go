@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -257,8 +256,4 @@ func (masters) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
-}
-
-func rulesFor(verbs, groups []string, resources ...string) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: groups, Resources: resources}}
 }

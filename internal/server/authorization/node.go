@@ -2,9 +2,9 @@ package authorization
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -85,11 +85,11 @@ func isFlat(name string) bool {
 
 // nodeRulesInSpace are what every node may do in every space: what it needs to
 // run pods and is not bound to a pod.
-var nodeRulesInSpace = slices.Concat(
-	rulesFor([]string{"get", "list", "watch"}, []string{""}, "services"),
-	rulesFor([]string{"get", "list", "watch"}, []string{"node.k8s.io"}, "runtimeclasses"),
-	rulesFor([]string{"create", "update", "patch"}, []string{"", "events.k8s.io"}, "events"),
-)
+var nodeRulesInSpace = []rbacv1.PolicyRule{
+	{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"services"}},
+	{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}},
+	{Verbs: []string{"create", "update", "patch"}, APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}},
+}
 
 // authorizeInSpace lets a node have what belongs to the pods that are bound to
 // it, and nothing that has no place in a tenant's space: nodes, leases, mirror
