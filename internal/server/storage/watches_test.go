@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -74,6 +77,31 @@ func TestWatchesDeliverOneSpace(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// Upstream's cache has a rule of its own for the watch of a namespace, whose name it
+// compares with the scope of the watch, which is the space here.
+func TestWatchOfANamespaceThatIsCalledLikeItsTenant(t *testing.T) {
+	s := newBackend(t).store(t, schema.GroupResource{Resource: "namespaces"}, false, true,
+		func() runtime.Object { return &corev1.Namespace{} }, func() runtime.Object { return &corev1.NamespaceList{} })
+	before := ""
+	for _, n := range spaces {
+		before = version(t, s.create(t, n, "", "foo"))
+	}
+	for _, n := range []tenant.Name{"foo", "a", tenant.System} {
+		watcher := s.watch(t, n, "", named("foo"), from(before, ""))
+		for _, writer := range spaces {
+			s.label(t, writer, "", "foo", "by "+string(n))
+		}
+		event := <-watcher.ResultChan()
+		if got := describe(event.Object); event.Type != watch.Modified || got != string(n)+":foo" {
+			t.Errorf("in %q: %s of %s", n, event.Type, got)
+		}
+		before = version(t, s.label(t, n, "", "foo", "again"))
+		if event := <-watcher.ResultChan(); version(t, event.Object) != before {
+			t.Errorf("in %q: %s of %s at %s, want %s", n, event.Type, describe(event.Object), version(t, event.Object), before)
 		}
 	}
 }
