@@ -320,7 +320,11 @@ func TestValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle := file(t, one.PEM())
+	two, err := identities.NewAuthority("two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, other := file(t, one.PEM()), file(t, two.PEM())
 	for name, tc := range map[string]struct {
 		change func(*Options)
 		want   string
@@ -331,6 +335,10 @@ func TestValidate(t *testing.T) {
 		"proxies and system users of one authority": {func(o *Options) {
 			o.SystemClientCAFile, o.Upstream.RequestHeader.ClientCAFile = bundle, bundle
 		}, "--requestheader-allowed-names"},
+		"proxies that may make system users, and users of one authority": {func(o *Options) {
+			o.SystemClientCAFile, o.Upstream.ClientCert.ClientCA, o.Upstream.RequestHeader.ClientCAFile = other, bundle, bundle
+			o.Upstream.RequestHeader.AllowedNames, o.RequestHeaderSystem = []string{"proxy"}, true
+		}, "--requestheader-allow-system"},
 		"no such file": {func(o *Options) {
 			o.SystemClientCAFile, o.Upstream.RequestHeader.ClientCAFile = bundle, bundle+"x"
 		}, "reading certificate authorities"},

@@ -99,18 +99,33 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
 			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))
 	}
-	if proxy := o.Upstream.RequestHeader; o.SystemClientCAFile != "" && proxy != nil &&
-		proxy.ClientCAFile != "" && len(proxy.AllowedNames) == 0 {
-		overlap, err := overlap(o.SystemClientCAFile, proxy.ClientCAFile)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if overlap {
-			errs = append(errs, errors.New("--requestheader-client-ca-file and --system-client-ca-file hold the same authority: "+
-				"name the front proxies with --requestheader-allowed-names, or every client could say who it is"))
+	return append(errs, o.validateProxies()...)
+}
+
+// validateProxies keeps those who may sign certificates of users from passing
+// for a front proxy, where that would make them more than they are.
+func (o *Options) validateProxies() []error {
+	proxy, clients := o.Upstream.RequestHeader, o.Upstream.ClientCert
+	if proxy == nil || proxy.ClientCAFile == "" || o.SystemClientCAFile == "" {
+		return nil // or upstream's to validate
+	}
+	if len(proxy.AllowedNames) == 0 {
+		if shared, err := overlap(o.SystemClientCAFile, proxy.ClientCAFile); err != nil {
+			return []error{err}
+		} else if shared {
+			return []error{errors.New("--requestheader-client-ca-file and --system-client-ca-file hold the same authority: " +
+				"name the front proxies with --requestheader-allowed-names, or every client could say who it is")}
 		}
 	}
-	return errs
+	if o.RequestHeaderSystem && clients != nil && clients.ClientCA != "" {
+		if shared, err := overlap(clients.ClientCA, proxy.ClientCAFile); err != nil {
+			return []error{err}
+		} else if shared {
+			return []error{errors.New("--requestheader-allow-system: an authority of --client-ca-file, which may not make system users, " +
+				"could by a certificate of a front proxy: have front proxies certified by an authority of their own")}
+		}
+	}
+	return nil
 }
 
 // overlap reports whether two bundles have an authority in common.
