@@ -51,32 +51,18 @@ func (s *server) ready(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed())
 }
 
-// config returns the config of an administrator of a space at this server. The
-// spaces that are none of one tenant's are the system administrator's.
+// config returns the config of an administrator of a space at this server.
 func (s *server) config(n tenant.Name) *rest.Config {
 	GinkgoHelper()
 	user := kubeconfig.User{Tenant: n, Name: "admin"}
-	if !n.IsSpace() {
-		user.Tenant, user.Groups = tenant.System, []string{"system:masters"}
+	if n == tenant.System {
+		user.Groups = []string{"system:masters"}
 	}
 	data, err := kubeconfig.New(keys, s.url, user)
 	Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	Expect(err).NotTo(HaveOccurred())
-	if n == tenant.All {
-		config.Host += "/tenants/all"
-	}
 	config.QPS = -1
-	return config
-}
-
-// adminOf returns the config of a system administrator in the space of n.
-func (s *server) adminOf(n tenant.Name) *rest.Config {
-	GinkgoHelper()
-	config := s.config(tenant.System)
-	if n != tenant.System {
-		config.Host += "/tenants/" + n.String()
-	}
 	return config
 }
 
@@ -90,6 +76,18 @@ func (s *server) client(n tenant.Name) *kubernetes.Clientset {
 func (s *server) dynamic(n tenant.Name) dynamic.Interface {
 	GinkgoHelper()
 	client, err := dynamic.NewForConfig(s.config(n))
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// dynamicAdmin returns a client of a system administrator in the space of n.
+func (s *server) dynamicAdmin(n tenant.Name) dynamic.Interface {
+	GinkgoHelper()
+	config := s.config(tenant.System)
+	if n != tenant.System {
+		config.Host += "/tenants/" + n.String()
+	}
+	client, err := dynamic.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 	return client
 }

@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -161,8 +163,22 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(events.Stop)
 		before := holder(ctx, servers[0], controllersLease)
-		kill(servers[1].session)
 
+		By("having all that the other has acknowledged")
+		acknowledged := writeUntilFailure(ctx, servers[1].client("other").CoreV1().ConfigMaps(namespace))
+		var names []string
+		for range 20 {
+			names = append(names, <-acknowledged)
+		}
+		kill(servers[1].session)
+		for name := range acknowledged {
+			names = append(names, name)
+		}
+		written, err := servers[0].client("other").CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(namesOf(written)).To(ContainElements(names))
+
+		By("serving those who watch and write")
 		later := create(ctx, servers[0], "acme", "later")
 		var event watch.Event
 		Eventually(events.ResultChan()).WithTimeout(startTimeout).Should(Receive(&event))
@@ -182,6 +198,23 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		}).WithContext(ctx).WithTimeout(specTimeout).Should(BeTrue())
 	}, SpecTimeout(specTimeout))
 })
+
+// writeUntilFailure creates objects until that fails and tells the names of those
+// that are acknowledged.
+func writeUntilFailure(ctx context.Context, client corev1client.ConfigMapInterface) <-chan string {
+	acknowledged := make(chan string)
+	go func() {
+		defer close(acknowledged)
+		for i := 0; ; i++ {
+			name := "load-" + strconv.Itoa(i)
+			if _, err := client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+				return
+			}
+			acknowledged <- name
+		}
+	}()
+	return acknowledged
+}
 
 const (
 	managersLease    = "tenantry-manager"

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -130,7 +129,7 @@ var _ = Describe("A populated store", Ordered, func() {
 				copied := keyOf(prefix, e.resource, n, "default", "copied")
 				_, err := etcd.Put(ctx, copied, stored)
 				Expect(err).NotTo(HaveOccurred())
-				_, err = dynamicAdmin(s, n).Resource(e.resource).Namespace("default").Get(ctx, "copied", metav1.GetOptions{})
+				_, err = s.dynamicAdmin(n).Resource(e.resource).Namespace("default").Get(ctx, "copied", metav1.GetOptions{})
 				if e.authenticated {
 					Expect(err).To(MatchError(ContainSubstring("message authentication failed")), "%s in %s", e.resource, n)
 				} else {
@@ -162,16 +161,10 @@ func ours(ctx context.Context, prefix string) map[string][]byte {
 	return stored
 }
 
-func dynamicAdmin(s *server, n tenant.Name) dynamic.Interface {
-	GinkgoHelper()
-	client, err := dynamic.NewForConfig(s.adminOf(n))
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
 // write writes an object of each kind in each namespace of a space.
 func write(ctx context.Context, s *server, n tenant.Name, namespaces []string, name string) {
 	GinkgoHelper()
+	admin := s.dynamicAdmin(n)
 	for _, e := range encrypted {
 		for _, namespace := range namespaces {
 			object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -187,7 +180,7 @@ func write(ctx context.Context, s *server, n tenant.Name, namespaces []string, n
 				object.SetGroupVersionKind(e.resource.GroupVersion().WithKind("Widget"))
 				object.Object["data"] = map[string]any{"in": n.String() + "/" + namespace, "text": plaintext}
 			}
-			client := dynamicAdmin(s, n).Resource(e.resource).Namespace(namespace)
+			client := admin.Resource(e.resource).Namespace(namespace)
 			Eventually(func(ctx context.Context) error {
 				_, err := client.Create(ctx, object, metav1.CreateOptions{})
 				return err
@@ -210,12 +203,12 @@ func inventory(ctx context.Context, s *server, spaces []tenant.Name) map[string]
 		// first request for widgets makes their cache. Asked for a page, the server
 		// does not send the client away until the cache is ready.
 		Eventually(func(ctx context.Context) error {
-			_, err := dynamicAdmin(s, n).Resource(widgets).List(ctx, metav1.ListOptions{Limit: 1})
+			_, err := s.dynamicAdmin(n).Resource(widgets).List(ctx, metav1.ListOptions{Limit: 1})
 			return err
 		}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed())
 	}
 	for _, n := range spaces {
-		client := dynamicAdmin(s, n)
+		client := s.dynamicAdmin(n)
 		for _, kind := range kinds {
 			list, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
 			Expect(err).NotTo(HaveOccurred(), "%s in %s", kind.Resource, n)
@@ -246,7 +239,7 @@ func ensureNamespace(ctx context.Context, s *server, n tenant.Name, name string)
 	if n == tenant.System && name == metav1.NamespaceDefault {
 		return
 	}
-	namespaces := dynamicAdmin(s, n).Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	namespaces := s.dynamicAdmin(n).Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	object.SetName(name)
@@ -274,7 +267,7 @@ func define(ctx context.Context, s *server, n tenant.Name) {
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(definition)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = dynamicAdmin(s, n).Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).
+	_, err = s.dynamicAdmin(n).Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).
 		Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
