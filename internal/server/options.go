@@ -97,7 +97,7 @@ type CompletedOptions struct {
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage}
+		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, quotaSettle: o.QuotaSettle}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

@@ -138,7 +138,7 @@ func trim(obj runtime.Object) error {
 	case *corev1.ServiceAccount:
 		*o = corev1.ServiceAccount{ObjectMeta: slim}
 	case *corev1.ResourceQuota:
-		*o = corev1.ResourceQuota{ObjectMeta: slim, Spec: o.Spec}
+		*o = corev1.ResourceQuota{ObjectMeta: slim, Spec: o.Spec, Status: o.Status}
 	case *rbacv1.ClusterRoleBinding:
 		*o = rbacv1.ClusterRoleBinding{ObjectMeta: slim, RoleRef: o.RoleRef, Subjects: o.Subjects}
 	default:

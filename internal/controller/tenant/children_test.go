@@ -38,7 +38,7 @@ func TestTrim(t *testing.T) {
 		},
 		"quota": {
 			&corev1.ResourceQuota{ObjectMeta: stored("default", "q"), Spec: hard, Status: corev1.ResourceQuotaStatus{Hard: hard.Hard}},
-			&corev1.ResourceQuota{ObjectMeta: slim("acme|default", "q"), Spec: hard},
+			&corev1.ResourceQuota{ObjectMeta: slim("acme|default", "q"), Spec: hard, Status: corev1.ResourceQuotaStatus{Hard: hard.Hard}},
 		},
 		"binding": {
 			&rbacv1.ClusterRoleBinding{ObjectMeta: stored("", "b"), RoleRef: role},

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -57,6 +56,13 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Quota:    opts.Quota,
 		Publish:  opts.Publish,
 	}
+	if err := builder.ControllerManagedBy(mgr).
+		Named("tenant-quota-status").
+		WatchesRawSource(source.Kind(children.Cache, client.Object(&corev1.ResourceQuota{}), quotaUsed)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Concurrency}).
+		Complete(&quotaStatus{client: mgr.GetClient(), children: children}); err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("tenant").
 		For(&v1alpha1.Tenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionStarted))).
@@ -75,7 +81,7 @@ func (c *childrenCache) source(kind client.Object) source.Source {
 
 // toTenant maps a child to the Tenant whose space it is in.
 func toTenant(_ context.Context, child client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: tenantOf(child)}}}
+	return []reconcile.Request{requestOf(child)}
 }
 
 // deletionStarted passes the update that sets a deletion timestamp.

@@ -10,6 +10,7 @@ import (
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
 	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -98,7 +99,7 @@ func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	if n == tenant.System {
 		return p.system, nil
 	}
-	if p.shared.Terminating(n) || tenant.ByPublisher(ctx) {
+	if p.shared.Terminating(n) || tenant.ByPublisher(ctx) || quota.Concerns(a) {
 		return nil, nil
 	}
 	if !p.hub.HasSynced() && !p.WaitForReady() {

@@ -132,15 +132,17 @@ func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Ent
 		}
 	}
 	e, err := l.chargeTenant(ctx, change)
-	if err != nil && change.New == nil {
-		l.recounter.doubt(change.Tenant) // what it has freed is not given back
-	}
-	if err != nil || inNamespace == nil {
-		return e, err
-	}
-	if err := inNamespace(false); err != nil {
-		e.Settle(storage.Dropped)
+	if err != nil {
+		if change.New == nil {
+			l.recounter.doubt(change.Tenant) // what it has freed is not given back
+		}
 		return nil, err
+	}
+	if inNamespace != nil {
+		if err := inNamespace(false); err != nil {
+			e.Settle(storage.Dropped)
+			return nil, err
+		}
 	}
 	return e, nil
 }
@@ -190,17 +192,21 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 		added: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before)),
 		freed: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after)),
 	}
-	if change.New == nil || len(e.added) == 0 {
+	if change.New == nil {
 		return e, nil
 	}
 	a := attributes(ctx, change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), namespaceOf(n), false)
-	if unlimited(ctx, a) {
-		return e, l.accessor.add(n, e.added)
-	}
-	if meter.Evaluator.Handles(attributes(ctx, change, change.Old, change.New, "", false)) {
+	force := unlimited(ctx, a)
+	if !force && meter.Evaluator.Handles(attributes(ctx, change, change.Old, change.New, "", false)) {
 		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
 			return nil, admission.NewForbidden(a, fmt.Errorf("failed quota: %s: %w", current.Name, err))
 		}
+	}
+	switch {
+	case len(e.added) == 0:
+		return e, nil
+	case force:
+		return e, l.accessor.add(n, e.added)
 	}
 	return e, l.evaluate(ctx, n, a)
 }
@@ -252,7 +258,7 @@ func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attrib
 // inNamespace returns what charges a change to the quotas of its namespace, or asks
 // whether it fits; nil if there are none.
 func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) func(dryRun bool) error {
-	if l.namespaces == nil || change.New == nil {
+	if l.namespaces == nil || change.New == nil || tenant.ByPublisher(ctx) {
 		return nil
 	}
 	accessor, err := meta.Accessor(change.New)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +24,7 @@ import (
 // keys counts what a tenant has in etcd.
 type keys interface {
 	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error)
-	Bytes(ctx context.Context, n tenant.Name, without map[schema.GroupResource]struct{}) (int64, error)
+	Bytes(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (int64, error)
 }
 
 // measure counts what a space holds. What is a number of objects or bytes is read
@@ -64,7 +65,7 @@ func (m *measure) of(ctx context.Context, n tenant.Name, limits corev1.ResourceL
 // inKeys returns what is counted in keys, and whether name is.
 func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.ResourceName) (resource.Quantity, bool, error) {
 	if name == v1alpha1.ResourceStoredBytes {
-		bytes, err := m.ranges.Bytes(ctx, n, m.ignored)
+		bytes, err := m.ranges.Bytes(ctx, n, m.isCharged)
 		return *resource.NewQuantity(bytes, resource.BinarySI), true, err
 	}
 	counted, ok := countedBy(name)
@@ -76,6 +77,13 @@ func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.Resourc
 	}
 	count, err := m.ranges.CountOf(ctx, n, counted)
 	return *resource.NewQuantity(count, resource.DecimalSI), true, err
+}
+
+// isCharged reports whether the object at a key below that of its tenant counts:
+// all do that would be charged.
+func (m *measure) isCharged(resource schema.GroupResource, key string) bool {
+	_, ignored := m.ignored[resource]
+	return !ignored && (resource != quotaResource || key != metav1.NamespaceDefault+"/"+v1alpha1.TenantQuota)
 }
 
 // countedBy returns the resource whose objects a limit counts, all of them.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -24,6 +25,13 @@ func isQuotaName(namespace, name string) bool {
 func IsTenantQuota(q *corev1.ResourceQuota) bool {
 	n, namespace := tenant.Unflatten(q.Namespace)
 	return n.IsSpace() && isQuotaName(namespace, q.Name)
+}
+
+// Concerns reports whether a request is about the quota of its tenant. What belongs
+// to the tenant, such as its webhooks, has no say in it.
+func Concerns(a admission.Attributes) bool {
+	resource := a.GetResource().GroupResource()
+	return isTenantQuota(resource, a.GetObject()) || isTenantQuota(resource, a.GetOldObject())
 }
 
 var errProtected = errors.New("it is the quota of the tenant as a whole, which nobody in the space can create, change or delete; " +

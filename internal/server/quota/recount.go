@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	quota "k8s.io/apiserver/pkg/quota/v1"
@@ -38,6 +39,8 @@ type recounter struct {
 	measure func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
 	settle  time.Duration
 
+	// counting is what several wait for.
+	counting  singleflight.Group
 	uncounted workqueue.TypedRateLimitingInterface[tenant.Name]
 	quiet     workqueue.TypedDelayingInterface[tenant.Name]
 
@@ -144,10 +147,27 @@ func (r *recounter) recountQuiet(ctx context.Context) {
 	}
 }
 
+// attempts is how often a count is begun anew because the limits have changed.
+const attempts = 5
+
 // count puts the limits of the quota of n in force and counts what has a new one.
 // What had one before was charged all the time and stays. It returns nil if there
 // is no quota.
 func (r *recounter) count(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
+	counted, err, _ := r.counting.Do(string(n), func() (any, error) {
+		var err error
+		for range attempts {
+			var q *corev1.ResourceQuota
+			if q, err = r.countOnce(context.WithoutCancel(ctx), n); !apierrors.IsConflict(err) {
+				return q, err
+			}
+		}
+		return (*corev1.ResourceQuota)(nil), err
+	})
+	return counted.(*corev1.ResourceQuota), err
+}
+
+func (r *recounter) countOnce(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
 	current, err := r.store.Get(ctx, n)
 	if err != nil || current == nil || complete(current) {
 		return current, err

@@ -78,17 +78,14 @@ func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.Gro
 	return sum, err
 }
 
-// Bytes returns the size of all that tenant n has in etcd, without that of some
-// resources.
-func (r *Ranges) Bytes(ctx context.Context, n tenant.Name, without map[schema.GroupResource]struct{}) (int64, error) {
+// Bytes returns the size of what tenant n has in etcd, encryption left out, as far
+// as it counts: counts is asked with the key below that of the tenant.
+func (r *Ranges) Bytes(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (int64, error) {
 	var sum int64
 	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
-		if _, ok := without[stored.resource]; ok {
-			return nil
-		}
-		return readRange(ctx, client, key, func(full string, value []byte) {
-			if stored.holds(ctx, key, full, value, n) {
-				sum += int64(len(value))
+		return readRange(ctx, client, key, func(full string, data []byte) {
+			if counts(stored.resource, full[len(key):]) && stored.holds(ctx, key, full, data, n) {
+				sum += int64(len(stored.plain(ctx, full, data)))
 			}
 		})
 	})
@@ -148,14 +145,20 @@ func (r etcdRange) holds(ctx context.Context, key, full string, data []byte, n t
 	if !r.custom {
 		return !r.namespaced || strings.Contains(full[len(key):], "/")
 	}
-	if r.transformer != nil {
-		plain, _, err := r.transformer.TransformFromStorage(ctx, data, value.DefaultContext(full))
-		if err != nil {
-			return true
-		}
-		data = plain
-	}
+	data = r.plain(ctx, full, data)
 	return !gjson.ValidBytes(data) || gjson.GetBytes(data, annotationPath).String() == string(n)
+}
+
+// plain returns what is stored at a key, decrypted if it can be.
+func (r etcdRange) plain(ctx context.Context, full string, data []byte) []byte {
+	if r.transformer == nil {
+		return data
+	}
+	plain, _, err := r.transformer.TransformFromStorage(ctx, data, value.DefaultContext(full))
+	if err != nil {
+		return data
+	}
+	return plain
 }
 
 // pageSize is how many keys are read from etcd at once.

@@ -1,0 +1,248 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+var _ = Describe("Limits", func() {
+	It("hold for compute and extended resources, in all namespaces together", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{"requests.cpu": "1", "limits.memory": "1Gi", "requests.example.com/gpu": "2"})
+		s.newNamespace(ctx, "other")
+		create := func(namespace, name, cpu, gpu string) error {
+			pod := newPod(name)
+			amounts := corev1.ResourceList{
+				"cpu": resource.MustParse(cpu), "memory": resource.MustParse("100Mi"), "example.com/gpu": resource.MustParse(gpu),
+			}
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amounts, Limits: amounts}
+			_, err := s.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+			return err
+		}
+		Expect(s.createPod(ctx, "default", "without")).To(And(beForbidden(), MatchError(ContainSubstring("must specify"))))
+		Expect(create("default", "a", "600m", "1")).To(Succeed())
+		Expect(create("other", "b", "600m", "1")).To(beRefused())
+		Expect(create("other", "c", "400m", "2")).To(beRefused())
+		Expect(create("other", "d", "400m", "1")).To(Succeed())
+		Expect(s.quota(ctx).Status.Used).To(equalAmounts(limits{"requests.cpu": "1", "limits.memory": "200Mi", "requests.example.com/gpu": "2"}))
+
+		By("freeing what a pod uses that has ended, and no more when it is deleted")
+		pod, err := s.CoreV1().Pods("default").Get(ctx, "a", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		pod.Status.Phase = corev1.PodSucceeded
+		_, err = s.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(create("other", "e", "600m", "1")).To(Succeed())
+		Expect(s.CoreV1().Pods("default").Delete(ctx, "a", now)).To(Succeed())
+		Expect(s.quota(ctx).Status.Used).To(equalAmounts(limits{"requests.cpu": "1", "limits.memory": "200Mi", "requests.example.com/gpu": "2"}))
+	}, SpecTimeout(time.Minute))
+
+	It("hold for storage", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{"requests.storage": "10Gi", "fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1"})
+		create := func(name, class, size string) error {
+			claim := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse(size)}},
+				},
+			}
+			_, err := s.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
+			return err
+		}
+		Expect(create("a", "fast", "6Gi")).To(Succeed())
+		Expect(create("b", "fast", "1Gi")).To(beRefused())
+		Expect(create("c", "slow", "5Gi")).To(beRefused())
+		Expect(create("d", "slow", "4Gi")).To(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("count objects of any resource, with namespaces and without", func(ctx SpecContext) {
+		s := newSpace(ctx, nil)
+		s.limit(ctx, limits{"count/clusterroles.rbac.authorization.k8s.io": "10", "count/deployments.apps": "0", "count/namespaces": "4"})
+		Expect(s.used(ctx, "count/namespaces")).To(BeEquivalentTo(4), "those that every space has")
+		role := func(i int) *rbacv1.ClusterRole {
+			return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("r-%d", i)}}
+		}
+		roles := s.RbacV1().ClusterRoles()
+		Expect(race(ctx, func(ctx context.Context, i int) error {
+			_, err := roles.Create(ctx, role(i), metav1.CreateOptions{})
+			return err
+		})).To(Equal(10))
+		By("counting a default role once it is stored")
+		_, err := roles.Patch(ctx, "view", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+		Expect(err).To(beRefused())
+		list, err := roles.List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for _, r := range list.Items {
+			if strings.HasPrefix(r.Name, "r-") {
+				Expect(roles.Delete(ctx, r.Name, metav1.DeleteOptions{})).To(Succeed())
+				break
+			}
+		}
+		_, err = roles.Patch(ctx, "view", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = roles.Create(ctx, role(creators), metav1.CreateOptions{})
+		Expect(err).To(beRefused())
+		Expect(roles.Delete(ctx, "view", metav1.DeleteOptions{})).To(Succeed())
+		_, err = roles.Create(ctx, role(creators), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+
+		By("refusing what may not be at all")
+		_, err = s.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "more"}}, metav1.CreateOptions{})
+		Expect(err).To(beRefused())
+		Expect(s.apply(ctx, "apps", "v1", "deployments", "Deployment")).To(beRefused())
+	}, SpecTimeout(time.Minute))
+
+	It("count the custom resources that a space defines", func(ctx SpecContext) {
+		for _, scope := range []apiextensionsv1.ResourceScope{apiextensionsv1.NamespaceScoped, apiextensionsv1.ClusterScoped} {
+			s := newSpace(ctx, limits{"count/widgets.example.com": "10"})
+			s.define(ctx, scope)
+			widgets := s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("")
+			if scope == apiextensionsv1.NamespaceScoped {
+				widgets = s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
+			}
+			create := func(ctx context.Context, i int) error {
+				widget := &unstructured.Unstructured{}
+				widget.SetAPIVersion("example.com/v1")
+				widget.SetKind("Widget")
+				widget.SetName(fmt.Sprintf("w-%d", i))
+				_, err := widgets.Create(ctx, widget, metav1.CreateOptions{})
+				return err
+			}
+			Expect(race(ctx, create)).To(Equal(10), string(scope))
+			Expect(widgets.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+			Expect(s.used(ctx, "count/widgets.example.com")).To(BeZero(), string(scope))
+			Expect(race(ctx, create)).To(Equal(10), string(scope))
+			By("counting them anew")
+			s.limit(ctx, limits{"pods": "1"})
+			s.limit(ctx, limits{"count/widgets.example.com": "12"})
+			Expect(s.used(ctx, "count/widgets.example.com")).To(BeEquivalentTo(10), string(scope))
+		}
+	}, SpecTimeout(2*time.Minute))
+
+	It("hold for what is stored, to the byte", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{v1alpha1.ResourceStoredBytes: "1Mi"})
+		maps := s.CoreV1().ConfigMaps("default")
+		configMap := func(i, size int) *corev1.ConfigMap {
+			return &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d", i)},
+				Data:       map[string]string{"data": strings.Repeat("x", size)},
+			}
+		}
+		admitted := race(ctx, func(ctx context.Context, i int) error {
+			_, err := maps.Create(ctx, configMap(i, 50_000), metav1.CreateOptions{})
+			return err
+		})
+		Expect(admitted).To(BeNumerically("~", 20, 1))
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+		By("an object that grows")
+		list, err := maps.List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		large := list.Items[len(list.Items)-1]
+		large.Data = configMap(0, 200_000).Data
+		_, err = maps.Update(ctx, &large, metav1.UpdateOptions{})
+		Expect(err).To(beRefused())
+		By("one that shrinks, and one that goes")
+		large.Data = nil
+		_, err = maps.Update(ctx, &large, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(maps.Delete(ctx, list.Items[len(list.Items)-2].Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+		_, err = maps.Create(ctx, configMap(creators, 80_000), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+	}, SpecTimeout(time.Minute))
+
+	It("that are lowered below the use block new objects and end none", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{"pods": "10"})
+		for i := range 5 {
+			Expect(s.createPod(ctx, "default", fmt.Sprintf("p-%d", i))).To(Succeed())
+		}
+		s.limit(ctx, limits{"pods": "3"})
+		Expect(s.createPod(ctx, "default", "more")).To(beRefused())
+		pods, err := s.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Items).To(HaveLen(5))
+		for i := range 3 {
+			Expect(s.createPod(ctx, "default", "more")).To(beRefused())
+			Expect(s.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("p-%d", i), now)).To(Succeed())
+		}
+		Expect(s.createPod(ctx, "default", "more")).To(Succeed())
+	}, SpecTimeout(time.Minute))
+})
+
+// apply applies an object of which only kind and name are known.
+func (s *space) apply(ctx context.Context, group, version, resource, kind string) error {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"selector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
+		},
+	}}}
+	gv := schema.GroupVersion{Group: group, Version: version}
+	object.SetGroupVersionKind(gv.WithKind(kind))
+	object.SetName("applied")
+	_, err := s.dynamic.Resource(gv.WithResource(resource)).Namespace("default").Apply(ctx, "applied", object,
+		metav1.ApplyOptions{FieldManager: "test", Force: true})
+	return err
+}
+
+// define defines widgets in the space and waits until they are served.
+func (s *space) define(ctx context.Context, scope apiextensionsv1.ResourceScope) {
+	GinkgoHelper()
+	client, err := apiextensions.NewForConfig(s.config)
+	Expect(err).NotTo(HaveOccurred())
+	preserve := true
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
+				},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() error {
+		_, err := s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).List(ctx, metav1.ListOptions{})
+		return err
+	}).Should(Succeed())
+}
+
+// stored is the size of everything in etcd that has the tenant in its key, but for
+// events and the quota itself.
+func (s *space) stored(ctx context.Context) int64 {
+	GinkgoHelper()
+	response, err := environment.Etcd().Get(ctx, "/registry/", clientv3.WithPrefix())
+	Expect(err).NotTo(HaveOccurred())
+	var sum int64
+	for _, kv := range response.Kvs {
+		key := string(kv.Key)
+		if strings.Contains(key, "/"+s.name.String()+"/") && !strings.HasPrefix(key, "/registry/events/") &&
+			!strings.HasSuffix(key, "/default/"+v1alpha1.TenantQuota) {
+			sum += int64(len(kv.Value))
+		}
+	}
+	return sum
+}
