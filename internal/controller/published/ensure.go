@@ -133,7 +133,7 @@ func (r *Reconciler) meet(ctx context.Context, n tenant.Name, e *edition) (outco
 
 // hold marks a tenant's own namespace, so that it stays.
 func (r *Reconciler) hold(ctx context.Context, n tenant.Name, object Object) (outcome, error) {
-	held, err := r.clients.hold(ctx, n, r.resources[namespaces], object.Name, true)
+	held, err := r.clients.mark(ctx, n, r.resources[namespaces], object.Name, tenant.PublishedNamespace)
 	switch {
 	case apierrors.IsNotFound(err):
 		return pending, nil
@@ -175,11 +175,18 @@ func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object) (outco
 		return current, nil
 	case have.terminating:
 		return pending, nil
-	case o.Resource == namespaces:
-		return r.release(ctx, n, o)
+	case o.Resource == namespaces || o.Resource == definitions:
+		return r.release(ctx, n, o, have)
+	default:
+		return r.delete(ctx, n, o, have)
 	}
+}
+
+func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have copied) (outcome, error) {
 	err := r.clients.delete(ctx, n, r.resources[o.Resource], o, have.version)
 	switch {
+	case err == nil && (o.Resource == namespaces || o.Resource == definitions):
+		return pending, nil // it takes its time
 	case err == nil, apierrors.IsNotFound(err):
 		r.copies.drop(o, n)
 		return current, nil
@@ -188,19 +195,6 @@ func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object) (outco
 	default:
 		return 0, fmt.Errorf("deleting %s: %w", o, err)
 	}
-}
-
-// release gives a namespace to the tenant, who may have objects in it, once there
-// are no copies in it.
-func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object) (outcome, error) {
-	if r.copies.in(n, o.Name) {
-		return pending, nil
-	}
-	if _, err := r.clients.hold(ctx, n, r.resources[namespaces], o.Name, false); err != nil && !apierrors.IsNotFound(err) {
-		return 0, fmt.Errorf("releasing %s: %w", o, err)
-	}
-	r.copies.drop(o, n)
-	return current, nil
 }
 
 // look reads what has turned out to be different from what was known.

@@ -39,6 +39,8 @@ type Reconciler struct {
 
 	clients   *clients
 	resources map[schema.GroupResource]schema.GroupVersionResource
+	// contents are the resources of which there may be objects in a namespace.
+	contents  []schema.GroupVersionResource
 	sources   *sources
 	copies    *copies
 	conflicts *conflicts

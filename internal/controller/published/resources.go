@@ -81,9 +81,13 @@ func path(r schema.GroupVersionResource, namespace, name string) string {
 }
 
 // resolve finds out in which version each resource is served. Namespaces are
-// always among them, because they are published with what is in them.
+// always among them, because they are published with what is in them, and so are
+// definitions, which say what may be in a namespace.
 func resolve(mapper meta.RESTMapper, resources []schema.GroupResource) (map[schema.GroupResource]schema.GroupVersionResource, error) {
-	resolved := map[schema.GroupResource]schema.GroupVersionResource{namespaces: corev1.SchemeGroupVersion.WithResource("namespaces")}
+	resolved := map[schema.GroupResource]schema.GroupVersionResource{
+		namespaces:  corev1.SchemeGroupVersion.WithResource("namespaces"),
+		definitions: definitions.WithVersion("v1"),
+	}
 	for _, r := range resources {
 		served, err := mapper.ResourceFor(r.WithVersion(""))
 		if err != nil {

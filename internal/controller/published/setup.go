@@ -3,6 +3,7 @@ package published
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -39,10 +41,11 @@ const atOnce = 4
 // Publisher is the running controller.
 type Publisher struct {
 	*Reconciler
-	cache  cache.Cache
-	mapper meta.RESTMapper
-	wanted []schema.GroupResource
-	queue  workqueue.TypedRateLimitingInterface[Object]
+	cache     cache.Cache
+	mapper    meta.RESTMapper
+	discovery discovery.DiscoveryInterface
+	wanted    []schema.GroupResource
+	queue     workqueue.TypedRateLimitingInterface[Object]
 	// ready is closed when it is known what is published and copied.
 	ready chan struct{}
 	// counting is true while all objects are to be counted again soon.
@@ -56,6 +59,10 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
+	served, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
+	if err != nil {
+		return nil, fmt.Errorf("creating the discovery client: %w", err)
+	}
 	p := &Publisher{
 		Reconciler: &Reconciler{
 			Tenants:     mgr.GetClient(),
@@ -65,10 +72,11 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 			editions:    map[Object]*edition{},
 			told:        map[Object]string{},
 		},
-		cache:  mgr.GetCache(),
-		mapper: mgr.GetRESTMapper(),
-		wanted: opts.Resources,
-		ready:  make(chan struct{}),
+		cache:     mgr.GetCache(),
+		mapper:    mgr.GetRESTMapper(),
+		discovery: served,
+		wanted:    opts.Resources,
+		ready:     make(chan struct{}),
 	}
 	p.sources = newSources(func(o Object) { p.enqueue(o, 0) })
 	p.copies = newCopies(func(o Object) { p.enqueue(o, soon) })
@@ -125,7 +133,10 @@ func (p *Publisher) WaitForSync(ctx context.Context) error {
 func (p *Publisher) run(ctx context.Context) {
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(ctx context.Context) (bool, error) {
 		var err error
-		if p.resources, err = resolve(p.mapper, p.wanted); err != nil {
+		if p.resources, err = resolve(p.mapper, p.wanted); err == nil {
+			p.contents, err = contentsOf(p.discovery)
+		}
+		if err != nil {
 			log.FromContext(ctx).Error(err, "Published objects are not copied yet")
 		}
 		return err == nil, nil
@@ -143,7 +154,9 @@ func (p *Publisher) run(ctx context.Context) {
 		go follow(ctx, client, r, selectors, to)
 	}
 	for resource, served := range p.resources {
-		watch(newStore(sourcesOf{p.sources, resource}), metav1.ListOptions{}, false, served)
+		if resource == namespaces || slices.Contains(p.wanted, resource) {
+			watch(newStore(sourcesOf{p.sources, resource}), metav1.ListOptions{}, false, served)
+		}
 		watch(newStore(copiesOf{p.copies, resource}), metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel}, true, served)
 	}
 	for _, s := range stores {

@@ -124,10 +124,11 @@ func (c *clients) get(ctx context.Context, n tenant.Name, r schema.GroupVersionR
 	return c.write(ctx, http.MethodGet, n, path(r, o.Namespace, o.Name), nil)
 }
 
-// hold marks a tenant's own namespace, or removes all marks from it.
-func (c *clients) hold(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, name string, held bool) (*metav1.PartialObjectMetadata, error) {
-	body := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, tenant.PublishedCopyLabel, tenant.PublishedNamespace)
-	if !held {
+// mark marks what is not, or no longer, a copy: as kind or, if that is empty, as
+// the tenant's own.
+func (c *clients) mark(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, name, kind string) (*metav1.PartialObjectMetadata, error) {
+	body := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, tenant.PublishedCopyLabel, kind)
+	if kind == "" {
 		body = fmt.Sprintf(`{"metadata": {"labels": {%q: null}, "annotations": {%q: null}}}`, tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
 	}
 	return c.write(ctx, http.MethodPatch, n, path(r, "", name), []byte(body))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -54,7 +55,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	}
 	everywhere := rest.CopyConfig(config)
 	everywhere.Host += "/tenants/" + string(tenant.All)
-	all, err := metadata.NewForConfig(everywhere)
+	all, err := metadata.NewForConfig(metadata.ConfigFor(everywhere))
 	return &clients{typed: typed, system: system, all: all}, err
 }
 
@@ -192,14 +193,48 @@ func (c *clients) await(ctx context.Context, count, spaces int) (time.Duration, 
 	return time.Since(began), err
 }
 
-// awaitCopies waits until a number of copies match a label selector.
+// awaitCopies waits until a number of copies match a label selector. It watches,
+// because to list them all again and again would keep the server busy.
 func (c *clients) awaitCopies(ctx context.Context, want int, selector string) (time.Duration, error) {
 	began := time.Now()
-	err := poll(ctx, time.Second, func() (bool, error) {
-		count, _, err := c.copies(ctx, selector)
-		return count == want, err
-	})
-	return time.Since(began), err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if selector != "" {
+		selector = "," + selector
+	}
+	options := metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy + selector, ResourceVersion: "0"}
+	changes, count := make(chan int, 1000), 0
+	for _, resource := range published {
+		list, err := c.all.Resource(resource).List(ctx, options)
+		if err != nil {
+			return 0, err
+		}
+		count += len(list.Items)
+		since := options
+		since.ResourceVersion = list.ResourceVersion
+		watcher, err := c.all.Resource(resource).Watch(ctx, since)
+		if err != nil {
+			return 0, err
+		}
+		defer watcher.Stop()
+		go func() {
+			for event := range watcher.ResultChan() {
+				select {
+				case changes <- map[watch.EventType]int{watch.Added: 1, watch.Deleted: -1}[event.Type]:
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+	for count != want {
+		select {
+		case change := <-changes:
+			count += change
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return time.Since(began), nil
 }
 
 func poll(ctx context.Context, period time.Duration, done func() (bool, error)) error {

@@ -230,6 +230,13 @@ var _ = Describe("A published object", func() {
 		Expect(objects(tenants[0], resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(beRefused)
 		Expect(objects(tenant.System, resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(Succeed())
 		Eventually(copiesOf(ctx, resource, crd.GetName())).Should(BeZero())
+		By("keeping the definition, and what was made by it, where there is something")
+		left, err := objects(tenant.All, resource, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + crd.GetName()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left.Items).To(HaveLen(1))
+		_, err = objects(tenants[0], custom, "default").Get(ctx, "one", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(objects(tenants[0], resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(Succeed())
 	}, SpecTimeout(specTimeout))
 })
 

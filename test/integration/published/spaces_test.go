@@ -93,6 +93,30 @@ var _ = Describe("Publishing", func() {
 		Eventually(func() error { return own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) }).Should(Succeed())
 	}, SpecTimeout(specTimeout))
 
+	It("takes the namespaces that it has made away again, unless tenants have something in them", func(ctx SpecContext) {
+		const namespace = "made"
+		createNamespace(ctx, namespace)
+		publish(ctx, namespace, "made", "true")
+		all := countTenants(ctx)
+		Eventually(copiesOf(ctx, namespaces, namespace)).Should(Equal(all))
+		Eventually(copiesOf(ctx, configMaps, "made")).Should(Equal(all))
+		own := in(tenants[4]).CoreV1()
+		_, err := own.Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "own"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "made", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() (int, error) {
+			list, err := objects(tenant.All, namespaces, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
+			if err != nil {
+				return 0, err
+			}
+			return len(list.Items), nil
+		}).Should(Equal(1))
+		Expect(copiesOf(ctx, namespaces, namespace)()).To(BeZero())
+		_, err = own.Secrets(namespace).Get(ctx, "own", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
+	}, SpecTimeout(specTimeout))
+
 	It("is done in a new space before its Tenant is Ready", func(ctx SpecContext) {
 		const namespace, count = "early", 30
 		createNamespace(ctx, namespace)
@@ -144,6 +168,9 @@ var _ = Describe("Publishing", func() {
 			}},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { // it would keep namespaces from being deleted
+			Expect(stubborn.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, "none", metav1.DeleteOptions{})).To(Succeed())
+		}, NodeTimeout(specTimeout))
 		Eventually(func() error {
 			_, err := stubborn.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}}, metav1.CreateOptions{})
 			return err
@@ -161,11 +188,11 @@ var _ = Describe("Publishing", func() {
 	It("writes nothing that has not changed", func(ctx SpecContext) {
 		const namespace = "still"
 		createNamespace(ctx, namespace)
-		publish(ctx, namespace, "policy", "true")
-		Eventually(copiesOf(ctx, configMaps, "policy")).Should(BeNumerically(">=", spaces))
+		publish(ctx, namespace, "still", "true")
+		Eventually(copiesOf(ctx, configMaps, "still")).Should(BeNumerically(">=", spaces))
 		versions := func() (versions []string) {
 			for _, n := range tenants {
-				object, err := in(n).CoreV1().ConfigMaps(namespace).Get(ctx, "policy", metav1.GetOptions{})
+				object, err := in(n).CoreV1().ConfigMaps(namespace).Get(ctx, "still", metav1.GetOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				versions = append(versions, object.ResourceVersion)
 			}
@@ -173,10 +200,10 @@ var _ = Describe("Publishing", func() {
 		}
 		before := versions()
 		patch := `{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}}`
-		_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(patch), metav1.PatchOptions{})
+		_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "still", mergePatch, []byte(patch), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		publish(ctx, namespace, "policy-after", "true") // comes after the change has been looked at
-		Eventually(copiesOf(ctx, configMaps, "policy-after")).Should(BeNumerically(">=", spaces))
+		publish(ctx, namespace, "still-after", "true") // comes after the change has been looked at
+		Eventually(copiesOf(ctx, configMaps, "still-after")).Should(BeNumerically(">=", spaces))
 		Expect(versions()).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
