@@ -71,6 +71,7 @@ var _ = Describe("A request that outlives its tenant", func() {
 		DeferCleanup(secrets.Stop)
 		deleteTenant(ctx, "watched")
 		Expect(tenantry.CreateTenant(ctx, "watched")).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { deleteTenant(ctx, "watched") })
 		_, err = clientOf("watched").CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-next"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for {
