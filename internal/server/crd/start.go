@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -45,6 +46,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.HealthzChecks, own.LivezChecks, own.ReadyzChecks = nil, nil, nil
 	own.FlowControl = nil
 	own.AuditBackend = nil
+	own.OpenAPIConfig, own.OpenAPIV3Config = customAlone(own.OpenAPIConfig, own.OpenAPIV3Config)
 	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
@@ -71,4 +73,21 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 			extensions.GenericAPIServer.Destroy()
 		},
 	}, nil
+}
+
+// customAlone leaves out of a space's documents what all spaces have: its server
+// would keep a document of the API of definitions, which is served elsewhere.
+func customAlone(v2 *openapicommon.Config, v3 *openapicommon.OpenAPIV3Config) (*openapicommon.Config, *openapicommon.OpenAPIV3Config) {
+	everything := []string{"/"}
+	if v2 != nil {
+		copied := *v2
+		copied.IgnorePrefixes = everything
+		v2 = &copied
+	}
+	if v3 != nil {
+		copied := *v3
+		copied.IgnorePrefixes = everything
+		v3 = &copied
+	}
+	return v2, v3
 }
