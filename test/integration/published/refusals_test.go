@@ -186,6 +186,16 @@ var _ = Describe("A copy", Ordered, func() {
 		Entry("by the annotation", nil, map[string]string{tenant.PublishedFromAnnotation: "0a1b/00"}),
 	)
 
+	It("is written by the publisher, whom the operator impersonates with the credentials of a system administrator", func(ctx SpecContext) {
+		operator := config(tenant.System)
+		operator.Host += "/tenants/" + tenants[1].String()
+		operator.Impersonate.UserName, operator.Impersonate.Groups = tenant.Publisher, []string{"system:masters"}
+		client, err := kubernetes.NewForConfig(operator)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = client.CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(specTimeout))
+
 	It("is written by nobody whose credentials have the publisher's name", func(ctx SpecContext) {
 		named, err := tenantry.UserConfig(tenant.System, tenant.Publisher, "system:masters")
 		Expect(err).NotTo(HaveOccurred())
