@@ -55,7 +55,7 @@ func (c *config) newAccessPolicies(options generic.RESTOptionsGetter, a authoriz
 		state, _, err := c.tenants.Get(ctx, n)
 		return state.UID, err
 	}
-	escalation := accesspolicy.Escalation{Authorizer: a, RulesFor: spacerbac.Rules{Authorizer: c.rights}.RulesFor}
+	escalation := accesspolicy.Escalation{Authorizer: a, RulesFor: spacerbac.NewRules(c.rbac, nil).RulesFor}
 	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, uidOf, escalation)
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of access policies: %w", err)

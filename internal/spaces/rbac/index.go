@@ -34,7 +34,8 @@ type Index struct {
 	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
 	// scopes of the ClusterRoles of the system space that do not hold there alone.
 	scopes map[string]Scope
-	// scopedBindings are those of the system space that hold in tenants' spaces.
+	// scopedBindings are those of the system space that hold in tenants' spaces,
+	// and the default ones.
 	scopedBindings []*rbacv1.ClusterRoleBinding
 	// labelsOf returns the labels of a Tenant.
 	labelsOf func(n tenant.Name) labels.Set
@@ -65,6 +66,7 @@ func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 		clusterRoleBindings: map[tenant.Name][]*rbacv1.ClusterRoleBinding{},
 		aggregated:          map[tenant.Name]map[string]*rbacv1.ClusterRole{},
 		scopes:              map[string]Scope{},
+		scopedBindings:      defaultClusterRoleBindings(),
 		labelsOf:            labelsOf,
 	}
 }

@@ -79,8 +79,10 @@ func TestScopedClusterRoles(t *testing.T) {
 			i.setClusterRole(role, false)
 		}
 	}
-	// A space's own role of the name means nothing to the platform's binding.
+	// A space's own role of the name means nothing to the platform's binding, and
+	// what a space gives its own user is not the system user's.
 	i.setClusterRole(clusterRole("a|there", nil, get("nodes")), false)
+	i.setClusterRoleBinding(clusterBinding("a|admins", "operator", "cluster-admin"), false)
 
 	allowed := func(own, space tenant.Name, name string) string {
 		t.Helper()
@@ -113,6 +115,8 @@ func TestScopedClusterRoles(t *testing.T) {
 	check("bound", tenant.System, tenant.All, "ops", "secrets configmaps")
 	check("not bound", tenant.System, "a", "joe", "")
 	check("a tenant's user of that name", "a", "a", "ops", "")
+	check("a tenant's administrator", "a", "a", "operator", "pods secrets configmaps services events nodes")
+	check("a system user of its name", tenant.System, "a", "operator", "")
 
 	labelled["b"] = labels.Set{"region": "eu"}
 	check("labelled", tenant.System, "b", "ops", "secrets configmaps services")
@@ -144,7 +148,7 @@ func TestForeignUsersHaveNoRoles(t *testing.T) {
 	if decision == authorizer.DecisionAllow || err == nil {
 		t.Errorf("authorizer: %v, %v", decision, err)
 	}
-	if rules, err := (Rules{Authorizer: a}).RulesFor(ctx, u, ""); len(rules) > 0 || err == nil {
+	if rules, err := NewRules(i, nil).RulesFor(ctx, u, ""); len(rules) > 0 || err == nil {
 		t.Errorf("rules: %v, %v", rules, err)
 	}
 	if rules, _, _, err := a.RulesFor(ctx, u, ""); len(rules) > 0 || err == nil {

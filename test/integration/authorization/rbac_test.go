@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +96,34 @@ var _ = Describe("RBAC", func() {
 		for _, user := range []who{{tenant: "b", name: "stayer"}, {tenant: tenant.System, name: "stayer"}} {
 			_, err := user.in(user.tenant).CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 			Expect(err).To(beForbidden, user.tenant.String())
+		}
+		_, err = who{tenant: tenant.System, name: "stayer"}.in("a").CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		Expect(err).To(beForbidden, "a system user of the name in a")
+	}, SpecTimeout(specTimeout))
+
+	It("knows service accounts of the space alone", func(ctx SpecContext) {
+		// The system space and every tenant have an account of this name.
+		const account = "system:serviceaccount:default:default"
+		give(ctx, adminOf("a"), clusterRole("accounts", nil, rule("pods", "list")), account)
+		token := func(n tenant.Name) *rest.Config {
+			GinkgoHelper()
+			client := system()
+			if n != tenant.System {
+				client = adminOf(n)
+			}
+			var request *authenticationv1.TokenRequest
+			Eventually(func() (err error) {
+				request, err = client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+			config := rest.AnonymousClientConfig(tenantry.ShortPath(adminConfig()))
+			config.BearerToken = request.Status.Token
+			return config
+		}
+		Expect(statusOf(ctx, token("a"), "/api/v1/pods")()).To(Equal(http.StatusOK))
+		for _, n := range []tenant.Name{"b", tenant.System} {
+			Expect(statusOf(ctx, token(n), "/api/v1/tenants/a/pods")()).To(Equal(http.StatusForbidden), n.String())
+			Expect(statusOf(ctx, token(n), "/api/v1/pods")()).To(Equal(http.StatusForbidden), n.String())
 		}
 	}, SpecTimeout(specTimeout))
 

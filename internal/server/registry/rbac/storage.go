@@ -55,8 +55,8 @@ func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rba
 	getClusterRole := clusterrole.AuthorizerAdapter{Registry: clusterrole.NewRegistry(clusterRoles.StandardStorage)}
 	listClusterRoleBindings := clusterrolebinding.AuthorizerAdapter{Registry: clusterrolebinding.NewRegistry(clusterRoleBindings.StandardStorage)}
 	rules := resolver{
-		Rules: rbac.Rules{Authorizer: rights, Space: validation.NewDefaultRuleResolver(
-			getRole, listRoleBindings, holding{getClusterRole}, listClusterRoleBindings)},
+		Rules: rbac.NewRules(rights.Index, validation.NewDefaultRuleResolver(
+			getRole, listRoleBindings, holding{getClusterRole}, listClusterRoleBindings)),
 		references:   validation.NewDefaultRuleResolver(getRole, listRoleBindings, getClusterRole, listClusterRoleBindings),
 		clusterRoles: getClusterRole,
 	}
