@@ -136,6 +136,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if err := c.authorize(ctx, opts.kube.Authorization, generic); err != nil {
 		return nil, fmt.Errorf("configuring authorization: %w", err)
 	}
+	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, linkedVersion()}
 	generic.BuildHandlerChainFunc = c.handlerChain
 	c.usage.Serve()
 
