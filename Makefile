@@ -65,6 +65,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench
 	go run ./test/bench/neighbour
 	go run ./test/bench/tenants
+	go run ./test/bench/published
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
