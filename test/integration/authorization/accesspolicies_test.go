@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/watch"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -169,6 +171,29 @@ var _ = Describe("A TenantAccessPolicy", func() {
 		created, err := adminOf(n).CoreV1().ConfigMaps("y").Get(ctx, "mine", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(created.Annotations).To(HaveKeyWithValue(tenant.Annotation, n.String()))
+	}, SpecTimeout(specTimeout))
+
+	It("grants watches and every kind of write, if it says so", func(ctx SpecContext) {
+		n := space(ctx)
+		grant(ctx, n, accessPolicy("writers", "b", "bob", accessRule("y", "configmaps", "get", "list", "watch", "create", "update", "patch", "delete")))
+		configMaps := bob.in(n).CoreV1().ConfigMaps("y")
+		watcher, err := configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=mine"})
+		Expect(err).NotTo(HaveOccurred())
+		defer watcher.Stop()
+		created, err := configMaps.Create(ctx, configMap("mine"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		created.Data = map[string]string{"a": "b"}
+		_, err = configMaps.Update(ctx, created, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = configMaps.Apply(ctx, applycorev1.ConfigMap("mine", "y").WithData(map[string]string{"c": "d"}), metav1.ApplyOptions{FieldManager: "bob"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(configMaps.Delete(ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
+		for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Modified, watch.Deleted} {
+			var event watch.Event
+			Eventually(ctx, watcher.ResultChan()).Should(Receive(&event))
+			Expect(event.Type).To(Equal(want))
+		}
+		Expect(configMaps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beForbidden)
 	}, SpecTimeout(specTimeout))
 
 	It("lets clients find their way and ask", func(ctx SpecContext) {
