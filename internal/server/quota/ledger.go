@@ -195,9 +195,9 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if change.New == nil {
 		return e, nil
 	}
-	a := attributes(ctx, change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), namespaceOf(n), false)
-	force := unlimited(ctx, a)
-	if !force && meter.Evaluator.Handles(attributes(ctx, change, change.Old, change.New, "", false)) {
+	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), namespaceOf(n), false)
+	force := unlimited(ctx)
+	if !force && meter.Evaluator.Handles(attributes(subresource(ctx), change, change.Old, change.New, "", false)) {
 		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
 			return nil, admission.NewForbidden(a, fmt.Errorf("failed quota: %s: %w", current.Name, err))
 		}
@@ -218,7 +218,7 @@ func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.Re
 	if err != nil || current != nil || change.New == nil || change.Old != nil {
 		return current, err
 	}
-	if user, err := tenant.UserTenant(ctx); err == nil && user == tenant.System {
+	if byPlatform(ctx) {
 		return nil, nil
 	}
 	return nil, apierrors.NewForbidden(change.Resource, nameIn(change.New),
@@ -226,10 +226,19 @@ func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.Re
 }
 
 // unlimited reports whether a change is counted without being held to the limits:
-// what is observed in a status is a fact, and what the platform publishes is there
+// what the platform observes in a status is a fact, and what it publishes is there
 // to bind the tenant, which must not be able to leave no room for it.
-func unlimited(ctx context.Context, a admission.Attributes) bool {
-	return a.GetSubresource() == "status" || tenant.ByPublisher(ctx)
+func unlimited(ctx context.Context) bool {
+	if tenant.ByPublisher(ctx) {
+		return true
+	}
+	return subresource(ctx) == "status" && byPlatform(ctx)
+}
+
+// byPlatform reports whether a system user changes something.
+func byPlatform(ctx context.Context) bool {
+	user, err := tenant.UserTenant(ctx)
+	return err == nil && user == tenant.System
 }
 
 // evaluate lets upstream's evaluator decide and charge.
@@ -280,16 +289,19 @@ func isTenantQuota(resource schema.GroupResource, obj runtime.Object) bool {
 	return err == nil && isQuotaName(accessor.GetNamespace(), accessor.GetName())
 }
 
+// subresource returns what a request names; a status, a scale.
+func subresource(ctx context.Context) string {
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		return info.Subresource
+	}
+	return ""
+}
+
 // attributes are a change as upstream's evaluators are asked about it.
-func attributes(ctx context.Context, change storage.Change, before, after runtime.Object, namespace string, dryRun bool) admission.Attributes {
-	operation, subresource := admission.Create, ""
+func attributes(subresource string, change storage.Change, before, after runtime.Object, namespace string, dryRun bool) admission.Attributes {
+	operation := admission.Update
 	if change.Old == nil {
-		before = nil
-	} else {
-		operation = admission.Update
-		if info, ok := request.RequestInfoFrom(ctx); ok && info.Resource == change.Resource.Resource && info.APIGroup == change.Resource.Group {
-			subresource = info.Subresource
-		}
+		operation, before, subresource = admission.Create, nil, ""
 	}
 	return admission.NewAttributesRecord(after, before, schema.GroupVersionKind{}, namespace, nameIn(change.New),
 		change.Resource.WithVersion(""), subresource, operation, nil, dryRun, nil)

@@ -21,6 +21,6 @@ func (l *Ledger) evaluateNamespace(ctx context.Context, change storage.Change, n
 			return err
 		}
 	}
-	err = l.namespaces.Evaluate(attributes(ctx, change, before, after, namespace, dryRun))
+	err = l.namespaces.Evaluate(attributes(subresource(ctx), change, before, after, namespace, dryRun))
 	return view.PlainError(err, change.Tenant)
 }

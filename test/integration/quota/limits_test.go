@@ -49,6 +49,12 @@ var _ = Describe("Limits", func() {
 		_, err = s.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(create("other", "e", "600m", "1")).To(Succeed())
+		By("refusing to bring the pod back to life")
+		pod, err = s.CoreV1().Pods("default").Get(ctx, "a", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		pod.Status.Phase = corev1.PodRunning
+		_, err = s.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		Expect(err).To(beRefused())
 		Expect(s.CoreV1().Pods("default").Delete(ctx, "a", now)).To(Succeed())
 		Expect(s.quota(ctx).Status.Used).To(equalAmounts(limits{"requests.cpu": "1", "limits.memory": "200Mi", "requests.example.com/gpu": "2"}))
 	}, SpecTimeout(time.Minute))

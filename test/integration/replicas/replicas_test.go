@@ -61,6 +61,10 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		}
 	}, SpecTimeout(specTimeout))
 
+	It("admit exactly what a tenant's quota allows", func(ctx SpecContext) {
+		shareQuota(ctx, "other", servers[:]...)
+	}, SpecTimeout(specTimeout))
+
 	It("show what is written through the one in reads and watches of the other", func(ctx SpecContext) {
 		for i, n := range []tenant.Name{"acme", tenant.System, "other"} {
 			writer, reader := servers[i%2], servers[1-i%2]
