@@ -65,8 +65,8 @@ func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry
 	return c.tenants.Get(ctx, n)
 }
 
-func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID) (context.Context, context.CancelFunc) {
-	return c.tenants.Attach(ctx, n, uid)
+func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
+	return c.tenants.Attach(ctx, n, uid, system)
 }
 
 // credentialsSince returns when a tenant took the name of an earlier one.

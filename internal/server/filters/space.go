@@ -23,9 +23,10 @@ type TenantState func(ctx context.Context, n tenant.Name) (tenantregistry.State,
 
 var tenants = schema.GroupResource{Resource: "tenants"}
 
-// Attach returns the context of a request that ends with the tenant of a UID, and
-// what to call when the request is done.
-type Attach func(ctx context.Context, n tenant.Name, uid types.UID) (context.Context, context.CancelFunc)
+// Attach returns the context of a request that ends with the tenant of a UID, or if
+// it is not of a system user with its suspension, and what to call when the request
+// is done.
+type Attach func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc)
 
 // WithSpace refuses what a space does not take, and ends what it takes with the
 // tenant. It runs after authorization, so that nobody learns from it about a
@@ -38,7 +39,8 @@ func WithSpace(handler http.Handler, state TenantState, attach Attach, serialize
 			return
 		}
 		if n.IsSpace() {
-			ctx, detach := attach(req.Context(), n, uid)
+			own, err := tenant.UserTenant(req.Context())
+			ctx, detach := attach(req.Context(), n, uid, err == nil && own == tenant.System)
 			defer detach()
 			req = req.WithContext(ctx)
 		}

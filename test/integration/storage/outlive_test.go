@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -87,6 +88,29 @@ var _ = Describe("A request that outlives its tenant", func() {
 				Fail("the watch does not end")
 			}
 		}
+	}, SpecTimeout(timeout))
+
+	It("ends, if it is a watch of the tenant's, when the tenant is suspended", func(ctx SpecContext) {
+		const n = tenant.Name("watching")
+		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+		config := configOf(tenant.System)
+		config.Host += "/tenants/" + n.String()
+		system := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
+		list, err := system.List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		options := metav1.ListOptions{ResourceVersion: list.ResourceVersion}
+		theirs, err := clientOf(n).CoreV1().ConfigMaps("default").Watch(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(theirs.Stop)
+		ours, err := system.Watch(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(ours.Stop)
+		Expect(clientOf(tenant.System).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", n.String()).
+			Body([]byte(`{"spec":{"suspended":true}}`)).Do(ctx).Error()).To(Succeed())
+		Eventually(theirs.ResultChan()).WithContext(ctx).WithTimeout(timeout).Should(BeClosed())
+		_, err = system.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ours.ResultChan()).WithContext(ctx).WithTimeout(timeout).Should(Receive())
 	}, SpecTimeout(timeout))
 
 	It("leaves nothing for the next tenant of the name", func(ctx SpecContext) {

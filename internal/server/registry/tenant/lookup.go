@@ -46,7 +46,7 @@ type Lookup struct {
 	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State
-	// requests end with their tenant, before another one of its name is known.
+	// requests end with their tenant, before another state of it is known.
 	requests requests
 }
 
@@ -139,11 +139,11 @@ func (l *Lookup) Add(obj any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := tenant.Name(t.Name)
-	if earlier, ok := l.states[n]; ok && earlier.UID != t.UID {
-		l.requests.end(incarnation{n, earlier.UID})
+	n, now := tenant.Name(t.Name), stateOf(t)
+	if earlier, ok := l.states[n]; ok {
+		l.requests.settleOne(n, earlier, now, true)
 	}
-	l.states[n] = stateOf(t)
+	l.states[n] = now
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (l *Lookup) Delete(obj any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.states, tenant.Name(t.Name))
-	l.requests.end(incarnation{tenant.Name(t.Name), t.UID})
+	l.requests.settleOne(tenant.Name(t.Name), stateOf(t), State{}, false)
 	return nil
 }
 
@@ -175,7 +175,10 @@ func (l *Lookup) Replace(objs []any, _ string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.requests.endUnless(func(i incarnation) bool { return states[i.name].UID == i.uid })
+	l.requests.settle(func(g group) bool {
+		state, exists := states[g.name]
+		return g.admits(state, exists)
+	})
 	l.states = states
 	return nil
 }

@@ -15,12 +15,19 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 	named := func(name, uid string) *v1alpha1.Tenant {
 		return &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
 	}
+	suspended := named("acme", "1")
+	suspended.Spec.Suspended = true
 	for name, tc := range map[string]struct {
-		event func(l *Lookup) error
-		ends  bool
+		event  func(l *Lookup) error
+		system bool
+		ends   bool
 	}{
 		"changed":                     {event: func(l *Lookup) error { return l.Update(named("acme", "1")) }},
 		"read again":                  {event: func(l *Lookup) error { return l.Replace([]any{named("acme", "1")}, "") }},
+		"suspended":                   {event: func(l *Lookup) error { return l.Update(suspended) }, ends: true},
+		"suspended, of the system":    {event: func(l *Lookup) error { return l.Update(suspended) }, system: true},
+		"read again, and suspended":   {event: func(l *Lookup) error { return l.Replace([]any{suspended}, "") }, ends: true},
+		"deleted, of the system":      {event: func(l *Lookup) error { return l.Delete(named("acme", "1")) }, system: true, ends: true},
 		"another is deleted":          {event: func(l *Lookup) error { return l.Delete(named("other", "1")) }},
 		"an earlier one is deleted":   {event: func(l *Lookup) error { return l.Delete(named("acme", "0")) }},
 		"deleted":                     {event: func(l *Lookup) error { return l.Delete(named("acme", "1")) }, ends: true},
@@ -33,8 +40,8 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 			if err := errors.Join(l.Add(named("acme", "1")), l.Add(named("other", "1"))); err != nil {
 				t.Fatal(err)
 			}
-			ctx, detach := l.Attach(t.Context(), "acme", "1")
-			second, detachSecond := l.Attach(t.Context(), "acme", "1")
+			ctx, detach := l.Attach(t.Context(), "acme", "1", tc.system)
+			second, detachSecond := l.Attach(t.Context(), "acme", "1", tc.system)
 			detachSecond()
 			if second.Err() == nil || ctx.Err() != nil {
 				t.Errorf("a request that is done: %v, one that runs: %v", second.Err(), ctx.Err())
@@ -63,7 +70,7 @@ func TestRequestsOfATenantThatIsGoneEndAtOnce(t *testing.T) {
 	if err := l.Add(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "2"}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, detach := l.Attach(t.Context(), "acme", "1")
+	ctx, detach := l.Attach(t.Context(), "acme", "1", false)
 	defer detach()
 	if !errors.Is(context.Cause(ctx), errGone) {
 		t.Errorf("it ends by %v", context.Cause(ctx))
