@@ -1,0 +1,184 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// space is what is in a space, in pods.
+type space struct{ pods string }
+
+func (s *space) measure(_ context.Context, _ tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error) {
+	if s.pods == "" {
+		return nil, errors.New("etcd does not answer")
+	}
+	counted := list("pods", s.pods, "services", "0")
+	for name := range counted {
+		if _, ok := limits[name]; !ok {
+			delete(counted, name)
+		}
+	}
+	return counted, nil
+}
+
+func TestCount(t *testing.T) {
+	for name, tc := range map[string]struct {
+		quota, want *corev1.ResourceQuota
+	}{
+		"a new quota": {
+			newQuota("1", list("pods", "10"), nil, nil),
+			newQuota("2", list("pods", "10"), list("pods", "10"), list("pods", "7")),
+		},
+		"another limit of what is charged": {
+			newQuota("1", list("pods", "3"), list("pods", "10"), list("pods", "8")),
+			newQuota("2", list("pods", "3"), list("pods", "3"), list("pods", "8")),
+		},
+		"a new limit beside another": {
+			newQuota("1", list("pods", "3", "services", "5"), list("pods", "3"), list("pods", "8")),
+			newQuota("2", list("pods", "3", "services", "5"), list("pods", "3", "services", "5"), list("pods", "8", "services", "0")),
+		},
+		"a limit that is gone": {
+			newQuota("1", list("services", "5"), list("pods", "3", "services", "5"), list("pods", "8", "services", "1")),
+			newQuota("2", list("services", "5"), list("services", "5"), list("services", "1")),
+		},
+		"nothing new": {
+			newQuota("1", list("pods", "3"), list("pods", "3"), list("pods", "1")),
+			newQuota("1", list("pods", "3"), list("pods", "3"), list("pods", "1")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeStore{quota: tc.quota}
+			r := newRecounter(s, (&space{pods: "7"}).measure, 0)
+			got, err := r.count(t.Context(), "acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestCountAgain lets the limits change while they are counted.
+func TestCountAgain(t *testing.T) {
+	s := &fakeStore{quota: newQuota("1", list("pods", "10"), nil, nil)}
+	s.before = func(q *corev1.ResourceQuota) {
+		q.Spec.Hard = list("pods", "20")
+		s.before = nil
+	}
+	got, err := newRecounter(s, (&space{pods: "7"}).measure, 0).count(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(newQuota("3", list("pods", "20"), list("pods", "20"), list("pods", "7")), got); diff != "" {
+		t.Error(diff)
+	}
+	s.before = func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods", s.quota.ResourceVersion) }
+	s.quota.Spec.Hard = list("pods", "1")
+	if got, err := newRecounter(s, (&space{pods: "7"}).measure, 0).count(t.Context(), "acme"); err == nil || got != nil {
+		t.Errorf("limits that never rest: %v, %v", got, err)
+	}
+}
+
+// TestRecount lets a tenant do things and be quiet, in a time of its own.
+func TestRecount(t *testing.T) {
+	const settle = time.Minute
+	limit := list("pods", "10")
+	for name, tc := range map[string]struct {
+		used, stored string
+		// during is done while the tenant is watched.
+		during func(s *fakeStore, r *recounter, space *space)
+		// after and want are what is used then.
+		after time.Duration
+		want  string
+	}{
+		"right":                     {used: "4", stored: "4", after: 5 * settle, want: "4"},
+		"too little":                {used: "4", stored: "6", after: settle + time.Second, want: "6"},
+		"too much, not yet":         {used: "6", stored: "4", after: settle + time.Second, want: "6"},
+		"too much, twice as long":   {used: "6", stored: "4", after: 2*settle + time.Second, want: "4"},
+		"too much of a busy tenant": {used: "6", stored: "4", during: busy(settle, 5), after: 5 * settle, want: "6"},
+		"once it is quiet":          {used: "6", stored: "4", during: busy(settle, 5), after: 8 * settle, want: "4"},
+		"a doubt":                   {used: "6", stored: "6", during: doubt(settle), after: 5 * settle, want: "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", tc.used))}
+				held := &space{pods: tc.stored}
+				r := newRecounter(s, held.measure, settle)
+				ctx, cancel := context.WithCancel(t.Context())
+				go r.run(ctx)
+				r.changed(s.quota)
+				if tc.during != nil {
+					go tc.during(s, r, held)
+				}
+				time.Sleep(tc.after)
+				synctest.Wait()
+				if got := s.used("pods"); got != tc.want {
+					t.Errorf("%s pods are used, want %s", got, tc.want)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// busy changes the quota, and nothing of what is used, again and again.
+func busy(settle time.Duration, times int) func(*fakeStore, *recounter, *space) {
+	return func(s *fakeStore, r *recounter, _ *space) {
+		for range 2 * times {
+			time.Sleep(settle / 2)
+			s.mu.Lock()
+			s.touch()
+			changed := s.quota.DeepCopy()
+			s.mu.Unlock()
+			r.changed(changed)
+		}
+	}
+}
+
+// doubt is about a deletion that was not charged, long after the tenant was right.
+func doubt(settle time.Duration) func(*fakeStore, *recounter, *space) {
+	return func(_ *fakeStore, r *recounter, held *space) {
+		time.Sleep(settle * 3 / 2)
+		held.pods = "5"
+		r.doubt("acme")
+	}
+}
+
+// TestForgotten checks that nothing is kept of a tenant that is recounted or gone.
+func TestForgotten(t *testing.T) {
+	for name, gone := range map[string]bool{"recounted": false, "gone": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limit := list("pods", "10")
+				s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "4"))}
+				r := newRecounter(s, (&space{pods: "4"}).measure, time.Minute)
+				ctx, cancel := context.WithCancel(t.Context())
+				go r.run(ctx)
+				r.changed(s.quota)
+				if gone {
+					s.mu.Lock()
+					s.quota = nil
+					s.mu.Unlock()
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if len(r.observed) != 0 || r.quiet.Len() != 0 {
+					t.Errorf("%d tenants are observed, %d wait", len(r.observed), r.quiet.Len())
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}

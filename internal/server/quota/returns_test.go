@@ -1,0 +1,61 @@
+package quota
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestReturnsTogether checks that what is given back during a write goes together
+// in the next one, that nobody returns before, and that nothing stays behind.
+func TestReturnsTogether(t *testing.T) {
+	const others = 20
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	freed, writes := corev1.ResourceList{}, 0
+	r := &returns{subtract: func(_ tenant.Name, amount corev1.ResourceList) error {
+		mu.Lock()
+		defer mu.Unlock()
+		freed = quota.Add(freed, amount)
+		writes++
+		if writes == 1 {
+			close(begun)
+			<-goOn
+		}
+		return nil
+	}}
+	var group sync.WaitGroup
+	group.Go(func() { r.giveBack("acme", list("pods", "1")) })
+	<-begun
+	var waiting []*batch
+	for range others {
+		waiting = append(waiting, r.join("acme", list("pods", "1", "services", "2")))
+	}
+	close(goOn)
+	group.Wait()
+	for _, b := range waiting {
+		<-b.done
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if writes != 2 || !quota.Equals(freed, list("pods", "21", "services", "40")) {
+		t.Errorf("%v were given back in %d writes", freed, writes)
+	}
+}
+
+func TestReturnsFail(t *testing.T) {
+	var doubted []tenant.Name
+	r := &returns{
+		subtract: func(tenant.Name, corev1.ResourceList) error { return errors.New("etcd does not answer") },
+		failed:   func(n tenant.Name) { doubted = append(doubted, n) },
+	}
+	r.giveBack("acme", list("pods", "1"))
+	if len(doubted) != 1 || doubted[0] != "acme" {
+		t.Errorf("doubted: %v", doubted)
+	}
+}
