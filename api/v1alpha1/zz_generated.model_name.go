@@ -26,6 +26,26 @@ func (in NodePlacement) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PublishedObject) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.PublishedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PublishedObjectList) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.PublishedObjectList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PublishedObjectStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.PublishedObjectStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PublishedReference) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.PublishedReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RateLimit) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.RateLimit"
 }

@@ -15,3 +15,9 @@ var Tenants []byte
 //
 //go:embed tenantry.io_tenantaccesspolicies.yaml
 var TenantAccessPolicies []byte
+
+// PublishedObjects is the CustomResourceDefinition of PublishedObject, in YAML. It
+// is served in the system space.
+//
+//go:embed tenantry.io_publishedobjects.yaml
+var PublishedObjects []byte

@@ -42,6 +42,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serviceips"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -80,6 +81,7 @@ type config struct {
 var registerTypes = sync.OnceFunc(func() {
 	tenantregistry.AddToScheme(legacyscheme.Scheme)
 	accesspolicy.AddToScheme(legacyscheme.Scheme)
+	publishedobject.AddToScheme(legacyscheme.Scheme)
 })
 
 // openAPIDefinitions are those of the built-in resources and of Tenants.
@@ -101,7 +103,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
 	// The types of Tenantry have no protobuf and are stored as JSON.
-	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource} {
+	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource} {
 		storageFactory.SetSerializer(resource, runtime.ContentTypeJSON, nil)
 	}
 	etcd := &etcdClients{embedded: opts.etcdClient}

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/quota"
-	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
@@ -116,9 +115,9 @@ type hookedProvider struct {
 }
 
 // wrapProviders shows tenants on the wire of every group and adds Tenants to
-// the core group and as a group of their own.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, policies *accesspolicy.REST, rights *spacerbac.Authorizer, quotas *quota.Store) []controlplaneapiserver.RESTStorageProvider {
-	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: map[string]rest.Storage{accesspolicy.Resource.Resource: policies}})
+// the core group and as a group of their own, with others.
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, others map[string]rest.Storage, rights *spacerbac.Authorizer, quotas *quota.Store) []controlplaneapiserver.RESTStorageProvider {
+	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: others})
 	for i := range upstream {
 		switch group := upstream[i].(type) {
 		case authenticationrest.RESTStorageProvider:

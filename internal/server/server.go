@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	registryrest "k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/informers"
@@ -31,6 +32,8 @@ import (
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/inprocess"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 )
 
@@ -177,7 +180,12 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants, policies, config.rights, config.ledger.Store)...); err != nil {
+	reports, err := publishedobject.NewREST(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of reports about published objects: %w", err)
+	}
+	others := map[string]registryrest.Storage{accesspolicy.Resource.Resource: policies, publishedobject.Resource.Resource: reports}
+	if err := server.InstallAPIs(wrapProviders(providers, tenants, others, config.rights, config.ledger.Store)...); err != nil {
 		return nil, err
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {

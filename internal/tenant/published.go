@@ -12,8 +12,6 @@ const (
 	// PublishedForce is the value of PublishedAnnotation with which the object of
 	// the same name that a tenant has already is replaced instead of kept.
 	PublishedForce = "force"
-	// PublishedStatusAnnotation on a published object says how far it is copied.
-	PublishedStatusAnnotation = "multi-tenancy.k8s.io/published-status"
 	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
 	// a tenant's own namespaces that hold copies, with PublishedNamespace.
 	PublishedCopyLabel = "multi-tenancy.k8s.io/published-copy"

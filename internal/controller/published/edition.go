@@ -45,7 +45,7 @@ var errNotPublishable = errors.New("it holds credentials of the system space, wh
 
 // notCopied are annotations that say something about the published object alone.
 var notCopied = []string{
-	tenant.Annotation, tenant.PublishedAnnotation, tenant.PublishedStatusAnnotation, tenant.PublishedFromAnnotation,
+	tenant.Annotation, tenant.PublishedAnnotation, tenant.PublishedFromAnnotation,
 	corev1.LastAppliedConfigAnnotation,
 }
 

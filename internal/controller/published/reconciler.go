@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,8 +30,9 @@ const (
 
 // Reconciler reconciles published objects, each in all spaces.
 type Reconciler struct {
-	// Tenants reads the Tenants from a cache.
-	Tenants client.Reader
+	// Client reads Tenants and reports of the system space from a cache, and writes
+	// reports.
+	Client client.Client
 	// Events tells about published objects.
 	Events events.EventRecorder
 	// Concurrency is the number of copies of one object written at once.
@@ -72,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	}
 	if e.implied {
 		tenants = r.copied(o, tenants)
+	}
+	if err := r.announce(ctx, e, len(tenants)); err != nil {
+		return reconcile.Result{}, err
 	}
 	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, e) },
 		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, e) })
@@ -142,7 +146,7 @@ func (r *Reconciler) keep(o Object, e *edition) {
 // tenants returns those whose spaces are to have copies.
 func (r *Reconciler) tenants(ctx context.Context) ([]tenant.Name, error) {
 	list := &v1alpha1.TenantList{}
-	if err := r.Tenants.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing tenants: %w", err)
 	}
 	names := make([]tenant.Name, 0, len(list.Items))
@@ -214,58 +218,7 @@ func (r *Reconciler) refuse(ctx context.Context, o Object, reason error) (reconc
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	return reconcile.Result{}, r.annotate(ctx, o, "not copied: "+reason.Error())
-}
-
-// commit tells an administrator what was found, if it is news.
-func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
-	if e.implied {
-		return nil
-	}
-	text := found.String()
-	if e.published.Annotations[tenant.PublishedStatusAnnotation] != text {
-		if err := r.annotate(ctx, e.object, text); err != nil {
-			return err
-		}
-	}
-	problems := found.problems()
-	about := e.from.Value() + problems
-	r.mu.Lock()
-	told := r.told[e.object]
-	r.told[e.object] = about
-	r.mu.Unlock()
-	switch {
-	case told == about || found.counts[pending] > 0:
-	case problems == "":
-		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, "Published", "Publish", "%s", text)
-	default:
-		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, "NotPublishedEverywhere", "Publish", "%s", text)
-	}
-	return nil
-}
-
-// forget removes what was noted about an object that is published no longer.
-func (r *Reconciler) forget(ctx context.Context, o Object) error {
-	r.mu.Lock()
-	delete(r.told, o)
-	r.mu.Unlock()
-	source, err := r.clients.source(ctx, r.resources[o.Resource], o)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading %s: %w", o, err)
-	case source.GetAnnotations()[tenant.PublishedStatusAnnotation] == "":
-		return nil
-	default:
-		return r.annotate(ctx, o, "")
-	}
-}
-
-func (r *Reconciler) annotate(ctx context.Context, o Object, text string) error {
-	err := r.clients.annotate(ctx, r.resources[o.Resource], o, tenant.PublishedStatusAnnotation, text)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("noting the status of %s: %w", o, err)
-	}
-	return nil
+	return reconcile.Result{}, r.tell(ctx, o, v1alpha1.PublishedObjectStatus{}, metav1.Condition{
+		Type: v1alpha1.ConditionPublished, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPublishable, Message: reason.Error(),
+	})
 }

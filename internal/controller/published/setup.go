@@ -65,7 +65,7 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		Reconciler: &Reconciler{
-			Tenants:     mgr.GetClient(),
+			Client:      mgr.GetClient(),
 			Events:      mgr.GetEventRecorder("tenantry-publisher"),
 			Concurrency: max(1, opts.Concurrency/atOnce),
 			clients:     clients,
@@ -115,8 +115,28 @@ func (p *Publisher) Start(ctx context.Context, queue workqueue.TypedRateLimiting
 	if err != nil {
 		return fmt.Errorf("watching tenants: %w", err)
 	}
+	reports, err := p.cache.GetInformer(ctx, &v1alpha1.PublishedObject{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching reports: %w", err)
+	}
+	// Those that are there at the start may be about what is published no longer.
+	_, err = reports.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { p.reportChanged(obj, initial) },
+		DeleteFunc: func(obj any) { p.reportChanged(obj, true) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching reports: %w", err)
+	}
 	go p.run(ctx)
 	return nil
+}
+
+// reportChanged has an object reconciled whose report somebody else has made or
+// removed.
+func (p *Publisher) reportChanged(obj any, matters bool) {
+	if about, ok := obj.(*v1alpha1.PublishedObject); ok && matters {
+		p.enqueue(objectOf(about), 0)
+	}
 }
 
 // WaitForSync implements source.TypedSyncingSource.

@@ -25,7 +25,7 @@ const FieldManager = "tenantry-publisher"
 
 // clients reach the system space and the others.
 type clients struct {
-	// system reads and annotates published objects.
+	// system reads published objects.
 	system rest.Interface
 	// publisher writes into spaces, whose objects it answers with by metadata.
 	publisher rest.Interface
@@ -75,21 +75,6 @@ func (c *clients) source(ctx context.Context, r schema.GroupVersionResource, o O
 	}
 	source := &unstructured.Unstructured{}
 	return source, source.UnmarshalJSON(body)
-}
-
-// annotate sets an annotation of a published object, or removes it if value is
-// empty.
-func (c *clients) annotate(ctx context.Context, r schema.GroupVersionResource, o Object, key, value string) error {
-	annotation := map[string]any{key: nil}
-	if value != "" {
-		annotation[key] = value
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotation}})
-	if err != nil {
-		return err
-	}
-	return c.system.Patch(types.MergePatchType).AbsPath(path(r, o.Namespace, o.Name)).
-		Param("fieldManager", FieldManager).Body(patch).Do(ctx).Error()
 }
 
 const metadataOnly = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -174,18 +174,16 @@ func (c *clients) copies(ctx context.Context, selector string) (count int, versi
 // returns how long that took.
 func (c *clients) await(ctx context.Context, count, spaces int) (time.Duration, error) {
 	began := time.Now()
-	want := fmt.Sprintf("copied to %d of %d spaces", spaces, spaces)
+	reports := c.system.Resource(v1alpha1.GroupVersion.WithResource("publishedobjects"))
 	err := poll(ctx, 250*time.Millisecond, func() (bool, error) {
+		list, err := reports.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
 		found := 0
-		for _, resource := range published {
-			list, err := c.system.Resource(resource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-			if err != nil {
-				return false, err
-			}
-			for _, item := range list.Items {
-				if item.GetAnnotations()[tenant.PublishedStatusAnnotation] == want {
-					found++
-				}
+		for _, item := range list.Items {
+			if copies, _, err := unstructured.NestedInt64(item.Object, "status", "copies"); err == nil && copies == int64(spaces) {
+				found++
 			}
 		}
 		return found == count, nil

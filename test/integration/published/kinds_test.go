@@ -176,6 +176,7 @@ var _ = Describe("A published object", func() {
 		all := countTenants(ctx)
 		for i := range parsed {
 			Eventually(copiesOf(ctx, resources[i], "kind")).Should(Equal(all), resources[i].Resource)
+			Eventually(reportOf(ctx, resources[i], parsed[i].GetNamespace(), "kind")).Should(Equal(inAll(all)))
 			expectSameContent(ctx, resources[i], parsed[i])
 		}
 		By("editing")
@@ -206,9 +207,7 @@ var _ = Describe("A published object", func() {
 		}
 		for i, object := range parsed {
 			Eventually(copiesOf(ctx, resources[i], "kind")).Should(BeZero(), resources[i].Resource)
-			if i%2 == 1 {
-				Eventually(statusOf(ctx, resources[i], object.GetNamespace(), "kind")).Should(BeEmpty())
-			}
+			Eventually(reportOf(ctx, resources[i], object.GetNamespace(), "kind")).Should(BeEmpty())
 		}
 	}, SpecTimeout(specTimeout))
 

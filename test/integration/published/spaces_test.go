@@ -66,9 +66,9 @@ var _ = Describe("Publishing", func() {
 		publish(ctx, namespace, "kept", "true")
 		publish(ctx, namespace, "forced", "force")
 		all := countTenants(ctx)
-		Eventually(statusOf(ctx, configMaps, namespace, "kept")).Should(Equal(fmt.Sprintf(
-			"copied to %d of %d spaces; 1 have an object of their own there, which is kept (%s)", all-1, all, keeper)))
-		Eventually(statusOf(ctx, configMaps, namespace, "forced")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+		Eventually(reportOf(ctx, configMaps, namespace, "kept")).Should(Equal(fmt.Sprintf(
+			"%d/%d TenantsObjectsKept: copied to %d of %d spaces; 1 have an object of their own there, which is kept (%s)", all-1, all, all-1, all, keeper)))
+		Eventually(reportOf(ctx, configMaps, namespace, "forced")).Should(Equal(inAll(all)))
 		Expect(from(ctx, keeper, namespace, "kept")()).To(Equal("tenant"))
 		Expect(from(ctx, keeper, namespace, "forced")()).To(Equal("platform"))
 		Eventually(func(g Gomega) {
@@ -84,7 +84,7 @@ var _ = Describe("Publishing", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(own.ConfigMaps(namespace).Delete(ctx, "kept", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(from(ctx, keeper, namespace, "kept")).Should(Equal("platform"))
-		Eventually(statusOf(ctx, configMaps, namespace, "kept")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+		Eventually(reportOf(ctx, configMaps, namespace, "kept")).Should(Equal(inAll(all)))
 
 		By("giving the namespace back when nothing in it is published")
 		for _, name := range []string{"kept", "forced"} {
@@ -142,8 +142,7 @@ var _ = Describe("Publishing", func() {
 		Expect(tenantry.CreateTenant(ctx, "early-0")).To(Succeed())
 		Expect(from(ctx, "early-0", namespace, "c0")()).To(Equal("platform"))
 		deleteTenant(ctx, "early-0")
-		all := countTenants(ctx)
-		Eventually(statusOf(ctx, configMaps, namespace, "c0")).Should(Equal(fmt.Sprintf("copied to %d of %d spaces", all, all)))
+		Eventually(reportOf(ctx, configMaps, namespace, "c0")).Should(Equal(inAll(countTenants(ctx))))
 	}, SpecTimeout(specTimeout))
 
 	It("is not prevented by a tenant's quotas, webhooks and policies", func(ctx SpecContext) {
@@ -220,7 +219,7 @@ var _ = Describe("Publishing", func() {
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		secrets := corev1.SchemeGroupVersion.WithResource("secrets")
-		Eventually(statusOf(ctx, secrets, namespace, "token")).Should(ContainSubstring("never published"))
+		Eventually(reportOf(ctx, secrets, namespace, "token")).Should(ContainSubstring("never published"))
 		Expect(copiesOf(ctx, secrets, "token")()).To(BeZero())
 	}, SpecTimeout(specTimeout))
 })

@@ -9,8 +9,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -92,15 +94,33 @@ func objects(n tenant.Name, r schema.GroupVersionResource, namespace string) dyn
 
 var isPublished = map[string]string{tenant.PublishedAnnotation: "true"}
 
-// statusOf returns what a published object says about itself.
-func statusOf(ctx context.Context, r schema.GroupVersionResource, namespace, name string) func() string {
-	return func() string {
-		object, err := objects(tenant.System, r, namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		return object.GetAnnotations()[tenant.PublishedStatusAnnotation]
+// reportOf returns what the report about a published object says, empty if there
+// is none.
+func reportOf(ctx context.Context, r schema.GroupVersionResource, namespace, name string) func() (string, error) {
+	if namespace != "" {
+		name = namespace + "." + name
 	}
+	reports := objects(tenant.System, v1alpha1.GroupVersion.WithResource("publishedobjects"), "")
+	return func() (string, error) {
+		found, err := reports.Get(ctx, r.Resource+"."+name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		report := &v1alpha1.PublishedObject{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, report); err != nil {
+			return "", err
+		}
+		condition := meta.FindStatusCondition(report.Status.Conditions, v1alpha1.ConditionPublished)
+		return fmt.Sprintf("%d/%d %s: %s", report.Status.Copies, report.Status.Spaces, condition.Reason, condition.Message), nil
+	}
+}
+
+// inAll is the report about what is in all spaces.
+func inAll(spaces int) string {
+	return fmt.Sprintf("%d/%d InAllSpaces: copied to %d of %d spaces", spaces, spaces, spaces, spaces)
 }
 
 // copiesOf returns in how many spaces there is a copy with a name.

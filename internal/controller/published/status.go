@@ -1,0 +1,141 @@
+package published
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// messageLimit keeps messages readable.
+const messageLimit = 2048
+
+// reportName returns the name of the PublishedObject about o.
+func reportName(o Object) string {
+	if o.Namespace == "" {
+		return o.Resource.Resource + "." + o.Name
+	}
+	return o.Resource.Resource + "." + o.Namespace + "." + o.Name
+}
+
+// objectOf returns what a report is about.
+func objectOf(about *v1alpha1.PublishedObject) Object {
+	o := Object{Namespace: about.Object.Namespace, Name: about.Object.Name}
+	o.Resource.Group, o.Resource.Resource = about.Object.Group, about.Object.Resource
+	return o
+}
+
+// condition says in one sentence how far an object is copied.
+func (r *report) condition() metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionFalse, Message: r.String()}
+	switch {
+	case len(r.failed) > 0:
+		c.Reason = v1alpha1.ReasonNotCopied
+	case len(r.keptIn) > 0:
+		c.Reason = v1alpha1.ReasonKept
+	case r.counts[current] < r.spaces:
+		c.Reason = v1alpha1.ReasonCopying
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonPublished
+	}
+	return c
+}
+
+func (r *report) status() v1alpha1.PublishedObjectStatus {
+	return v1alpha1.PublishedObjectStatus{
+		Spaces: int32(r.spaces), Copies: int32(r.counts[current]), Kept: int32(len(r.keptIn)), Failed: int32(len(r.failed)),
+	}
+}
+
+// announce makes the report of an object that has none yet, before its copies are
+// written.
+func (r *Reconciler) announce(ctx context.Context, e *edition, spaces int) error {
+	if e.implied {
+		return nil
+	}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(e.object)}, &v1alpha1.PublishedObject{})
+	if !apierrors.IsNotFound(err) {
+		return wrap(err, "reading the report about %s", e.object)
+	}
+	begun := newReport(spaces)
+	return r.tell(ctx, e.object, begun.status(), begun.condition())
+}
+
+// commit tells an administrator what was found, if it is news.
+func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
+	if e.implied {
+		return nil
+	}
+	condition := found.condition()
+	if err := r.tell(ctx, e.object, found.status(), condition); err != nil {
+		return err
+	}
+	about := e.from.Value() + condition.Reason + found.problems()
+	r.mu.Lock()
+	told := r.told[e.object]
+	r.told[e.object] = about
+	r.mu.Unlock()
+	switch {
+	case told == about || condition.Reason == v1alpha1.ReasonCopying:
+	case condition.Status == metav1.ConditionTrue:
+		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
+	default:
+		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, condition.Reason, "Publish", "%s", condition.Message)
+	}
+	return nil
+}
+
+// tell writes the report of an object if it says something new.
+func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) error {
+	if len(condition.Message) > messageLimit {
+		condition.Message = condition.Message[:messageLimit] + "..."
+	}
+	known := &v1alpha1.PublishedObject{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the report about %s: %w", o, err)
+	}
+	status.Conditions = slices.Clone(known.Status.Conditions)
+	meta.SetStatusCondition(&status.Conditions, condition)
+	told := &v1alpha1.PublishedObject{
+		ObjectMeta: metav1.ObjectMeta{Name: reportName(o)},
+		Object:     v1alpha1.PublishedReference{Group: o.Resource.Group, Resource: o.Resource.Resource, Namespace: o.Namespace, Name: o.Name},
+		Status:     status,
+	}
+	if err != nil {
+		if err = r.Client.Create(ctx, told, client.FieldOwner(FieldManager)); !apierrors.IsAlreadyExists(err) {
+			return wrap(err, "creating the report about %s", o)
+		}
+		// The cache has not seen it yet.
+	} else if apiequality.Semantic.DeepEqual(known.Status, told.Status) {
+		return nil
+	}
+	return wrap(r.Client.Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
+}
+
+// forget removes the report about what is published no longer.
+func (r *Reconciler) forget(ctx context.Context, o Object) error {
+	r.mu.Lock()
+	delete(r.told, o)
+	r.mu.Unlock()
+	known := &v1alpha1.PublishedObject{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
+		return wrap(client.IgnoreNotFound(err), "reading the report about %s", o)
+	}
+	return wrap(client.IgnoreNotFound(r.Client.Delete(ctx, known)), "deleting the report about %s", o)
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

@@ -1,0 +1,104 @@
+package publishedobject
+
+import (
+	"context"
+
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Resource is the resource of this package.
+var Resource = v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource()
+
+// AddToScheme registers the reports in the server's scheme. The versions are one
+// Go type, so that there is nothing to convert.
+func AddToScheme(scheme *runtime.Scheme) {
+	for _, gv := range []schema.GroupVersion{
+		v1alpha1.GroupVersion, {Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
+	} {
+		scheme.AddKnownTypes(gv, &v1alpha1.PublishedObject{}, &v1alpha1.PublishedObjectList{})
+	}
+}
+
+// REST serves the reports.
+type REST struct{ *genericregistry.Store }
+
+// NewREST returns the storage of the reports.
+func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
+	rules, err := definition.NewRules(crd.PublishedObjects)
+	if err != nil {
+		return nil, err
+	}
+	table, err := tableconvertor.New(rules.Columns)
+	if err != nil {
+		return nil, err
+	}
+	s := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules}
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &v1alpha1.PublishedObject{} },
+		NewListFunc:               func() runtime.Object { return &v1alpha1.PublishedObjectList{} },
+		DefaultQualifiedResource:  Resource,
+		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("publishedobject").GroupResource(),
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		TableConvertor:            table,
+	}
+	return &REST{store}, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options})
+}
+
+// ShortNames implements rest.ShortNamesProvider.
+func (*REST) ShortNames() []string { return []string{"pub"} }
+
+// strategy are the rules for reports.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	rules *definition.Rules
+}
+
+var (
+	_ rest.RESTCreateStrategy = strategy{}
+	_ rest.RESTUpdateStrategy = strategy{}
+	_ rest.RESTDeleteStrategy = strategy{}
+)
+
+func (strategy) NamespaceScoped() bool                                            { return false }
+func (strategy) AllowCreateOnUpdate() bool                                        { return false }
+func (strategy) AllowUnconditionalUpdate() bool                                   { return true }
+func (strategy) Canonicalize(runtime.Object)                                      {}
+func (strategy) PrepareForCreate(context.Context, runtime.Object)                 {}
+func (strategy) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	report := obj.(*v1alpha1.PublishedObject)
+	errs := s.rules.Validate(ctx, report, nil)
+	for _, message := range path.IsValidPathSegmentName(report.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), report.Name, message))
+	}
+	if n, err := tenant.From(ctx); err != nil || n != tenant.System {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata"), "objects are published from the system space, and their reports are there alone"))
+	}
+	return errs
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.rules.Validate(ctx, obj, old)
+}
+
+func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}

@@ -1,0 +1,52 @@
+package publishedobject
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestValidate(t *testing.T) {
+	rules, err := definition.NewRules(crd.PublishedObjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		space  tenant.Name
+		report v1alpha1.PublishedObject
+		valid  bool
+	}{
+		"complete": {tenant.System, v1alpha1.PublishedObject{
+			ObjectMeta: metav1.ObjectMeta{Name: "clusterroles.example:auditor"},
+			Object:     v1alpha1.PublishedReference{Resource: "clusterroles", Name: "example:auditor"},
+			Status: v1alpha1.PublishedObjectStatus{Conditions: []metav1.Condition{{
+				Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPublished, LastTransitionTime: metav1.Now(),
+			}}},
+		}, true},
+		"in a space": {"acme", v1alpha1.PublishedObject{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
+		}, false},
+		"a condition without reason": {tenant.System, v1alpha1.PublishedObject{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
+			Status: v1alpha1.PublishedObjectStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue}}},
+		}, false},
+		"no name for a path": {tenant.System, v1alpha1.PublishedObject{
+			ObjectMeta: metav1.ObjectMeta{Name: "a/b"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			AddToScheme(scheme)
+			errs := strategy{ObjectTyper: scheme, rules: rules}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
+			if (len(errs) == 0) != tc.valid {
+				t.Errorf("valid: %v; %v", len(errs) == 0, errs)
+			}
+		})
+	}
+}
