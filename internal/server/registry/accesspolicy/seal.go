@@ -17,13 +17,11 @@ const saltSize = 16
 // other and matches none, so that a policy tells nobody who exists.
 func newSeal(uid types.UID) string {
 	seal := make([]byte, saltSize+sha256.Size)
-	if uid == "" {
-		rand.Read(seal) // never fails
-		return base64.RawStdEncoding.EncodeToString(seal)
+	_, _ = rand.Read(seal) // never fails
+	if uid != "" {
+		sum := sealed(seal[:saltSize], uid)
+		copy(seal[saltSize:], sum[:])
 	}
-	rand.Read(seal[:saltSize])
-	sum := sealed(seal[:saltSize], uid)
-	copy(seal[saltSize:], sum[:])
 	return base64.RawStdEncoding.EncodeToString(seal)
 }
 
