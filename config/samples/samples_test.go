@@ -13,8 +13,9 @@ import (
 // TestSamples checks that the samples have no field that the types lack.
 func TestSamples(t *testing.T) {
 	for file, object := range map[string]any{
-		"tenant.yaml":      &v1alpha1.Tenant{},
-		"tenant_full.yaml": &v1alpha1.Tenant{},
+		"tenant.yaml":               &v1alpha1.Tenant{},
+		"tenant_full.yaml":          &v1alpha1.Tenant{},
+		"tenant_access_policy.yaml": &v1alpha1.TenantAccessPolicy{},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {
