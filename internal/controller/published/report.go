@@ -18,8 +18,10 @@ type report struct {
 	mu     sync.Mutex
 	spaces int
 	counts map[outcome]int
-	keptIn []tenant.Name
-	failed []failure
+	// keptIn and waiting are the spaces where the tenant's own object is kept, and
+	// where something has to go or to come first.
+	keptIn, waiting []tenant.Name
+	failed          []failure
 }
 
 // failure is why a space has no copy.
@@ -38,8 +40,11 @@ func (r *report) add(n tenant.Name, result outcome, err error) {
 		return
 	}
 	r.counts[result]++
-	if result == kept {
+	switch result {
+	case kept:
 		r.keptIn = append(r.keptIn, n)
+	case pending:
+		r.waiting = append(r.waiting, n)
 	}
 }
 
@@ -84,6 +89,10 @@ func (r *report) problems() string {
 // String is the status that administrators read.
 func (r *report) String() string {
 	text := fmt.Sprintf("copied to %d of %d spaces", r.counts[current], r.spaces)
+	if len(r.waiting) > 0 {
+		slices.Sort(r.waiting)
+		text += fmt.Sprintf("; %d wait for a namespace, or for what is there to be deleted (%s)", len(r.waiting), enumerate(r.waiting))
+	}
 	if problems := r.problems(); problems != "" {
 		text += "; " + problems
 	}

@@ -35,8 +35,14 @@ type Options struct {
 	Concurrency int
 }
 
-// atOnce is how many objects are reconciled at once.
-const atOnce = 4
+const (
+	// atOnce is how many objects are reconciled at once.
+	atOnce = 4
+	// minBackoff and maxBackoff bound the time after which what has failed, if only
+	// in one of many spaces, is tried again.
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = time.Minute
+)
 
 // Publisher is the running controller.
 type Publisher struct {
@@ -86,7 +92,10 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 	err = builder.TypedControllerManagedBy[Object](mgr).
 		Named("published").
 		WatchesRawSource(p).
-		WithOptions(controller.TypedOptions[Object]{MaxConcurrentReconciles: atOnce}).
+		WithOptions(controller.TypedOptions[Object]{
+			MaxConcurrentReconciles: atOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Object](minBackoff, maxBackoff),
+		}).
 		Complete(p.Reconciler)
 	return p, err
 }

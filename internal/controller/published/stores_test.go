@@ -171,6 +171,8 @@ func TestReport(t *testing.T) {
 				r.add(n, kept, nil)
 			}
 		}, "copied to 0 of 9 spaces; 7 have an object of their own there, which is kept (a, b, c, d, e and 2 more)", false},
+		"waiting": {func(r *report) { r.add("b", pending, nil); r.add("a", current, nil) },
+			"copied to 1 of 9 spaces; 1 wait for a namespace, or for what is there to be deleted (b)", false},
 		"for good": {func(r *report) { r.add("b", 0, forbidden); r.add("a", 0, forbidden) },
 			`copied to 0 of 9 spaces; 2 failed (a, b): x "n" is forbidden: no`, false},
 		"for now": {func(r *report) { r.add("a", 0, errors.New("away")) }, "copied to 0 of 9 spaces; 1 failed (a): away", true},
