@@ -168,7 +168,8 @@ func createSpace(ctx context.Context, admin, tenant string) error {
 	if err != nil {
 		return err
 	}
-	object := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q}}`, tenant)
+	// Some tests keep pods pending by a node selector that no node has.
+	object := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q},"spec":{"nodePlacement":{"mode":"Enabled"}}}`, tenant)
 	if err := client.CoreV1().RESTClient().Post().AbsPath("/api/v1/tenants").
 		SetHeader("Content-Type", "application/json").Body(object).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("creating tenant %q: %w", tenant, err)
