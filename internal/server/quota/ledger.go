@@ -108,8 +108,9 @@ func (l *Ledger) SetNamespaces(n Namespaces) { l.namespaces = n }
 // Run counts what is new and recounts what may be wrong, until ctx ends.
 func (l *Ledger) Run(ctx context.Context) { l.recounter.run(ctx) }
 
-// Tracks implements storage.Ledger.
-func (l *Ledger) Tracks(n tenant.Name, resource schema.GroupResource, namespace string) bool {
+// Tracks implements storage.Ledger. While a space gets what every space has, there
+// is no quota yet, and the platform is not charged.
+func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) bool {
 	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
 		return false
 	}
@@ -117,7 +118,10 @@ func (l *Ledger) Tracks(n tenant.Name, resource schema.GroupResource, namespace 
 		return true
 	}
 	known := l.accessor.known(n)
-	return known == nil || !complete(known) || len(l.meters.of(resource).MatchingResources(quota.ResourceNames(known.Status.Hard))) > 0
+	if known == nil {
+		return !l.accessor.latest.HasSynced() || !byPlatform(ctx)
+	}
+	return !complete(known) || len(l.meters.of(resource).MatchingResources(quota.ResourceNames(known.Status.Hard))) > 0
 }
 
 // Charge implements storage.Ledger. It charges the tenant, then the namespace.

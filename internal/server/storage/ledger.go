@@ -21,7 +21,7 @@ import (
 type Ledger interface {
 	// Tracks reports whether anything is to be accounted for of an object of a
 	// resource in a namespace, which is empty for what has none.
-	Tracks(n tenant.Name, resource schema.GroupResource, namespace string) bool
+	Tracks(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) bool
 	// Charge accounts for a change before it is written, or refuses it.
 	Charge(ctx context.Context, change Change) (Entry, error)
 }
@@ -74,8 +74,8 @@ type account struct {
 }
 
 // account returns the account of a write, or nil if there is none to be kept.
-func (s *Space) account(n tenant.Name, key string) *account {
-	if s.ledger == nil || !n.IsSpace() || !s.ledger.Tracks(n, s.resource, s.namespaceOf(key)) {
+func (s *Space) account(ctx context.Context, n tenant.Name, key string) *account {
+	if s.ledger == nil || !n.IsSpace() || !s.ledger.Tracks(ctx, n, s.resource, s.namespaceOf(key)) {
 		return nil
 	}
 	return &account{space: s, n: n}
@@ -127,7 +127,7 @@ func (s *Space) namespaceOf(key string) string {
 // update is GuaranteedUpdate of the storage below, accounted for.
 func (s *Space) update(ctx context.Context, n tenant.Name, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	account, cacheKey := s.account(n, key), tenant.CacheKey(s.resourcePrefix, n, key)
+	account, cacheKey := s.account(ctx, n, key), tenant.CacheKey(s.resourcePrefix, n, key)
 	if account == nil {
 		return s.Interface.GuaranteedUpdate(ctx, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate, cached)
 	}

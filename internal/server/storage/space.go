@@ -121,7 +121,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
-	account := s.account(n, key)
+	account := s.account(ctx, n, key)
 	if err := account.charge(ctx, nil, obj); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		return ctx.Err() // the tenant may have gone while admission took its time
 	}
 	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, protected, cached, opts)
-	s.account(n, key).freed(ctx, out, err)
+	s.account(ctx, n, key).freed(ctx, out, err)
 	if storage.IsNotFound(err) && s.isDefault(n, key) {
 		return s.refuse(key)
 	}
