@@ -24,16 +24,15 @@ import (
 type Grants struct {
 	inService func(ctx context.Context, n tenant.Name) (types.UID, bool)
 
-	mu sync.RWMutex
-	// policies by the space that grants, then by name.
-	policies map[tenant.Name]map[string]*policy
+	mu       sync.RWMutex
+	policies *policies
 }
 
 // NewGrants returns the index of policies; it is empty until something tells it
 // of them. inService returns the UID of a tenant whose users may act, and false
 // for one that is unknown, suspended or being deleted.
 func NewGrants(inService func(ctx context.Context, n tenant.Name) (types.UID, bool)) *Grants {
-	return &Grants{inService: inService, policies: make(map[tenant.Name]map[string]*policy)}
+	return &Grants{inService: inService, policies: newPolicies()}
 }
 
 // Authorize decides about a request of a user of tenant own in space. It allows
@@ -43,14 +42,10 @@ func (g *Grants) Authorize(ctx context.Context, own, space tenant.Name, a author
 	if !orientation && !grantable(a) {
 		return authorizer.DecisionNoOpinion, ""
 	}
-	for _, p := range g.of(space) {
-		if !p.names(own, a.GetUser()) || !orientation && !p.allows(a) {
-			continue
+	for _, granted := range g.to(own, space) {
+		if granted.names(a.GetUser()) && (orientation || granted.allows(a)) && g.isMeant(ctx, own, granted) {
+			return authorizer.DecisionAllow, fmt.Sprintf("allowed by TenantAccessPolicy %q", granted.policy)
 		}
-		if !g.isMeant(ctx, p, own) {
-			continue
-		}
-		return authorizer.DecisionAllow, fmt.Sprintf("allowed by TenantAccessPolicy %q", p.name)
 	}
 	return authorizer.DecisionNoOpinion, ""
 }
@@ -58,14 +53,11 @@ func (g *Grants) Authorize(ctx context.Context, own, space tenant.Name, a author
 // rulesFor returns what a user of tenant own may do in a namespace of space.
 func (g *Grants) rulesFor(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
-	for _, p := range g.of(space) {
-		if !p.names(own, u) {
+	for _, granted := range g.to(own, space) {
+		if !granted.names(u) || !g.isMeant(ctx, own, granted) {
 			continue
 		}
-		if !g.isMeant(ctx, p, own) {
-			continue
-		}
-		for _, rule := range p.rules {
+		for _, rule := range granted.rules {
 			if rule.holdsIn(namespace) {
 				resources = append(resources, &authorizer.DefaultResourceRuleInfo{
 					Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
@@ -76,18 +68,18 @@ func (g *Grants) rulesFor(ctx context.Context, own, space tenant.Name, u user.In
 	return resources
 }
 
-// of returns the policies of a space. They must not be changed.
-func (g *Grants) of(space tenant.Name) map[string]*policy {
+// to returns what users of tenant own are granted in space. It must not be changed.
+func (g *Grants) to(own, space tenant.Name) map[string]*grant {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.policies[space]
+	return g.policies.grants[pair{own, space}]
 }
 
 // isMeant reports whether the tenant is in service, and the one that the policy
 // named, not a later one of the same name.
-func (g *Grants) isMeant(ctx context.Context, p *policy, own tenant.Name) bool {
+func (g *Grants) isMeant(ctx context.Context, own tenant.Name, granted *grant) bool {
 	uid, ok := g.inService(ctx, own)
-	return ok && p.seals[own].Matches(uid)
+	return ok && granted.seal.Matches(uid)
 }
 
 func (g *Grants) isInService(ctx context.Context, own tenant.Name) bool {
@@ -95,12 +87,9 @@ func (g *Grants) isInService(ctx context.Context, own tenant.Name) bool {
 	return ok
 }
 
-// names reports whether the policy is about a user of tenant own.
-func (p *policy) names(own tenant.Name, u user.Info) bool {
-	return slices.ContainsFunc(p.subjects, func(s v1alpha1.ForeignSubject) bool {
-		if tenant.Name(s.Tenant) != own {
-			return false
-		}
+// names reports whether the grant is about a user of its tenant.
+func (g *grant) names(u user.Info) bool {
+	return slices.ContainsFunc(g.subjects, func(s v1alpha1.ForeignSubject) bool {
 		if s.Kind == v1alpha1.SubjectGroup {
 			return slices.Contains(u.GetGroups(), s.Name)
 		}
@@ -108,8 +97,8 @@ func (p *policy) names(own tenant.Name, u user.Info) bool {
 	})
 }
 
-func (p *policy) allows(a authorizer.Attributes) bool {
-	return slices.ContainsFunc(p.rules, func(rule grantedRule) bool {
+func (g *grant) allows(a authorizer.Attributes) bool {
+	return slices.ContainsFunc(g.rules, func(rule grantedRule) bool {
 		return rule.holdsIn(a.GetNamespace()) && rbac.RuleAllows(a, &rule.PolicyRule)
 	})
 }

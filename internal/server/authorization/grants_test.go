@@ -2,8 +2,11 @@ package authorization
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -161,5 +164,55 @@ func TestAdmittedUsersStayForeign(t *testing.T) {
 	}
 	if decision, _, _ := a.Authorize(ctx, pods); decision != authorizer.DecisionDeny {
 		t.Errorf("revoked: %v", decision)
+	}
+}
+
+func TestGrantsFollowPolicies(t *testing.T) {
+	grants := NewGrants(nil)
+	policies := func(own tenant.Name) []string {
+		return slices.Sorted(maps.Keys(grants.to(own, "a")))
+	}
+	check := func(when string, own tenant.Name, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, policies(own)); diff != "" {
+			t.Errorf("%s, to %s: %s", when, own, diff)
+		}
+	}
+	to := func(name string, tenants ...string) *v1alpha1.TenantAccessPolicy {
+		p := accessPolicy("a", name)
+		p.Spec.Subjects, p.Status.Grantees = nil, nil
+		for _, n := range tenants {
+			p.Spec.Subjects = append(p.Spec.Subjects, v1alpha1.ForeignSubject{Tenant: n, Kind: v1alpha1.SubjectUser, Name: "jane"})
+			p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: n, Seal: sealB})
+		}
+		return p
+	}
+	follow := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow(grants.Add(to("one", "b", "c")))
+	follow(grants.Add(to("two", "c")))
+	before := grants.to("c", "a")
+	check("added", "b", "one")
+	check("added", "c", "one", "two")
+	follow(grants.Update(to("one", "d")))
+	check("changed", "b")
+	check("changed", "c", "two")
+	check("changed", "d", "one")
+	if len(before) != 2 {
+		t.Errorf("a reader's grants have changed: %v", before)
+	}
+	follow(grants.Delete(to("two")))
+	check("deleted", "c")
+	follow(grants.Delete(to("unknown")))
+	follow(grants.Replace([]any{to("three", "b")}, "7"))
+	check("read anew", "d")
+	check("read anew", "b", "three")
+	follow(grants.Delete(to("three")))
+	if n := len(grants.policies.grants) + len(grants.policies.grantees); n > 0 {
+		t.Errorf("%d entries are left", n)
 	}
 }

@@ -11,17 +11,80 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// policy is a TenantAccessPolicy as requests are compared with it.
-type policy struct {
-	name     string
+// grant is what a TenantAccessPolicy says about the users of one other tenant.
+type grant struct {
+	policy   string
+	seal     accesspolicy.Seal
 	subjects []v1alpha1.ForeignSubject
-	seals    map[tenant.Name]accesspolicy.Seal
 	rules    []grantedRule
 }
 
 type grantedRule struct {
 	namespaces []string
 	rbacv1.PolicyRule
+}
+
+// pair is a tenant and the space that its users are let into.
+type pair struct{ own, space tenant.Name }
+
+// policyKey is a TenantAccessPolicy.
+type policyKey struct {
+	space tenant.Name
+	name  string
+}
+
+// policies are all grants. How many others a space has given, and to whom, is
+// nothing to a decision.
+type policies struct {
+	grants   map[pair]map[string]*grant // by the name of the policy
+	grantees map[policyKey][]tenant.Name
+}
+
+func newPolicies() *policies {
+	return &policies{grants: make(map[pair]map[string]*grant), grantees: make(map[policyKey][]tenant.Name)}
+}
+
+func keyOf(stored *v1alpha1.TenantAccessPolicy) policyKey {
+	return policyKey{tenant.Name(stored.Annotations[tenant.Annotation]), stored.Name}
+}
+
+// set puts a policy in the place of the one of its name. Readers keep the old maps.
+func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
+	key := keyOf(stored)
+	p.remove(key)
+	var rules []grantedRule
+	for _, rule := range stored.Spec.Rules {
+		rules = append(rules, grantedRule{namespaces: rule.Namespaces, PolicyRule: accesspolicy.PolicyRule(rule)})
+	}
+	for _, grantee := range stored.Status.Grantees {
+		own := tenant.Name(grantee.Tenant)
+		g := &grant{policy: stored.Name, seal: accesspolicy.ParseSeal(grantee.Seal), rules: rules}
+		for _, subject := range stored.Spec.Subjects {
+			if tenant.Name(subject.Tenant) == own {
+				g.subjects = append(g.subjects, subject)
+			}
+		}
+		changed := maps.Clone(p.grants[pair{own, key.space}])
+		if changed == nil {
+			changed = make(map[string]*grant, 1)
+		}
+		changed[stored.Name] = g
+		p.grants[pair{own, key.space}] = changed
+		p.grantees[key] = append(p.grantees[key], own)
+	}
+}
+
+func (p *policies) remove(key policyKey) {
+	for _, own := range p.grantees[key] {
+		changed := maps.Clone(p.grants[pair{own, key.space}])
+		delete(changed, key.name)
+		if len(changed) == 0 {
+			delete(p.grants, pair{own, key.space})
+		} else {
+			p.grants[pair{own, key.space}] = changed
+		}
+	}
+	delete(p.grantees, key)
 }
 
 // Add implements cache.ReflectorStore.
@@ -32,31 +95,8 @@ func (g *Grants) Add(obj any) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	set(g.policies, stored)
+	g.policies.set(stored)
 	return nil
-}
-
-// set adds a policy. Readers keep the old map of the space.
-func set(policies map[tenant.Name]map[string]*policy, stored *v1alpha1.TenantAccessPolicy) {
-	space := tenant.Name(stored.Annotations[tenant.Annotation])
-	own := make(map[string]*policy, len(policies[space])+1)
-	maps.Copy(own, policies[space])
-	own[stored.Name] = newPolicy(stored)
-	policies[space] = own
-}
-
-func newPolicy(stored *v1alpha1.TenantAccessPolicy) *policy {
-	p := &policy{
-		name: stored.Name, subjects: stored.Spec.Subjects,
-		seals: make(map[tenant.Name]accesspolicy.Seal, len(stored.Status.Grantees)),
-	}
-	for _, grantee := range stored.Status.Grantees {
-		p.seals[tenant.Name(grantee.Tenant)] = accesspolicy.ParseSeal(grantee.Seal)
-	}
-	for _, rule := range stored.Spec.Rules {
-		p.rules = append(p.rules, grantedRule{namespaces: rule.Namespaces, PolicyRule: accesspolicy.PolicyRule(rule)})
-	}
-	return p
 }
 
 // Update implements cache.ReflectorStore.
@@ -68,32 +108,25 @@ func (g *Grants) Delete(obj any) error {
 	if !ok {
 		return fmt.Errorf("unexpected object %T", obj)
 	}
-	space := tenant.Name(stored.Annotations[tenant.Annotation])
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	own := maps.Clone(g.policies[space])
-	delete(own, stored.Name)
-	if len(own) == 0 {
-		delete(g.policies, space)
-	} else {
-		g.policies[space] = own
-	}
+	g.policies.remove(keyOf(stored))
 	return nil
 }
 
 // Replace implements cache.ReflectorStore.
 func (g *Grants) Replace(objs []any, _ string) error {
-	policies := make(map[tenant.Name]map[string]*policy, len(objs))
+	replaced := newPolicies()
 	for _, obj := range objs {
 		stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
 		if !ok {
 			return fmt.Errorf("unexpected object %T", obj)
 		}
-		set(policies, stored)
+		replaced.set(stored)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.policies = policies
+	g.policies = replaced
 	return nil
 }
 

@@ -7,8 +7,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-
-	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 // verbs are all that can be granted. Others (impersonate, escalate, bind, approve,
@@ -26,8 +24,10 @@ func Grantable(verb, group, resource string) bool {
 	switch group {
 	case authenticationv1.GroupName, authorizationv1.GroupName:
 		return false
-	case rbacv1.GroupName, certificatesv1.GroupName, v1alpha1.GroupVersion.Group:
+	case rbacv1.GroupName, certificatesv1.GroupName:
 		return reads
+	case Resource.Group:
+		return reads || resource != Resource.Resource
 	case "":
 		return resource != "serviceaccounts/token"
 	default:

@@ -166,6 +166,7 @@ func TestGrantable(t *testing.T) {
 		{"create", "rbac.authorization.k8s.io", "rolebindings"}:    false,
 		{"create", "", "serviceaccounts/token"}:                    false,
 		{"create", "certificates.k8s.io", "x"}:                     false,
+		{"create", "tenantry.io", "networks"}:                      true,
 		{"create", "tenantry.io", "tenantaccesspolicies"}:          false,
 		{"create", "authentication.k8s.io", "tokenreviews"}:        false,
 		{"create", "authorization.k8s.io", "subjectaccessreviews"}: false,
