@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// soon is when to look again at what waits for something that goes.
-	soon = time.Second
+	// soon is when to look again at what waits for something that goes, and
+	// notSoSoon when it has waited long.
+	soon, notSoSoon = time.Second, 30 * time.Second
 	// later is when to try again what the published object itself is the cause of.
 	later = 10 * time.Minute
 )
@@ -91,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("publishing %s: %w", o, err)
 	case found.counts[pending] > 0:
-		return reconcile.Result{RequeueAfter: soon}, nil
+		return reconcile.Result{RequeueAfter: r.patience(ctx, o)}, nil
 	case len(found.failed) > 0:
 		return reconcile.Result{RequeueAfter: later}, nil
 	default:
@@ -187,9 +188,18 @@ func (r *Reconciler) inEach(tenants []tenant.Name, known func(tenant.Name) (outc
 	return found
 }
 
-// withdraw removes the copies of what is published no longer. The spaces of
-// tenants that are being deleted are emptied anyway.
+// withdraw removes what there is of an object that is published no longer.
 func (r *Reconciler) withdraw(ctx context.Context, o Object) (reconcile.Result, error) {
+	result, err := r.removeCopies(ctx, o)
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	return result, r.forget(ctx, o)
+}
+
+// removeCopies removes the copies of an object. The spaces of tenants that are
+// being deleted are emptied anyway.
+func (r *Reconciler) removeCopies(ctx context.Context, o Object) (reconcile.Result, error) {
 	r.conflicts.unwatch(o)
 	tenants, err := r.tenants(ctx)
 	if err != nil {
@@ -209,12 +219,12 @@ func (r *Reconciler) withdraw(ctx context.Context, o Object) (reconcile.Result, 
 	if found.spaces > 0 {
 		log.FromContext(ctx).Info("Copies removed", "object", o.String(), "spaces", found.spaces)
 	}
-	return reconcile.Result{}, r.forget(ctx, o)
+	return reconcile.Result{}, nil
 }
 
 // refuse removes the copies of what must not be published and says so.
 func (r *Reconciler) refuse(ctx context.Context, o Object, reason error) (reconcile.Result, error) {
-	result, err := r.withdraw(ctx, o)
+	result, err := r.removeCopies(ctx, o)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}

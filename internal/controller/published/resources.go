@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Object names an object of the system space and, at the same place, its copies.
@@ -82,18 +83,28 @@ func path(r schema.GroupVersionResource, namespace, name string) string {
 
 // resolve finds out in which version each resource is served. Namespaces are
 // always among them, because they are published with what is in them, and so are
-// definitions, which say what may be in a namespace.
-func resolve(mapper meta.RESTMapper, resources []schema.GroupResource) (map[schema.GroupResource]schema.GroupVersionResource, error) {
+// definitions, which say what may be in a namespace. A resource that is not built in
+// is left out and named: spaces may have another by its name, or none.
+func resolve(mapper meta.RESTMapper, resources []schema.GroupResource) (map[schema.GroupResource]schema.GroupVersionResource, []schema.GroupResource, error) {
+	var unknown []schema.GroupResource
 	resolved := map[schema.GroupResource]schema.GroupVersionResource{
 		namespaces:  corev1.SchemeGroupVersion.WithResource("namespaces"),
 		definitions: definitions.WithVersion("v1"),
 	}
 	for _, r := range resources {
-		served, err := mapper.ResourceFor(r.WithVersion(""))
-		if err != nil {
-			return nil, fmt.Errorf("finding the publishable resource %q: %w", r, err)
+		if r.Group != definitions.Group && !scheme.Scheme.IsGroupRegistered(r.Group) {
+			unknown = append(unknown, r)
+			continue
 		}
-		resolved[served.GroupResource()] = served
+		served, err := mapper.ResourceFor(r.WithVersion(""))
+		switch {
+		case meta.IsNoMatchError(err):
+			unknown = append(unknown, r)
+		case err != nil:
+			return nil, nil, fmt.Errorf("finding the publishable resource %q: %w", r, err)
+		default:
+			resolved[r] = served
+		}
 	}
-	return resolved, nil
+	return resolved, unknown, nil
 }

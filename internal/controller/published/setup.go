@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -112,32 +114,32 @@ func (p *Publisher) enqueue(o Object, after time.Duration) {
 // Start implements source.TypedSource.
 func (p *Publisher) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Object]) error {
 	p.queue, p.watching = queue, ctx
-	informer, err := p.cache.GetInformer(ctx, &v1alpha1.Tenant{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watching tenants: %w", err)
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	if err := p.handle(ctx, &v1alpha1.Tenant{}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.countAgain(ctx) },
 		UpdateFunc: func(before, after any) { p.tenantChanged(ctx, before, after) },
 		DeleteFunc: func(any) { p.countAgain(ctx) },
-	})
-	if err != nil {
+	}); err != nil {
 		return fmt.Errorf("watching tenants: %w", err)
 	}
-	reports, err := p.cache.GetInformer(ctx, &v1alpha1.PublishedObject{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watching reports: %w", err)
-	}
-	// Those that are there at the start may be about what is published no longer.
-	_, err = reports.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	// Reports that are there at the start may be about what is published no longer.
+	if err := p.handle(ctx, &v1alpha1.PublishedObject{}, toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { p.reportChanged(obj, initial) },
 		DeleteFunc: func(obj any) { p.reportChanged(obj, true) },
-	})
-	if err != nil {
+	}); err != nil {
 		return fmt.Errorf("watching reports: %w", err)
 	}
 	go p.run(ctx)
 	return nil
+}
+
+// handle tells a handler about objects of the system space.
+func (p *Publisher) handle(ctx context.Context, kind client.Object, handler toolscache.ResourceEventHandler) error {
+	informer, err := p.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(handler)
+	return err
 }
 
 // reportChanged has an object reconciled whose report somebody else has made or
@@ -161,32 +163,34 @@ func (p *Publisher) WaitForSync(ctx context.Context) error {
 // run watches published objects and copies.
 func (p *Publisher) run(ctx context.Context) {
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(ctx context.Context) (bool, error) {
+		var unknown []schema.GroupResource
 		var err error
-		if p.resources, err = resolve(p.mapper, p.wanted); err == nil {
+		if p.resources, unknown, err = resolve(p.mapper, p.wanted); err == nil {
 			p.contents, err = contentsOf(p.discovery)
 		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Published objects are not copied yet")
+			return false, nil
 		}
-		return err == nil, nil
+		if len(unknown) > 0 {
+			log.FromContext(ctx).Error(nil, "Some resources cannot be published: they are not built in. Leave them out of publishable", "resources", unknown)
+		}
+		return true, nil
 	})
 	if err != nil {
 		return // ctx has ended
 	}
 	var stores []*store
-	watch := func(to *store, selectors metav1.ListOptions, all bool, r schema.GroupVersionResource) {
-		client := p.clients.published
-		if all {
-			client = p.clients.copies
-		}
-		stores = append(stores, to)
-		go follow(ctx, client, r, selectors, to)
+	watch := func(from metadata.Interface, r schema.GroupVersionResource, labels string, to observer) {
+		s := newStore(to)
+		stores = append(stores, s)
+		go follow(ctx, from, r, metav1.ListOptions{LabelSelector: labels}, s)
 	}
 	for resource, served := range p.resources {
 		if resource == namespaces || slices.Contains(p.wanted, resource) {
-			watch(newStore(sourcesOf{p.sources, resource}), metav1.ListOptions{}, false, served)
+			watch(p.clients.published, served, "", sourcesOf{p.sources, resource})
 		}
-		watch(newStore(copiesOf{p.copies, resource}), metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel}, true, served)
+		watch(p.clients.copies, served, tenant.PublishedCopyLabel, copiesOf{p.copies, resource})
 	}
 	for _, s := range stores {
 		select {

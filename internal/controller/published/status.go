@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -91,6 +92,20 @@ func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) erro
 		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, condition.Reason, "Publish", "%s", condition.Message)
 	}
 	return nil
+}
+
+// patience is how long to wait for what an object waits for: the longer it has
+// waited, the longer.
+func (r *Reconciler) patience(ctx context.Context, o Object) time.Duration {
+	known := &v1alpha1.PublishedObject{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
+		return soon
+	}
+	c := meta.FindStatusCondition(known.Status.Conditions, v1alpha1.ConditionPublished)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return soon
+	}
+	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), notSoSoon)
 }
 
 // tell writes the report of an object if it says something new.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -221,5 +222,28 @@ func TestPath(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestResolve(t *testing.T) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []schema.GroupVersionKind{
+		{Version: "v1", Kind: "ConfigMap"}, {Group: "example.com", Version: "v1", Kind: "Widget"},
+	} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	widgets, missing := schema.ParseGroupResource("widgets.example.com"), schema.ParseGroupResource("jobs.batch")
+	resolved, unknown, err := resolve(mapper, []schema.GroupResource{configMaps, widgets, missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]schema.GroupResource{widgets, missing}, unknown); diff != "" {
+		t.Error(diff)
+	}
+	want := map[schema.GroupResource]schema.GroupVersionResource{
+		configMaps: configMaps.WithVersion("v1"), namespaces: namespaces.WithVersion("v1"), definitions: definitions.WithVersion("v1"),
+	}
+	if diff := cmp.Diff(want, resolved); diff != "" {
+		t.Error(diff)
 	}
 }

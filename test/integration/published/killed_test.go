@@ -85,7 +85,7 @@ var _ = Describe("tenantry up, killed", func() {
 		p := &process{binary: binary, dir: filepath.Join(GinkgoT().TempDir(), "state"), port: freePort()}
 		p.start()
 		DeferCleanup(func() { p.kill() })
-		const count, all = 60, 60 * spaces
+		const count, all = 40, 40 * spaces
 		for i := range spaces {
 			object := &unstructured.Unstructured{}
 			object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -221,5 +222,16 @@ var _ = Describe("Publishing", func() {
 		secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 		Eventually(reportOf(ctx, secrets, namespace, "token")).Should(ContainSubstring("never published"))
 		Expect(copiesOf(ctx, secrets, "token")()).To(BeZero())
+		By("saying so once")
+		reports := objects(tenant.System, v1alpha1.GroupVersion.WithResource("publishedobjects"), "")
+		before, err := reports.Get(ctx, "secrets.credentials.token", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = in(tenant.System).CoreV1().Secrets(namespace).Patch(ctx, "token", mergePatch, []byte(`{"metadata": {"labels": {"x": "y"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		publish(ctx, namespace, "after", "true") // comes after the change has been looked at
+		Eventually(copiesOf(ctx, configMaps, "after")).Should(BeNumerically(">=", spaces))
+		after, err := reports.Get(ctx, "secrets.credentials.token", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 })
