@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -195,44 +197,54 @@ func (c *clients) await(ctx context.Context, count, spaces int) (time.Duration, 
 // because to list them all again and again would keep the server busy.
 func (c *clients) awaitCopies(ctx context.Context, want int, selector string) (time.Duration, error) {
 	began := time.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if selector != "" {
 		selector = "," + selector
 	}
 	options := metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy + selector, ResourceVersion: "0"}
-	changes, count := make(chan int, 1000), 0
+	var count atomic.Int64
+	group, groupCtx := errgroup.WithContext(ctx)
 	for _, resource := range published {
-		list, err := c.all.Resource(resource).List(ctx, options)
-		if err != nil {
-			return 0, err
-		}
-		count += len(list.Items)
-		since := options
-		since.ResourceVersion = list.ResourceVersion
-		watcher, err := c.all.Resource(resource).Watch(ctx, since)
-		if err != nil {
-			return 0, err
-		}
-		defer watcher.Stop()
-		go func() {
-			for event := range watcher.ResultChan() {
-				select {
-				case changes <- map[watch.EventType]int{watch.Added: 1, watch.Deleted: -1}[event.Type]:
-				case <-ctx.Done():
-				}
-			}
-		}()
+		group.Go(func() error { return follow(groupCtx, c.all.Resource(resource), options, &count) })
 	}
-	for count != want {
-		select {
-		case change := <-changes:
-			count += change
-		case <-ctx.Done():
-			return 0, ctx.Err()
+	group.Go(func() error {
+		err := poll(groupCtx, 10*time.Millisecond, func() (bool, error) { return count.Load() == int64(want), nil })
+		if err == nil {
+			err = errDone
 		}
+		return err
+	})
+	if err := group.Wait(); !errors.Is(err, errDone) {
+		return 0, err
 	}
 	return time.Since(began), nil
+}
+
+var errDone = errors.New("done")
+
+// follow counts the objects of a resource until ctx ends. A watch that cannot keep
+// up is ended by the server and begins anew.
+func follow(ctx context.Context, client metadata.Getter, options metav1.ListOptions, count *atomic.Int64) error {
+	for ctx.Err() == nil {
+		list, err := client.List(ctx, options)
+		if err != nil {
+			return err
+		}
+		there := int64(len(list.Items))
+		count.Add(there)
+		since := options
+		since.ResourceVersion = list.ResourceVersion
+		watcher, err := client.Watch(ctx, since)
+		if err != nil {
+			return err
+		}
+		for event := range watcher.ResultChan() {
+			change := map[watch.EventType]int64{watch.Added: 1, watch.Deleted: -1}[event.Type]
+			there += change
+			count.Add(change)
+		}
+		count.Add(-there)
+	}
+	return ctx.Err()
 }
 
 func poll(ctx context.Context, period time.Duration, done func() (bool, error)) error {
