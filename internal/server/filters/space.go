@@ -126,14 +126,14 @@ func Terminating(n tenant.Name) error {
 }
 
 // isOfSystemAlone reports whether a request is for what exists in the system space
-// alone: Tenants, and the health of the components, for which the server would
-// call them at each request.
+// alone: Tenants, reports about published objects, and the health of the components,
+// for which the server would call them at each request.
 func isOfSystemAlone(info *request.RequestInfo) bool {
 	switch info.APIGroup {
 	case corev1.GroupName:
 		return info.Resource == "tenants" || info.Resource == "componentstatuses"
 	case tenantregistry.Resource.Group:
-		return info.Resource == "tenants"
+		return info.Resource == "tenants" || info.Resource == "publishedobjects"
 	default:
 		return false
 	}
