@@ -107,9 +107,10 @@ func newResourceQuota(ctx context.Context, e *environment) (func(context.Context
 		return nil, err
 	}
 	resources := e.discovery.ServerPreferredNamespacedResources
+	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
-		QuotaClient:               e.client.CoreV1(),
-		ResourceQuotaInformer:     namespaceQuotas{e.informers.Core().V1().ResourceQuotas()},
+		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
+		ResourceQuotaInformer:     ofNamespaces,
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
 		Registry:                  quotageneric.NewRegistry(quotas.Evaluators()),

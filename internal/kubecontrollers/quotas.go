@@ -1,17 +1,25 @@
 package kubecontrollers
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	apiquota "k8s.io/apiserver/pkg/quota/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // namespaceQuotas are the quotas of namespaces, all but those of tenants: upstream's
@@ -78,4 +86,81 @@ func (l quotasOfNamespace) Get(name string) (*corev1.ResourceQuota, error) {
 		return nil, apierrors.NewNotFound(corev1.Resource("resourcequotas"), name)
 	}
 	return q, err
+}
+
+// carefulQuotas writes what upstream's quota controller counts. In spaces the server
+// charges and gives back by itself (quota.Ledger), and what the controller counts may
+// be older than that. So what is not counted yet is written at once, and another count
+// if the controller comes to it twice, long enough apart for everything to be seen, of
+// a quota that did not change.
+type carefulQuotas struct {
+	corev1client.ResourceQuotasGetter
+	lister corelisters.ResourceQuotaLister
+	settle time.Duration
+
+	mu     sync.Mutex
+	counts *lru.Cache // that differ from what is charged, by namespace and name
+}
+
+// count is what the controller came to.
+type count struct {
+	version string
+	used    corev1.ResourceList
+	at      time.Time
+}
+
+// maxCounts bounds the quotas that are observed. One that is lost is counted again.
+const maxCounts = 1024
+
+func newCarefulQuotas(client corev1client.ResourceQuotasGetter, lister corelisters.ResourceQuotaLister) *carefulQuotas {
+	return &carefulQuotas{ResourceQuotasGetter: client, lister: lister, settle: quota.SettleTime, counts: lru.New(maxCounts)}
+}
+
+// ResourceQuotas implements corev1client.ResourceQuotasGetter.
+func (c *carefulQuotas) ResourceQuotas(namespace string) corev1client.ResourceQuotaInterface {
+	client := c.ResourceQuotasGetter.ResourceQuotas(namespace)
+	if n, _ := tenant.Unflatten(namespace); !n.IsSpace() {
+		return client
+	}
+	return carefulNamespace{client, c}
+}
+
+type carefulNamespace struct {
+	corev1client.ResourceQuotaInterface
+	quotas *carefulQuotas
+}
+
+// UpdateStatus implements corev1client.ResourceQuotaInterface.
+func (c carefulNamespace) UpdateStatus(ctx context.Context, counted *corev1.ResourceQuota, options metav1.UpdateOptions) (*corev1.ResourceQuota, error) {
+	base, err := c.quotas.lister.ResourceQuotas(counted.Namespace).Get(counted.Name)
+	if err != nil || base.ResourceVersion != counted.ResourceVersion {
+		return c.ResourceQuotaInterface.UpdateStatus(ctx, counted, options) // a conflict
+	}
+	if !c.quotas.believes(base, counted, time.Now()) {
+		counted = counted.DeepCopy()
+		for name, charged := range base.Status.Used {
+			if _, ok := counted.Status.Used[name]; ok {
+				counted.Status.Used[name] = charged
+			}
+		}
+		if apiquota.Equals(counted.Status.Used, base.Status.Used) && apiquota.Equals(counted.Status.Hard, base.Status.Hard) {
+			return base, nil
+		}
+	}
+	return c.ResourceQuotaInterface.UpdateStatus(ctx, counted, options)
+}
+
+// believes reports whether a count may replace what is charged.
+func (c *carefulQuotas) believes(base, counted *corev1.ResourceQuota, now time.Time) bool {
+	key := types.NamespacedName{Namespace: base.Namespace, Name: base.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.counts.Get(key); ok {
+		before := known.(count)
+		if before.version == base.ResourceVersion && apiquota.Equals(before.used, counted.Status.Used) {
+			return now.Sub(before.at) >= c.settle
+		}
+	}
+	c.counts.Add(key, count{version: base.ResourceVersion, used: counted.Status.Used, at: now})
+	return false
 }

@@ -16,7 +16,7 @@ import (
 // charge does what upstream's evaluator does with a batch that uses so many pods.
 func charge(t *testing.T, a *accessor, pods string) error {
 	t.Helper()
-	quotas, err := a.GetQuotas(namespaceOf("acme"))
+	quotas, err := a.GetQuotas(keyOf("acme").Namespace)
 	if err != nil || len(quotas) != 1 {
 		t.Fatalf("got %d quotas, %v", len(quotas), err)
 	}
@@ -75,7 +75,7 @@ func TestNewLimit(t *testing.T) {
 				counts++
 				return counted, nil
 			}
-			quotas, err := a.GetQuotas(namespaceOf("acme"))
+			quotas, err := a.GetQuotas(keyOf("acme").Namespace)
 			if err != nil || counts != 1 {
 				t.Fatalf("counted %d times, %v", counts, err)
 			}
@@ -88,7 +88,7 @@ func TestNewLimit(t *testing.T) {
 	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
 		return nil, errors.New("etcd does not answer")
 	}
-	if _, err := a.GetQuotas(namespaceOf("acme")); err == nil {
+	if _, err := a.GetQuotas(keyOf("acme").Namespace); err == nil {
 		t.Error("a quota that cannot be counted is no error")
 	}
 }
@@ -97,16 +97,18 @@ func TestAddAndSubtract(t *testing.T) {
 	limit := list("pods", "2")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "1"))}
 	a := &accessor{store: s, latest: newLatest(t, s.quota)}
+	add := func(by corev1.ResourceList) error { return a.add(keyOf("acme"), by) }
+	subtract := func(by corev1.ResourceList) error { return a.subtract(keyOf("acme"), by) }
 	for _, step := range []struct {
-		do   func(tenant.Name, corev1.ResourceList) error
+		do   func(corev1.ResourceList) error
 		by   corev1.ResourceList
 		want string
 	}{
-		{a.add, list("pods", "4"), "5"}, // beyond the limit
-		{a.subtract, list("pods", "2", "services", "7"), "3"},
-		{a.subtract, list("pods", "9"), "0"},
+		{add, list("pods", "4"), "5"}, // beyond the limit
+		{subtract, list("pods", "2", "services", "7"), "3"},
+		{subtract, list("pods", "9"), "0"},
 	} {
-		if err := step.do("acme", step.by); err != nil {
+		if err := step.do(step.by); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.used("pods"); got != step.want {

@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // list returns amounts by name: "pods", "3", ...
@@ -46,7 +46,7 @@ type fakeStore struct {
 	before func(*corev1.ResourceQuota)
 }
 
-func (s *fakeStore) Get(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
+func (s *fakeStore) Get(context.Context, types.NamespacedName) (*corev1.ResourceQuota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quota == nil {
@@ -55,7 +55,7 @@ func (s *fakeStore) Get(context.Context, tenant.Name) (*corev1.ResourceQuota, er
 	return s.quota.DeepCopy(), nil
 }
 
-func (s *fakeStore) Update(_ context.Context, _ tenant.Name, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+func (s *fakeStore) Update(_ context.Context, _ types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing > 0 {

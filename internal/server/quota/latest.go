@@ -89,8 +89,8 @@ func (l *Latest) List(namespace string) ([]*corev1.ResourceQuota, error) {
 }
 
 // Get returns a quota, or nil if the informers know none.
-func (l *Latest) Get(namespace, name string) *corev1.ResourceQuota {
-	quota, err := l.informer.Lister().ResourceQuotas(namespace).Get(name)
+func (l *Latest) Get(key types.NamespacedName) *corev1.ResourceQuota {
+	quota, err := l.informer.Lister().ResourceQuotas(key.Namespace).Get(key.Name)
 	if err != nil {
 		return nil
 	}

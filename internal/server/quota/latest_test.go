@@ -17,7 +17,7 @@ func TestCaughtUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLatest(t, old)
 			l.Remember(current)
-			if got := l.Get(current.Namespace, current.Name); got.ResourceVersion != "2" {
+			if got := l.Get(nameOf(current)); got.ResourceVersion != "2" {
 				t.Errorf("got version %s of what was remembered, want 2", got.ResourceVersion)
 			}
 			tc.event(l)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -97,13 +98,24 @@ func New(config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.returns = &returns{subtract: l.accessor.subtract, failed: l.recounter.doubt}
+	l.returns = &returns{subtract: l.accessor.subtract, failed: l.notReturned}
 	l.evaluator = resourcequota.NewQuotaEvaluator(l.accessor, nil, l.meters, nil, nil, workers, config.Stop)
 	return l, nil
 }
 
 // SetNamespaces makes the ledger charge the quotas of namespaces too.
 func (l *Ledger) SetNamespaces(n Namespaces) { l.namespaces = n }
+
+// Latest returns what the ledger knows of quotas.
+func (l *Ledger) Latest() *Latest { return l.accessor.latest }
+
+// notReturned leaves what a quota has not got back to a recount, that of a
+// namespace to upstream's controller.
+func (l *Ledger) notReturned(key types.NamespacedName) {
+	if n, _ := tenant.Unflatten(key.Namespace); key == keyOf(n) {
+		l.recounter.doubt(n)
+	}
+}
 
 // Run counts what is new and recounts what may be wrong, until ctx ends.
 func (l *Ledger) Run(ctx context.Context) { l.recounter.run(ctx) }
@@ -130,10 +142,8 @@ func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Ent
 		return nil, nil
 	}
 	inNamespace := l.inNamespace(ctx, change)
-	if inNamespace != nil {
-		if err := inNamespace(true); err != nil {
-			return nil, err
-		}
+	if err := inNamespace.check(); err != nil {
+		return nil, err
 	}
 	e, err := l.chargeTenant(ctx, change)
 	if err != nil {
@@ -142,13 +152,24 @@ func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Ent
 		}
 		return nil, err
 	}
-	if inNamespace != nil {
-		if err := inNamespace(false); err != nil {
-			e.Settle(storage.Dropped)
-			return nil, err
-		}
+	if err := inNamespace.charge(); err != nil {
+		e.Settle(storage.Dropped)
+		return nil, err
 	}
-	return e, nil
+	if inNamespace == nil {
+		return e, nil
+	}
+	return entries{e, inNamespace}, nil
+}
+
+// entries are settled together.
+type entries []storage.Entry
+
+// Settle implements storage.Entry.
+func (e entries) Settle(outcome storage.Outcome) {
+	for _, entry := range e {
+		entry.Settle(outcome)
+	}
 }
 
 // Check says whether a request that writes nothing would fit into the quota of n.
@@ -199,7 +220,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if change.New == nil {
 		return e, nil
 	}
-	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), namespaceOf(n), false)
+	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), keyOf(n).Namespace, false)
 	force := unlimited(ctx)
 	if !force && meter.Evaluator.Handles(attributes(subresource(ctx), change, change.Old, change.New, "", false)) {
 		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
@@ -210,7 +231,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	case len(e.added) == 0:
 		return e, nil
 	case force:
-		return e, l.accessor.add(n, e.added)
+		return e, l.accessor.add(keyOf(n), e.added)
 	}
 	return e, l.evaluate(ctx, n, a)
 }
@@ -266,23 +287,6 @@ func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attrib
 		return err
 	}
 	return err
-}
-
-// inNamespace returns what charges a change to the quotas of its namespace, or asks
-// whether it fits; nil if there are none.
-func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) func(dryRun bool) error {
-	if l.namespaces == nil || change.New == nil || tenant.ByPublisher(ctx) {
-		return nil
-	}
-	accessor, err := meta.Accessor(change.New)
-	if err != nil || accessor.GetNamespace() == "" {
-		return nil
-	}
-	namespace := tenant.Flatten(change.Tenant, accessor.GetNamespace())
-	if !l.namespaces.Limits(namespace) {
-		return nil
-	}
-	return func(dryRun bool) error { return l.evaluateNamespace(ctx, change, namespace, dryRun) }
 }
 
 func isTenantQuota(resource schema.GroupResource, obj runtime.Object) bool {
@@ -342,6 +346,6 @@ func (e *entry) Settle(outcome storage.Outcome) {
 
 func (e *entry) giveBack(freed corev1.ResourceList) {
 	if len(freed) > 0 {
-		e.ledger.returns.giveBack(e.tenant, freed)
+		e.ledger.returns.giveBack(keyOf(e.tenant), freed)
 	}
 }

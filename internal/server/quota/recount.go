@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// settleTime is longer than any request takes that was charged: they end after
+	// SettleTime is longer than any request takes that was charged: they end after
 	// a minute, and giving back after writeTimeout.
-	settleTime = 100 * time.Second
+	SettleTime = 100 * time.Second
 	// recountRate is how many tenants are recounted in a second at most.
 	recountRate = 50
 	// countWorkers count new quotas.
@@ -59,7 +59,7 @@ type observation struct {
 
 func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error), settle time.Duration) *recounter {
 	if settle == 0 {
-		settle = settleTime
+		settle = SettleTime
 	}
 	return &recounter{
 		store: s, measure: measure, settle: settle,
@@ -168,7 +168,7 @@ func (r *recounter) count(ctx context.Context, n tenant.Name) (*corev1.ResourceQ
 }
 
 func (r *recounter) countOnce(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
-	current, err := r.store.Get(ctx, n)
+	current, err := r.store.Get(ctx, keyOf(n))
 	if err != nil || current == nil || complete(current) {
 		return current, err
 	}
@@ -176,7 +176,7 @@ func (r *recounter) countOnce(ctx context.Context, n tenant.Name) (*corev1.Resou
 	if err != nil {
 		return nil, err
 	}
-	updated, err := r.store.Update(ctx, n, func(q *corev1.ResourceQuota) error {
+	updated, err := r.store.Update(ctx, keyOf(n), func(q *corev1.ResourceQuota) error {
 		if !quota.Equals(q.Spec.Hard, current.Spec.Hard) {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("its limits have changed while it was counted"))
 		}
@@ -206,7 +206,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 	if wait := r.settle - time.Since(o.since); wait > 0 {
 		return wait, nil
 	}
-	q, err := r.store.Get(ctx, n)
+	q, err := r.store.Get(ctx, keyOf(n))
 	switch {
 	case err != nil:
 		return 0, err
@@ -236,7 +236,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 
 // correct replaces what is used, if nothing else has changed the quota.
 func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, o *observation, used corev1.ResourceList) (time.Duration, error) {
-	updated, err := r.store.Update(ctx, n, func(q *corev1.ResourceQuota) error {
+	updated, err := r.store.Update(ctx, keyOf(n), func(q *corev1.ResourceQuota) error {
 		if q.ResourceVersion != known.ResourceVersion {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("it is in use"))
 		}

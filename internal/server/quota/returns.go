@@ -5,21 +5,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // returns gives back what is no longer used, in one write for all that waits for
-// one tenant. There is a goroutine for a tenant while something waits.
+// one quota. There is a goroutine for a quota while something waits.
 type returns struct {
-	subtract func(n tenant.Name, freed corev1.ResourceList) error
-	// failed is told of a tenant that has not got back all.
-	failed func(n tenant.Name)
+	subtract func(key types.NamespacedName, freed corev1.ResourceList) error
+	// failed is told of a quota that has not got back all.
+	failed func(key types.NamespacedName)
 
 	mu sync.Mutex
-	// waiting is, by tenant that is being written to, what comes next.
-	waiting map[tenant.Name]*batch
+	// waiting is, by quota that is being written, what comes next.
+	waiting map[types.NamespacedName]*batch
 }
 
 // batch is what one write gives back.
@@ -28,43 +27,43 @@ type batch struct {
 	done  chan struct{}
 }
 
-// giveBack returns when the quota of n has got back what is freed.
-func (r *returns) giveBack(n tenant.Name, freed corev1.ResourceList) {
-	<-r.join(n, freed).done
+// giveBack returns when a quota has got back what is freed.
+func (r *returns) giveBack(key types.NamespacedName, freed corev1.ResourceList) {
+	<-r.join(key, freed).done
 }
 
-func (r *returns) join(n tenant.Name, freed corev1.ResourceList) *batch {
+func (r *returns) join(key types.NamespacedName, freed corev1.ResourceList) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, writing := r.waiting[n]
+	next, writing := r.waiting[key]
 	if next == nil {
 		next = &batch{freed: corev1.ResourceList{}, done: make(chan struct{})}
 		if r.waiting == nil {
-			r.waiting = make(map[tenant.Name]*batch)
+			r.waiting = make(map[types.NamespacedName]*batch)
 		}
-		r.waiting[n] = next
+		r.waiting[key] = next
 	}
 	next.freed = quota.Add(next.freed, freed)
 	if !writing {
-		go r.write(n)
+		go r.write(key)
 	}
 	return next
 }
 
 // write writes batches until none is left.
-func (r *returns) write(n tenant.Name) {
+func (r *returns) write(key types.NamespacedName) {
 	for {
 		r.mu.Lock()
-		next := r.waiting[n]
+		next := r.waiting[key]
 		if next == nil {
-			delete(r.waiting, n)
+			delete(r.waiting, key)
 			r.mu.Unlock()
 			return
 		}
-		r.waiting[n] = nil
+		r.waiting[key] = nil
 		r.mu.Unlock()
-		if err := r.subtract(n, next.freed); err != nil && !apierrors.IsNotFound(err) {
-			r.failed(n)
+		if err := r.subtract(key, next.freed); err != nil && !apierrors.IsNotFound(err) {
+			r.failed(key)
 		}
 		close(next.done)
 	}

@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestReturnsTogether checks that what is given back during a write goes together
@@ -18,7 +17,7 @@ func TestReturnsTogether(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	freed, writes := corev1.ResourceList{}, 0
-	r := &returns{subtract: func(_ tenant.Name, amount corev1.ResourceList) error {
+	r := &returns{subtract: func(_ types.NamespacedName, amount corev1.ResourceList) error {
 		mu.Lock()
 		defer mu.Unlock()
 		freed = quota.Add(freed, amount)
@@ -30,11 +29,11 @@ func TestReturnsTogether(t *testing.T) {
 		return nil
 	}}
 	var group sync.WaitGroup
-	group.Go(func() { r.giveBack("acme", list("pods", "1")) })
+	group.Go(func() { r.giveBack(keyOf("acme"), list("pods", "1")) })
 	<-begun
 	var waiting []*batch
 	for range others {
-		waiting = append(waiting, r.join("acme", list("pods", "1", "services", "2")))
+		waiting = append(waiting, r.join(keyOf("acme"), list("pods", "1", "services", "2")))
 	}
 	close(goOn)
 	group.Wait()
@@ -49,13 +48,13 @@ func TestReturnsTogether(t *testing.T) {
 }
 
 func TestReturnsFail(t *testing.T) {
-	var doubted []tenant.Name
+	var doubted []types.NamespacedName
 	r := &returns{
-		subtract: func(tenant.Name, corev1.ResourceList) error { return errors.New("etcd does not answer") },
-		failed:   func(n tenant.Name) { doubted = append(doubted, n) },
+		subtract: func(types.NamespacedName, corev1.ResourceList) error { return errors.New("etcd does not answer") },
+		failed:   func(key types.NamespacedName) { doubted = append(doubted, key) },
 	}
-	r.giveBack("acme", list("pods", "1"))
-	if len(doubted) != 1 || doubted[0] != "acme" {
+	r.giveBack(keyOf("acme"), list("pods", "1"))
+	if len(doubted) != 1 || doubted[0] != keyOf("acme") {
 		t.Errorf("doubted: %v", doubted)
 	}
 }

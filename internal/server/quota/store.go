@@ -10,18 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
-	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Store reads and writes the quotas of tenants where they are stored: without a
-// request, and past admission, where a tenant's own webhooks and policies could
-// change what is written.
+// Store reads and writes quotas where they are stored: without a request, and past
+// admission, where a tenant's own webhooks and policies could change what is written.
+// Keys and namespaces are flattened.
 type Store struct {
 	storages atomic.Pointer[storages]
 }
@@ -48,51 +48,51 @@ func (s *Store) Use(paths map[string]rest.Storage) error {
 
 var errNotReady = apierrors.NewServiceUnavailable("quotas cannot be read yet")
 
-// inSpace returns the storages and the context to call them with.
-func (s *Store) inSpace(ctx context.Context, n tenant.Name) (*storages, context.Context, error) {
+// at returns the storages and the context to call them with.
+func (s *Store) at(ctx context.Context, key types.NamespacedName) (*storages, context.Context, error) {
 	storages := s.storages.Load()
 	if storages == nil {
 		return nil, nil, errNotReady
 	}
-	return storages, request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), metav1.NamespaceDefault), nil
+	n, namespace := tenant.Unflatten(key.Namespace)
+	return storages, request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), namespace), nil
 }
 
-// Get reads the quota of n from etcd. It returns nil if there is none. Names are
-// flattened.
-func (s *Store) Get(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
-	storages, ctx, err := s.inSpace(ctx, n)
+// Get reads a quota from etcd. It returns nil if there is none.
+func (s *Store) Get(ctx context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error) {
+	storages, ctx, err := s.at(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	obj, err := storages.quotas.Get(ctx, v1alpha1.TenantQuota, &metav1.GetOptions{})
+	obj, err := storages.quotas.Get(ctx, key.Name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the quota of tenant %q: %w", n, err)
+		return nil, fmt.Errorf("reading quota %s: %w", key, err)
 	}
-	return flatQuota(n, obj)
+	return flatQuota(key, obj)
 }
 
-// Update changes the status of the quota of n, in one step: change is called with
-// the quota as it is in etcd, again if that changes meanwhile. If change fails,
-// nothing is written.
-func (s *Store) Update(ctx context.Context, n tenant.Name, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
-	storages, ctx, err := s.inSpace(ctx, n)
+// Update changes the status of a quota, in one step: change is called with the quota
+// as it is in etcd, again if that changes meanwhile. If change fails, nothing is
+// written.
+func (s *Store) Update(ctx context.Context, key types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+	storages, ctx, err := s.at(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := storages.status.Update(ctx, v1alpha1.TenantQuota, statusChange{n, change}, rest.ValidateAllObjectFunc,
+	obj, _, err := storages.status.Update(ctx, key.Name, statusChange{key, change}, rest.ValidateAllObjectFunc,
 		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return flatQuota(n, obj)
+	return flatQuota(key, obj)
 }
 
 // statusChange is a change as the storage takes it.
 type statusChange struct {
-	tenant tenant.Name
+	key    types.NamespacedName
 	change func(*corev1.ResourceQuota) error
 }
 
@@ -102,7 +102,7 @@ func (statusChange) Preconditions() *metav1.Preconditions { return nil }
 // UpdatedObject implements rest.UpdatedObjectInfo.
 func (c statusChange) UpdatedObject(_ context.Context, obj runtime.Object) (runtime.Object, error) {
 	updated := obj.DeepCopyObject().(*core.ResourceQuota)
-	quota, err := flatQuota(c.tenant, updated)
+	quota, err := flatQuota(c.key, updated)
 	if err != nil {
 		return nil, err
 	}
@@ -113,15 +113,15 @@ func (c statusChange) UpdatedObject(_ context.Context, obj runtime.Object) (runt
 }
 
 // flatQuota returns a stored quota as the informers show it.
-func flatQuota(n tenant.Name, obj runtime.Object) (*corev1.ResourceQuota, error) {
+func flatQuota(key types.NamespacedName, obj runtime.Object) (*corev1.ResourceQuota, error) {
 	stored, ok := obj.(*core.ResourceQuota)
 	if !ok {
 		return nil, fmt.Errorf("unexpected object %T", obj)
 	}
 	quota := &corev1.ResourceQuota{}
 	if err := corev1conversion.Convert_core_ResourceQuota_To_v1_ResourceQuota(stored, quota, nil); err != nil {
-		return nil, fmt.Errorf("converting the quota of tenant %q: %w", n, err)
+		return nil, fmt.Errorf("converting quota %s: %w", key, err)
 	}
-	quota.Namespace = tenant.Flatten(n, quota.Namespace)
+	quota.Namespace = key.Namespace
 	return quota, nil
 }

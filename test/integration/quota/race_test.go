@@ -56,31 +56,60 @@ func race(ctx context.Context, create func(ctx context.Context, i int) error) in
 	return int(admitted.Load())
 }
 
+// raceForPods lets many race for ten pods, deletes them, and does it again.
+func (s *space) raceForPods(ctx context.Context, namespaces []string, used func() int64) {
+	GinkgoHelper()
+	for round := range rounds() {
+		admitted := race(ctx, func(ctx context.Context, i int) error {
+			return s.createPod(ctx, namespaces[i%len(namespaces)], fmt.Sprintf("p-%d", i))
+		})
+		Expect(admitted).To(Equal(10), "round %d", round)
+		Expect(used()).To(BeEquivalentTo(10), "round %d", round)
+		var group sync.WaitGroup
+		for _, namespace := range namespaces {
+			pods, err := s.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			for _, pod := range pods.Items {
+				group.Go(func() {
+					defer GinkgoRecover()
+					Expect(s.CoreV1().Pods(namespace).Delete(ctx, pod.Name, now)).To(Succeed())
+				})
+			}
+		}
+		group.Wait()
+		Expect(used()).To(BeZero(), "after round %d", round)
+	}
+}
+
+// limitNamespace gives a namespace a quota and waits for it to be counted.
+func (s *space) limitNamespace(ctx context.Context, namespace, name string, quota limits) {
+	GinkgoHelper()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: quota.list()}}
+	_, err := s.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		q, err := s.CoreV1().ResourceQuotas(namespace).Get(ctx, name, metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(q.Status.Used).To(HaveLen(len(quota)))
+	}).Should(Succeed())
+}
+
 var _ = Describe("Races", func() {
 	It("admit exactly the limit, round after round", func(ctx SpecContext) {
 		s := newSpace(ctx, limits{"pods": "10"})
 		s.newNamespace(ctx, "other")
-		namespaces := []string{"default", "other"}
-		for round := range rounds() {
-			admitted := race(ctx, func(ctx context.Context, i int) error {
-				return s.createPod(ctx, namespaces[i%2], fmt.Sprintf("p-%d", i))
-			})
-			Expect(admitted).To(Equal(10), "round %d", round)
-			Expect(s.used(ctx, "pods")).To(BeEquivalentTo(10), "round %d", round)
-			var group sync.WaitGroup
-			for _, namespace := range namespaces {
-				pods, err := s.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-				Expect(err).NotTo(HaveOccurred())
-				for _, pod := range pods.Items {
-					group.Go(func() {
-						defer GinkgoRecover()
-						Expect(s.CoreV1().Pods(namespace).Delete(ctx, pod.Name, now)).To(Succeed())
-					})
-				}
-			}
-			group.Wait()
-			Expect(s.used(ctx, "pods")).To(BeZero(), "after round %d", round)
-		}
+		s.raceForPods(ctx, []string{"default", "other"}, func() int64 { return s.used(ctx, "pods") })
+	}, SpecTimeout(30*time.Minute))
+
+	It("admit exactly the limit of a namespace, round after round", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{"pods": "100"})
+		s.limitNamespace(ctx, "default", "ten", limits{"pods": "10"})
+		s.raceForPods(ctx, []string{"default"}, func() int64 {
+			q, err := s.CoreV1().ResourceQuotas("default").Get(ctx, "ten", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return q.Status.Used.Pods().Value()
+		})
+		Expect(s.used(ctx, "pods")).To(BeZero())
 	}, SpecTimeout(30*time.Minute))
 
 	It("admit what both the tenant's and the namespaces' quotas allow", func(ctx SpecContext) {
@@ -88,17 +117,7 @@ var _ = Describe("Races", func() {
 		namespaces := []string{"a", "b"}
 		for _, namespace := range namespaces {
 			s.newNamespace(ctx, namespace)
-			q := &corev1.ResourceQuota{
-				ObjectMeta: metav1.ObjectMeta{Name: "eight"},
-				Spec:       corev1.ResourceQuotaSpec{Hard: limits{"pods": "8"}.list()},
-			}
-			_, err := s.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{})
-			Expect(err).NotTo(HaveOccurred())
-			Eventually(func(g Gomega) {
-				q, err := s.CoreV1().ResourceQuotas(namespace).Get(ctx, "eight", metav1.GetOptions{})
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(q.Status.Used).To(HaveLen(1))
-			}).Should(Succeed())
+			s.limitNamespace(ctx, namespace, "eight", limits{"pods": "8"})
 		}
 		By("racing in one namespace")
 		Expect(race(ctx, func(ctx context.Context, i int) error { return s.createPod(ctx, "a", fmt.Sprintf("p-%d", i)) })).To(Equal(8))

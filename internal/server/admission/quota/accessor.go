@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	tenantquota "github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // accessor reads the quotas of namespaces from the informers and writes what is
@@ -19,13 +20,26 @@ type accessor struct {
 	client   kubernetes.Interface
 	informer coreinformers.ResourceQuotaInformer
 	latest   *tenantquota.Latest
+	// ledger, if not nil, charges in spaces.
+	ledger *tenantquota.Ledger
 }
 
 var _ resourcequota.QuotaAccessor = &accessor{}
 
+// start begins to follow quotas, unless a ledger does.
 func (a *accessor) start() (err error) {
+	if a.ledger != nil {
+		a.latest = a.ledger.Latest()
+		return nil
+	}
 	a.latest, err = tenantquota.NewLatest(a.informer, nil)
 	return err
+}
+
+// byLedger reports whether the quotas of a namespace are charged by the ledger.
+func (a *accessor) byLedger(namespace string) bool {
+	n, _ := tenant.Unflatten(namespace)
+	return a.ledger != nil && n.IsSpace()
 }
 
 // limits reports whether a namespace has quotas.
@@ -45,6 +59,9 @@ func (a *accessor) limits(namespace string) bool {
 // GetQuotas returns the newest known quotas of a namespace. The evaluator may
 // change what it gets.
 func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
+	if a.byLedger(namespace) {
+		return a.ledger.QuotasIn(namespace)
+	}
 	latest, err := a.latest.List(namespace)
 	if err != nil {
 		return nil, err
@@ -61,6 +78,9 @@ func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
 // UpdateQuotaStatus writes a charge. It fails with a conflict if the quota has
 // changed meanwhile; GetQuotas then returns the quota as it is.
 func (a *accessor) UpdateQuotaStatus(charged *corev1.ResourceQuota) error {
+	if a.byLedger(charged.Namespace) {
+		return a.ledger.ChargeQuota(charged)
+	}
 	ctx := context.Background()
 	quotas := a.client.CoreV1().ResourceQuotas(charged.Namespace)
 	updated, err := quotas.UpdateStatus(ctx, charged, metav1.UpdateOptions{})

@@ -62,7 +62,7 @@ func New(config io.Reader, ledger *tenantquota.Ledger) (*Plugin, error) {
 	return &Plugin{
 		Handler:  admission.NewHandler(admission.Create, admission.Update),
 		config:   configuration,
-		accessor: &accessor{},
+		accessor: &accessor{ledger: ledger},
 		ledger:   ledger,
 	}, nil
 }
