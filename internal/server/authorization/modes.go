@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -218,16 +218,14 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	u := a.GetUser()
-	extra := maps.Clone(u.GetExtra())
-	if extra == nil {
-		extra = make(map[string][]string, 2)
+	if a.GetUser().GetName() == user.Anonymous {
+		own = "" // who has no tenant, and reads the health of the system
 	}
-	extra[SpaceExtraKey] = []string{string(space)}
-	if u.GetName() != user.Anonymous { // who has no tenant, and reads the health of the system
-		extra[tenant.UserExtraKey] = []string{string(own)}
+	located := identity.Of(a.GetUser(), own)
+	if located.Extra == nil {
+		located.Extra = make(map[string][]string, 1)
 	}
-	located := &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
+	located.Extra[SpaceExtraKey] = []string{string(space)}
 	return w.upstream.Authorize(ctx, userAttributes{a, located})
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,15 +50,11 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 
 // asAuthenticated returns u as authentication would make it a user of tenant own.
 func asAuthenticated(u user.Info, own tenant.Name) user.Info {
-	groups, extra := u.GetGroups(), map[string][]string{}
+	result := identity.Of(u, own)
 	if own != tenant.System {
-		groups = slices.DeleteFunc(slices.Clone(groups), isReserved)
+		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), isReserved)
 	}
-	for key, values := range u.GetExtra() {
-		extra[key] = values
-	}
-	extra[tenant.UserExtraKey] = []string{string(own)}
-	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: extra}
+	return result
 }
 
 // isReserved reports whether a group means something in the system tenant alone.
