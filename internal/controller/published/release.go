@@ -27,7 +27,7 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 		return pending, nil
 	}
 	result, vacant := current, false
-	if !have.held {
+	if !have.held && !slices.Contains(spaceNamespaces, o.Name) {
 		var err error
 		if result, vacant, err = r.vacant(ctx, n, o); err != nil || result != current {
 			return result, err

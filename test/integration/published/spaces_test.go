@@ -118,6 +118,28 @@ var _ = Describe("Publishing", func() {
 		Expect(own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
 	}, SpecTimeout(specTimeout))
 
+	It("takes no namespace away that every space has", func(ctx SpecContext) {
+		client := objects(tenant.System, namespaces, "")
+		annotate := func(value string) {
+			GinkgoHelper()
+			patch := `{"metadata": {"annotations": {"` + tenant.PublishedAnnotation + `": ` + value + `}, "labels": {"owner": "platform"}}}`
+			_, err := client.Patch(ctx, "kube-public", mergePatch, []byte(patch), metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		annotate(`"force"`)
+		Eventually(copiesOf(ctx, namespaces, "kube-public")).Should(Equal(countTenants(ctx)))
+		own := in(tenants[5]).CoreV1().Namespaces()
+		before, err := own.Get(ctx, "kube-public", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(before.Labels).To(HaveKeyWithValue("owner", "platform"))
+		annotate("null")
+		Eventually(reportOf(ctx, namespaces, "", "kube-public")).Should(BeEmpty())
+		Expect(copiesOf(ctx, namespaces, "kube-public")()).To(BeZero())
+		after, err := own.Get(ctx, "kube-public", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.UID).To(Equal(before.UID))
+	}, SpecTimeout(specTimeout))
+
 	It("is done in a new space before its Tenant is Ready", func(ctx SpecContext) {
 		const namespace, count = "early", 30
 		createNamespace(ctx, namespace)
