@@ -201,13 +201,15 @@ func (c *clients) awaitCopies(ctx context.Context, want int, selector string) (t
 		selector = "," + selector
 	}
 	options := metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy + selector, ResourceVersion: "0"}
-	var count atomic.Int64
+	var count, listed atomic.Int64
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, resource := range published {
-		group.Go(func() error { return follow(groupCtx, c.all.Resource(resource), options, &count) })
+		group.Go(func() error { return follow(groupCtx, c.all.Resource(resource), options, &count, &listed) })
 	}
 	group.Go(func() error {
-		err := poll(groupCtx, 10*time.Millisecond, func() (bool, error) { return count.Load() == int64(want), nil })
+		err := poll(groupCtx, 10*time.Millisecond, func() (bool, error) {
+			return listed.Load() >= int64(len(published)) && count.Load() == int64(want), nil
+		})
 		if err == nil {
 			err = errDone
 		}
@@ -221,9 +223,10 @@ func (c *clients) awaitCopies(ctx context.Context, want int, selector string) (t
 
 var errDone = errors.New("done")
 
-// follow counts the objects of a resource until ctx ends. A watch that cannot keep
+// follow counts the objects of a resource, and how often it has listed them, until
+// ctx ends. A watch that cannot keep
 // up is ended by the server and begins anew.
-func follow(ctx context.Context, client metadata.Getter, options metav1.ListOptions, count *atomic.Int64) error {
+func follow(ctx context.Context, client metadata.Getter, options metav1.ListOptions, count, listed *atomic.Int64) error {
 	for ctx.Err() == nil {
 		list, err := client.List(ctx, options)
 		if err != nil {
@@ -231,6 +234,7 @@ func follow(ctx context.Context, client metadata.Getter, options metav1.ListOpti
 		}
 		there := int64(len(list.Items))
 		count.Add(there)
+		listed.Add(1)
 		since := options
 		since.ResourceVersion = list.ResourceVersion
 		watcher, err := client.Watch(ctx, since)
