@@ -93,6 +93,7 @@ func New(config Config) (*Ledger, error) {
 	}
 	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
 	l.recounter = newRecounter(l.Store, measure.of, config.Settle)
+	l.recounter.countIn = config.Ranges.CountOf
 	l.accessor = &accessor{store: l.Store, count: l.recounter.count}
 	l.accessor.latest, err = NewLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -23,7 +24,7 @@ import (
 
 // keys counts what a tenant has in etcd.
 type keys interface {
-	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error)
+	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
 	Bytes(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (int64, error)
 }
 
@@ -75,7 +76,7 @@ func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.Resourc
 	if _, ignored := m.ignored[counted]; ignored {
 		return resource.Quantity{Format: resource.DecimalSI}, true, nil
 	}
-	count, err := m.ranges.CountOf(ctx, n, counted)
+	count, err := m.ranges.CountOf(ctx, n, counted, "")
 	return *resource.NewQuantity(count, resource.DecimalSI), true, err
 }
 
@@ -84,6 +85,23 @@ func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.Resourc
 func (m *measure) isCharged(resource schema.GroupResource, key string) bool {
 	_, ignored := m.ignored[resource]
 	return !ignored && (resource != quotaResource || key != metav1.NamespaceDefault+"/"+v1alpha1.TenantQuota)
+}
+
+// uncountedCustom returns the custom resources that a quota of a namespace limits and
+// nobody has counted yet: upstream's controller knows none that a space defines.
+func uncountedCustom(q *corev1.ResourceQuota) map[corev1.ResourceName]schema.GroupResource {
+	var uncounted map[corev1.ResourceName]schema.GroupResource
+	for name := range q.Status.Hard {
+		counted, ok := countedBy(name)
+		if _, known := q.Status.Used[name]; known || !ok || legacyscheme.Scheme.IsGroupRegistered(counted.Group) {
+			continue
+		}
+		if uncounted == nil {
+			uncounted = make(map[corev1.ResourceName]schema.GroupResource, 1)
+		}
+		uncounted[name] = counted
+	}
+	return uncounted
 }
 
 // countedBy returns the resource whose objects a limit counts, all of them.

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
@@ -38,10 +41,12 @@ type recounter struct {
 	store   store
 	measure func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
 	settle  time.Duration
+	// countIn counts the objects of a resource in a namespace.
+	countIn func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
 
 	// counting is what several wait for.
 	counting  singleflight.Group
-	uncounted workqueue.TypedRateLimitingInterface[tenant.Name]
+	uncounted workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	quiet     workqueue.TypedDelayingInterface[tenant.Name]
 
 	mu       sync.Mutex
@@ -63,8 +68,8 @@ func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.Res
 	}
 	return &recounter{
 		store: s, measure: measure, settle: settle,
-		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
-			workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: "tenant_quota_count"}),
+		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName](),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "tenant_quota_count"}),
 		quiet: workqueue.NewTypedDelayingQueueWithConfig(
 			workqueue.TypedDelayingQueueConfig[tenant.Name]{Name: "tenant_quota_recount"}),
 		observed: make(map[tenant.Name]*observation),
@@ -73,12 +78,15 @@ func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.Res
 
 // changed is told of every quota that has changed.
 func (r *recounter) changed(q *corev1.ResourceQuota) {
+	n, _ := tenant.Unflatten(q.Namespace)
 	if !IsTenantQuota(q) {
+		if n.IsSpace() && len(uncountedCustom(q)) > 0 {
+			r.uncounted.Add(nameOf(q))
+		}
 		return
 	}
-	n, _ := tenant.Unflatten(q.Namespace)
 	if !complete(q) {
-		r.uncounted.Add(n)
+		r.uncounted.Add(nameOf(q))
 	}
 	r.observe(n, q.ResourceVersion)
 }
@@ -114,18 +122,52 @@ func (r *recounter) run(ctx context.Context) {
 
 func (r *recounter) countNew(ctx context.Context) {
 	for {
-		n, shutdown := r.uncounted.Get()
+		key, shutdown := r.uncounted.Get()
 		if shutdown {
 			return
 		}
-		if _, err := r.count(ctx, n); err != nil {
-			klog.ErrorS(err, "Counting what has a new limit", "tenant", n)
-			r.uncounted.AddRateLimited(n)
+		if err := r.countQuota(ctx, key); err != nil {
+			klog.ErrorS(err, "Counting what has a new limit", "quota", key)
+			r.uncounted.AddRateLimited(key)
 		} else {
-			r.uncounted.Forget(n)
+			r.uncounted.Forget(key)
 		}
-		r.uncounted.Done(n)
+		r.uncounted.Done(key)
 	}
+}
+
+// countQuota counts what a quota newly limits, of that of a namespace the custom
+// resources.
+func (r *recounter) countQuota(ctx context.Context, key types.NamespacedName) error {
+	n, namespace := tenant.Unflatten(key.Namespace)
+	if key == keyOf(n) {
+		_, err := r.count(ctx, n)
+		return err
+	}
+	current, err := r.store.Get(ctx, key)
+	if err != nil || current == nil {
+		return err
+	}
+	counts := corev1.ResourceList{}
+	for name, counted := range uncountedCustom(current) {
+		count, err := r.countIn(ctx, n, counted, namespace)
+		if err != nil {
+			return err
+		}
+		counts[name] = *resource.NewQuantity(count, resource.DecimalSI)
+	}
+	_, err = r.store.Update(ctx, key, func(q *corev1.ResourceQuota) error {
+		for name := range uncountedCustom(q) {
+			if count, ok := counts[name]; ok {
+				q.Status.Used = quota.Add(q.Status.Used, corev1.ResourceList{name: count})
+			}
+		}
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func (r *recounter) recountQuiet(ctx context.Context) {

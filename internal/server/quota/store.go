@@ -55,7 +55,12 @@ func (s *Store) at(ctx context.Context, key types.NamespacedName) (*storages, co
 		return nil, nil, errNotReady
 	}
 	n, namespace := tenant.Unflatten(key.Namespace)
-	return storages, request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), namespace), nil
+	ctx = request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), namespace)
+	// What protects published quotas asks which part of them a request is about.
+	return storages, request.WithRequestInfo(ctx, &request.RequestInfo{
+		IsResourceRequest: true, Verb: "update", APIVersion: "v1", Resource: "resourcequotas", Subresource: "status",
+		Namespace: namespace, Name: key.Name,
+	}), nil
 }
 
 // Get reads a quota from etcd. It returns nil if there is none.

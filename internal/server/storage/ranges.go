@@ -64,12 +64,16 @@ func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, er
 	return counts, err
 }
 
-// CountOf returns the number of objects of a resource that tenant n has in etcd.
-func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error) {
+// CountOf returns the number of objects of a resource that tenant n has in etcd, in
+// all namespaces or, if one is named, in that.
+func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
 	var sum int64
 	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		if stored.resource != resource {
 			return nil
+		}
+		if namespace != "" {
+			key, stored.namespaced = key+namespace+"/", false // nothing else begins like it
 		}
 		count, err := countRange(ctx, client, key, n, stored)
 		sum += count

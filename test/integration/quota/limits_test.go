@@ -135,6 +135,19 @@ var _ = Describe("Limits", func() {
 			Expect(widgets.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 			Expect(s.used(ctx, "count/widgets.example.com")).To(BeZero(), string(scope))
 			Expect(race(ctx, create)).To(Equal(10), string(scope))
+			if scope == apiextensionsv1.NamespaceScoped {
+				By("in a namespace alone")
+				s.limit(ctx, limits{"count/widgets.example.com": "20"})
+				s.limitNamespace(ctx, "default", "widgets", limits{"count/widgets.example.com": "12"})
+				Expect(create(ctx, creators)).To(Succeed())
+				Expect(create(ctx, creators+1)).To(Succeed())
+				Expect(create(ctx, creators+2)).To(And(beForbidden(), MatchError(ContainSubstring("exceeded quota: widgets"))))
+				for i := range 2 {
+					Expect(widgets.Delete(ctx, fmt.Sprintf("w-%d", creators+i), metav1.DeleteOptions{})).To(Succeed())
+				}
+				Expect(create(ctx, creators)).To(Succeed())
+				Expect(widgets.Delete(ctx, fmt.Sprintf("w-%d", creators), metav1.DeleteOptions{})).To(Succeed())
+			}
 			By("counting them anew")
 			s.limit(ctx, limits{"pods": "1"})
 			s.limit(ctx, limits{"count/widgets.example.com": "12"})
