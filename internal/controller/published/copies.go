@@ -2,6 +2,7 @@ package published
 
 import (
 	"maps"
+	"math"
 	"strconv"
 	"sync"
 	"unique"
@@ -92,12 +93,15 @@ func (c *copies) put(o Object, n tenant.Name, seen copied) bool {
 	return true
 }
 
-// drop forgets a copy and reports whether that is news.
-func (c *copies) drop(o Object, n tenant.Name) bool {
+// forever is a version that comes after all others.
+const forever = math.MaxUint64
+
+// drop forgets a copy up to a version, and reports whether that is news.
+func (c *copies) drop(o Object, n tenant.Name, version uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spaces := c.all[o]
-	if _, ok := spaces[n]; !ok {
+	if known, ok := spaces[n]; !ok || known.version > version {
 		return false
 	}
 	delete(spaces, n)
@@ -105,6 +109,18 @@ func (c *copies) drop(o Object, n tenant.Name) bool {
 		delete(c.all, o)
 	}
 	return true
+}
+
+// dropAll forgets the copies in a space.
+func (c *copies) dropAll(n tenant.Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o, spaces := range c.all {
+		delete(spaces, n)
+		if len(spaces) == 0 {
+			delete(c.all, o)
+		}
+	}
 }
 
 // copiesOf observes the copies of one resource in all spaces.
@@ -125,7 +141,8 @@ func (c copiesOf) set(o *metav1.PartialObjectMetadata) {
 }
 
 func (c copiesOf) unset(o *metav1.PartialObjectMetadata) {
-	if object, n := c.object(o); c.drop(object, n) {
+	object, n := c.object(o)
+	if seen, _ := copyOf(o); c.drop(object, n, seen.version) {
 		c.changed(object)
 	}
 }
@@ -143,7 +160,7 @@ func (c copiesOf) replace(objects []*metav1.PartialObjectMetadata) {
 	}
 	for _, object := range c.objects() {
 		for n := range c.of(object) {
-			if !there[place{object, n}] && c.drop(object, n) {
+			if !there[place{object, n}] && c.drop(object, n, forever) {
 				c.changed(object)
 			}
 		}

@@ -160,7 +160,7 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, e *edition, ver
 		if err := r.clients.delete(ctx, n, e.resource, e.object, version); err != nil && !apierrors.IsNotFound(err) {
 			return pending, fmt.Errorf("replacing %s: %w", e.object, err)
 		}
-		r.copies.drop(e.object, n)
+		r.copies.drop(e.object, n, forever)
 		return r.create(ctx, n, e)
 	default:
 		return 0, fmt.Errorf("updating %s: %w", e.object, err)
@@ -188,7 +188,7 @@ func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have c
 	case err == nil && (o.Resource == namespaces || o.Resource == definitions):
 		return pending, nil // it takes its time
 	case err == nil, apierrors.IsNotFound(err):
-		r.copies.drop(o, n)
+		r.copies.drop(o, n, forever)
 		return current, nil
 	case apierrors.IsConflict(err):
 		return pending, r.look(ctx, n, o)
@@ -201,7 +201,7 @@ func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have c
 func (r *Reconciler) look(ctx context.Context, n tenant.Name, o Object) error {
 	existing, err := r.clients.get(ctx, n, r.resources[o.Resource], o)
 	if apierrors.IsNotFound(err) {
-		r.copies.drop(o, n)
+		r.copies.drop(o, n, forever)
 		return nil
 	}
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *Reconciler) note(n tenant.Name, o Object, is *metav1.PartialObjectMetad
 	if seen, marked := copyOf(is); marked {
 		r.copies.put(o, n, seen)
 	} else {
-		r.copies.drop(o, n)
+		r.copies.drop(o, n, forever)
 	}
 }
 

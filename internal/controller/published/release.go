@@ -40,7 +40,7 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("releasing %s: %w", o, err)
 	}
-	r.copies.drop(o, n)
+	r.copies.drop(o, n, forever)
 	return current, nil
 }
 

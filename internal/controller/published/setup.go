@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,6 +55,8 @@ type Publisher struct {
 	queue     workqueue.TypedRateLimitingInterface[Object]
 	// ready is closed when it is known what is published and copied.
 	ready chan struct{}
+	// tenantUIDs are those of the tenants that there are or were a while ago, by name.
+	tenantUIDs sync.Map // of tenant.Name to types.UID
 	// counting is true while all objects are to be counted again soon.
 	counting atomic.Bool
 }
@@ -115,9 +116,9 @@ func (p *Publisher) enqueue(o Object, after time.Duration) {
 func (p *Publisher) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Object]) error {
 	p.queue, p.watching = queue, ctx
 	if err := p.handle(ctx, &v1alpha1.Tenant{}, toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.countAgain(ctx) },
+		AddFunc:    func(obj any) { p.tenantAdded(ctx, obj) },
 		UpdateFunc: func(before, after any) { p.tenantChanged(ctx, before, after) },
-		DeleteFunc: func(any) { p.countAgain(ctx) },
+		DeleteFunc: func(obj any) { p.tenantGone(ctx, obj) },
 	}); err != nil {
 		return fmt.Errorf("watching tenants: %w", err)
 	}
@@ -200,86 +201,4 @@ func (p *Publisher) run(ctx context.Context) {
 		}
 	}
 	close(p.ready)
-}
-
-// counting again takes time with many tenants, so that it is not done for each.
-const countPeriod = 10 * time.Second
-
-// tenantChanged has objects counted when a space has come to or from use.
-func (p *Publisher) tenantChanged(ctx context.Context, before, after any) {
-	old, _ := before.(*v1alpha1.Tenant)
-	t, ok := after.(*v1alpha1.Tenant)
-	if !ok || old == nil {
-		return
-	}
-	isReady := func(t *v1alpha1.Tenant) bool {
-		return meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady)
-	}
-	if isReady(old) != isReady(t) || (old.DeletionTimestamp == nil) != (t.DeletionTimestamp == nil) {
-		p.countAgain(ctx)
-	}
-}
-
-// countAgain has all published objects reconciled soon.
-func (p *Publisher) countAgain(ctx context.Context) {
-	if p.counting.Swap(true) {
-		return
-	}
-	time.AfterFunc(countPeriod, func() {
-		p.counting.Store(false)
-		if ctx.Err() != nil {
-			return
-		}
-		for _, o := range p.sources.list() {
-			p.enqueue(o, 0)
-		}
-	})
-}
-
-// Ensure copies every published object to the space of n and returns what it
-// waits for, if it does. Tenants' own objects, and what the published objects
-// themselves are the cause of, do not hold a space up: these are reported with the
-// published object.
-func (p *Publisher) Ensure(ctx context.Context, n tenant.Name) (waiting string, err error) {
-	select {
-	case <-p.ready:
-	default:
-		return "the published objects to be known", nil
-	}
-	var mu sync.Mutex
-	for _, objects := range byRank(p.sources.list()) {
-		group, groupCtx := errgroup.WithContext(ctx)
-		group.SetLimit(p.Concurrency)
-		for _, o := range objects {
-			group.Go(func() error {
-				e, err := p.edition(groupCtx, o)
-				if err != nil || e == nil {
-					return ignorePermanent(err)
-				}
-				result, err := p.ensure(groupCtx, n, e)
-				if result == pending && err == nil {
-					mu.Lock()
-					waiting = "the copy of " + o.String()
-					mu.Unlock()
-				}
-				return ignorePermanent(err)
-			})
-		}
-		if err := group.Wait(); err != nil || waiting != "" {
-			return waiting, err
-		}
-	}
-	return "", nil
-}
-
-// byRank splits ordered objects into those that can be copied at once.
-func byRank(objects []Object) [][]Object {
-	var groups [][]Object
-	for i, o := range objects {
-		if i == 0 || rank(o.Resource) != rank(objects[i-1].Resource) {
-			groups = append(groups, nil)
-		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], o)
-	}
-	return groups
 }

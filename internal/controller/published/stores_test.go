@@ -109,12 +109,18 @@ func TestCopies(t *testing.T) {
 	if !c.in("acme", "ns") || c.in("acme", "other") || c.in("initech", "ns") {
 		t.Error("does not know what is in a namespace")
 	}
+	of.unset(metaOf("ns", "a", "7", copyIn("acme", "u/1")))
+	expect("removed before it was written again", 0, map[tenant.Name]string{"acme": "u/2", "globex": "u/1"})
 	of.unset(metaOf("ns", "a", "10", copyIn("acme", "u/2")))
 	expect("removed", 1, map[tenant.Name]string{"globex": "u/1"})
 	of.replace([]*metav1.PartialObjectMetadata{metaOf("ns", "a", "11", copyIn("acme", "u/3"))})
 	expect("missed events", 2, map[tenant.Name]string{"acme": "u/3"})
 	copiesOf{c, namespaces}.replace(nil)
 	expect("another resource", 0, map[tenant.Name]string{"acme": "u/3"})
+	c.dropAll("globex")
+	expect("another space", 0, map[tenant.Name]string{"acme": "u/3"})
+	c.dropAll("acme")
+	expect("the space", 0, map[tenant.Name]string{})
 }
 
 func TestConflicts(t *testing.T) {
@@ -245,5 +251,25 @@ func TestResolve(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, resolved); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestMeetTenant(t *testing.T) {
+	c := newCopies(func(Object) {})
+	p := &Publisher{Reconciler: &Reconciler{copies: c}}
+	o := Object{Resource: configMaps, Namespace: "ns", Name: "a"}
+	has := func() bool {
+		_, ok := c.get(o, "acme")
+		return ok
+	}
+	copiesOf{c, configMaps}.set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
+	p.meetTenant("acme", "first")
+	p.meetTenant("acme", "first")
+	if !has() {
+		t.Error("forgot the copy in a space that it has just met")
+	}
+	p.meetTenant("acme", "second")
+	if has() {
+		t.Error("takes the copy in a space that is gone for one in its successor's")
 	}
 }

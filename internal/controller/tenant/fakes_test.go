@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -131,7 +132,7 @@ func newFixture(t *testing.T, acme *v1alpha1.Tenant, children ...client.Object) 
 		Children: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(children...).Build(),
 		Spaces:   f.spaces,
 		Quota:    corev1.ResourceList{"pods": one},
-		Publish:  func(context.Context, tenant.Name) (string, error) { return f.publishing, nil },
+		Publish:  func(context.Context, tenant.Name, types.UID) (string, error) { return f.publishing, nil },
 	}
 	return f
 }

@@ -50,7 +50,7 @@ type Reconciler struct {
 	// Quota is the default of Tenants that name none.
 	Quota corev1.ResourceList
 	// Publish copies published objects to a space, see Options.
-	Publish func(ctx context.Context, n tenant.Name) (waiting string, err error)
+	Publish func(ctx context.Context, n tenant.Name, uid types.UID) (waiting string, err error)
 }
 
 // outcome is what a step came to, if it did not fail. The zero value is done.
@@ -124,7 +124,7 @@ func (r *Reconciler) ensurePublished(ctx context.Context, t *v1alpha1.Tenant) (o
 	if c != nil && (c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonSuspended) {
 		return outcome{}, nil
 	}
-	waiting, err := r.Publish(ctx, tenant.Name(t.Name))
+	waiting, err := r.Publish(ctx, tenant.Name(t.Name), t.UID)
 	if err != nil || waiting == "" {
 		return outcome{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -32,7 +33,7 @@ type Options struct {
 	Concurrency int
 	// Publish copies published objects to a space and returns what it waits for,
 	// if it does.
-	Publish func(ctx context.Context, n tenant.Name) (waiting string, err error)
+	Publish func(ctx context.Context, n tenant.Name, uid types.UID) (waiting string, err error)
 }
 
 // Setup adds the controller to a manager whose configuration names the system
