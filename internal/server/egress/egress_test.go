@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -87,7 +88,7 @@ func TestSelectorDials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); err != net.ErrClosed {
+	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, want the error of the egress selector", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -34,7 +34,7 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name, space, value string) {
 		n, err := tenant.Parse(space)
-		if err != nil || !n.IsSpace() || name == "" || len(path.IsValidPathSegmentName(name)) > 0 || !utf8.ValidString(name) || !utf8.ValidString(value) {
+		if err != nil || !n.IsSpace() || name == "" || len(content.IsPathSegmentName(name)) > 0 || !utf8.ValidString(name) || !utf8.ValidString(value) {
 			t.Skip("not to be stored")
 		}
 		object := rbacv1.ClusterRole{

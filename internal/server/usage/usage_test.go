@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -63,8 +64,8 @@ func newSystem(t *testing.T, limit int) *system {
 	answers := WithAnswers(authenticated, s.meter)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		defer func() {
-			if r := recover(); r != nil && r != http.ErrAbortHandler {
-				panic(r)
+			if err, ok := recover().(error); ok && !errors.Is(err, http.ErrAbortHandler) {
+				panic(err)
 			}
 		}()
 		answers.ServeHTTP(w, req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{})))

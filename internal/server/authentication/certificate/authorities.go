@@ -114,8 +114,7 @@ func (a *Authorities) user(chain []*x509.Certificate) (*authenticator.Response, 
 	}
 	// An authority's own certificate is a chain of one.
 	for _, authority := range chain[min(1, len(chain)-1):] {
-		key := string(authority.RawSubjectPublicKeyInfo)
-		limited, full := t.limited[key], t.full[key]
+		limited, full := t.limited[string(authority.RawSubjectPublicKeyInfo)], t.full[string(authority.RawSubjectPublicKeyInfo)]
 		if limited || full {
 			response, err := userOf(chain, full && !limited)
 			return response, err == nil, err

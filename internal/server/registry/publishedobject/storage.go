@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,7 +85,7 @@ func (strategy) PrepareForUpdate(context.Context, runtime.Object, runtime.Object
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	report := obj.(*v1alpha1.PublishedObject)
 	errs := s.rules.Validate(ctx, report, nil)
-	for _, message := range path.IsValidPathSegmentName(report.Name) {
+	for _, message := range content.IsPathSegmentName(report.Name) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), report.Name, message))
 	}
 	if n, err := tenant.From(ctx); err != nil || n != tenant.System {
