@@ -77,7 +77,7 @@ var _ storage.Ledger = &Ledger{}
 
 // New returns a Ledger. It charges from the start, and recounts once it runs.
 func New(config Config) (*Ledger, error) {
-	objects, err := newObjects(config.Loopback)
+	objects, err := newObjects(config.Loopback, config.Ranges)
 	if err != nil {
 		return nil, err
 	}

@@ -119,9 +119,12 @@ func countedBy(name corev1.ResourceName) (schema.GroupResource, bool) {
 
 // objects lists the objects of a space for upstream's evaluators, which take the
 // tenant for a namespace.
-type objects struct{ client rest.Interface }
+type objects struct {
+	client rest.Interface
+	ranges keys
+}
 
-func newObjects(loopback *rest.Config) (*objects, error) {
+func newObjects(loopback *rest.Config, ranges keys) (*objects, error) {
 	config := rest.CopyConfig(loopback)
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api" // paths are absolute
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -131,15 +134,15 @@ func newObjects(loopback *rest.Config) (*objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of quotas: %w", err)
 	}
-	return &objects{client}, nil
+	return &objects{client, ranges}, nil
 }
 
 func (o *objects) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
-	return lister{o.client, resource}, nil
+	return lister{o, resource}, nil
 }
 
 type lister struct {
-	client   rest.Interface
+	*objects
 	resource schema.GroupVersionResource
 }
 
@@ -167,6 +170,11 @@ type spaceLister struct {
 func (l spaceLister) List(labels.Selector) ([]runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
+	// Most spaces have nothing of most resources. To list what is not there means to
+	// wait until the watch cache knows that there is nothing.
+	if stored, err := l.ranges.CountOf(ctx, l.tenant, l.resource.GroupResource(), ""); err != nil || stored == 0 {
+		return nil, err
+	}
 	path := "/tenants/" + string(l.tenant) + "/api/"
 	if l.resource.Group != "" {
 		path = "/tenants/" + string(l.tenant) + "/apis/" + l.resource.Group + "/"
@@ -179,10 +187,23 @@ func (l spaceLister) List(labels.Selector) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range items {
-		if items[i], err = flatten(l.tenant, items[i]); err != nil {
+	stored := items[:0]
+	for _, item := range items {
+		if isDefaultService(item) {
+			continue
+		}
+		flat, err := flatten(l.tenant, item)
+		if err != nil {
 			return nil, err
 		}
+		stored = append(stored, flat)
 	}
-	return items, nil
+	return stored, nil
+}
+
+// isDefaultService reports whether an object is the Service that every space has
+// without storing it, and without being charged for it.
+func isDefaultService(obj runtime.Object) bool {
+	service, ok := obj.(*corev1.Service)
+	return ok && service.Namespace == metav1.NamespaceDefault && service.Name == "kubernetes"
 }
