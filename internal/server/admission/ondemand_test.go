@@ -259,7 +259,13 @@ func TestMutatingPolicies(t *testing.T) {
 	s := newServer(t, serverConfig{objects: spaces(append(mutatingPolicy("a", "of-a"), mutatingPolicy("b", "of-b")...)...)})
 	for n, want := range map[tenant.Name]string{"a": "of-a", "b": "of-b", tenant.System: ""} {
 		p := pod("team")
-		if err := s.create(n, p); err != nil {
+		var err error
+		// The types of a space are read once it has its first policy.
+		eventually(t, "the policy to know what a pod is", func() bool {
+			err = s.create(n, p)
+			return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+		})
+		if err != nil {
 			t.Errorf("in space %q: %v", n, err)
 		}
 		if p.Spec.Hostname != want {
