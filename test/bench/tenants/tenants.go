@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -58,7 +60,16 @@ func (c *clients) delete(ctx context.Context, name string) error {
 // follow watches all tenants and reports each that is Ready, and each that is
 // gone, once.
 func (c *clients) follow(ctx context.Context, report func(name string, gone bool)) error {
-	events, err := c.tenants.Get().Resource("tenants").Param("watch", "true").Watch(ctx)
+	// A watch that begins with ten thousand events may be closed as too slow.
+	now := &v1alpha1.TenantList{}
+	if err := c.tenants.Get().Resource("tenants").Param("limit", "1").Do(ctx).Into(now); err != nil {
+		return err
+	}
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.tenants.Get().Resource("tenants").VersionedParams(&o, metav1.ParameterCodec).Param("watch", "true").Watch(ctx)
+		},
+	})
 	if err != nil {
 		return err
 	}
