@@ -44,7 +44,7 @@ type RESTOptionsGetter struct {
 	// Protect, if set, decides about every change of an object in a space: it is
 	// given the object as it is, nil if there is none, and returns what is given
 	// the object as it is to be, nil if it is deleted.
-	Protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
+	Protect Protection
 	// Ledger, if set, accounts for what is stored in spaces.
 	Ledger Ledger
 	// Only, if set, is the one space whose objects are stored and cached. The

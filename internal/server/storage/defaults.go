@@ -123,7 +123,7 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 
 // updateDefault updates the object at key, which begins as the default one if
 // the space has not stored it yet.
-func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, destination runtime.Object, ignoreNotFound bool,
+func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
 	if s.defaults.Fixed {
 		return s.refuse(key)
@@ -152,7 +152,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key string, de
 		}
 		return tryUpdate(input, res)
 	}
-	return s.update(ctx, n, key, destination, true, nil, fromDefault, nil)
+	return s.update(ctx, n, key, cacheKey, destination, true, nil, fromDefault, nil)
 }
 
 // restored returns what a watch needs to tell that a default object is there

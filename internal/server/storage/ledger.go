@@ -125,9 +125,9 @@ func (s *Space) namespaceOf(key string) string {
 }
 
 // update is GuaranteedUpdate of the storage below, accounted for.
-func (s *Space) update(ctx context.Context, n tenant.Name, key string, destination runtime.Object, ignoreNotFound bool,
+func (s *Space) update(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	account, cacheKey := s.account(ctx, n, key), tenant.CacheKey(s.resourcePrefix, n, key)
+	account := s.account(ctx, n, key)
 	if account == nil {
 		return s.Interface.GuaranteedUpdate(ctx, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate, cached)
 	}

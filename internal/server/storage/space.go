@@ -36,7 +36,7 @@ type Space struct {
 	// closed, if set, returns why a space takes no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
 	// protect, if set, decides about changes.
-	protect func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
+	protect Protection
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
 	// ledger, if set, accounts for what is stored in spaces, by the size that codec
@@ -177,7 +177,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 // GuaranteedUpdate implements storage.Interface.
 func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	n, _, err := s.single(ctx, key)
+	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -201,9 +201,9 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return output, ttl, setTenant(output, n)
 	}
 	if s.isDefault(n, key) {
-		return s.updateDefault(ctx, n, key, destination, ignoreNotFound, preconditions, inSpace)
+		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace)
 	}
-	return s.update(ctx, n, key, destination, ignoreNotFound, preconditions, inSpace, cached)
+	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace, cached)
 }
 
 // collection is a list or watch as it applies to a space.
