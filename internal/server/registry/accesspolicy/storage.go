@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/client-go/tools/cache"
 	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
@@ -48,15 +46,11 @@ type REST struct {
 
 // NewREST returns the storage of policies.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UIDOf, escalation Escalation) (*REST, error) {
-	rules, err := definition.NewRules(crd.TenantAccessPolicies)
+	common, table, err := definition.NewStrategy(scheme, crd.TenantAccessPolicies)
 	if err != nil {
 		return nil, err
 	}
-	table, err := tableconvertor.New(rules.Columns)
-	if err != nil {
-		return nil, err
-	}
-	s := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules, uidOf: uidOf, now: time.Now}
+	s := strategy{Strategy: common, uidOf: uidOf, now: time.Now}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
 		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} },

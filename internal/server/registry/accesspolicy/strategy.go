@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -27,9 +26,7 @@ type UIDOf func(ctx context.Context, n tenant.Name) (types.UID, error)
 
 // strategy are the rules for policies.
 type strategy struct {
-	runtime.ObjectTyper
-	names.NameGenerator
-	rules *definition.Rules
+	definition.Strategy
 	uidOf UIDOf
 	now   func() time.Time
 }
@@ -40,11 +37,6 @@ var (
 	_ rest.RESTDeleteStrategy  = strategy{}
 	_ rest.ResetFieldsStrategy = strategy{}
 )
-
-func (strategy) NamespaceScoped() bool          { return false }
-func (strategy) AllowCreateOnUpdate() bool      { return false }
-func (strategy) AllowUnconditionalUpdate() bool { return true }
-func (strategy) Canonicalize(runtime.Object)    {}
 
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	p := obj.(*v1alpha1.TenantAccessPolicy)
@@ -105,7 +97,7 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 }
 
 func (s strategy) validate(ctx context.Context, p *v1alpha1.TenantAccessPolicy, old runtime.Object) field.ErrorList {
-	errs := s.rules.Validate(ctx, p, old)
+	errs := s.Rules.Validate(ctx, p, old)
 	for _, message := range validation.NameIsDNSSubdomain(p.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), p.Name, message))
 	}

@@ -39,7 +39,7 @@ func newStrategy(t *testing.T, uids map[tenant.Name]types.UID) strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strategy{rules: rules, now: func() time.Time { return time.Unix(0, 0) },
+	return strategy{Strategy: definition.Strategy{Rules: rules}, now: func() time.Time { return time.Unix(0, 0) },
 		uidOf: func(_ context.Context, n tenant.Name) (types.UID, error) {
 			if n == "broken" {
 				return "", errors.New("etcd is away")

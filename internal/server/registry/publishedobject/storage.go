@@ -3,7 +3,6 @@ package publishedobject
 import (
 	"context"
 
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -37,15 +35,11 @@ type REST struct{ *genericregistry.Store }
 
 // NewREST returns the storage of the reports.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
-	rules, err := definition.NewRules(crd.PublishedObjects)
+	common, table, err := definition.NewStrategy(scheme, crd.PublishedObjects)
 	if err != nil {
 		return nil, err
 	}
-	table, err := tableconvertor.New(rules.Columns)
-	if err != nil {
-		return nil, err
-	}
-	s := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules}
+	s := strategy{Strategy: common}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &v1alpha1.PublishedObject{} },
 		NewListFunc:               func() runtime.Object { return &v1alpha1.PublishedObjectList{} },
@@ -64,9 +58,7 @@ func (*REST) ShortNames() []string { return []string{"pub"} }
 
 // strategy are the rules for reports.
 type strategy struct {
-	runtime.ObjectTyper
-	names.NameGenerator
-	rules *definition.Rules
+	definition.Strategy
 }
 
 var (
@@ -75,16 +67,12 @@ var (
 	_ rest.RESTDeleteStrategy = strategy{}
 )
 
-func (strategy) NamespaceScoped() bool                                            { return false }
-func (strategy) AllowCreateOnUpdate() bool                                        { return false }
-func (strategy) AllowUnconditionalUpdate() bool                                   { return true }
-func (strategy) Canonicalize(runtime.Object)                                      {}
 func (strategy) PrepareForCreate(context.Context, runtime.Object)                 {}
 func (strategy) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	report := obj.(*v1alpha1.PublishedObject)
-	errs := s.rules.Validate(ctx, report, nil)
+	errs := s.Rules.Validate(ctx, report, nil)
 	for _, message := range content.IsPathSegmentName(report.Name) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), report.Name, message))
 	}
@@ -95,10 +83,5 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.rules.Validate(ctx, obj, old)
-}
-
-func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+	return s.Rules.Validate(ctx, obj, old)
 }

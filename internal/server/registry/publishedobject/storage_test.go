@@ -43,7 +43,7 @@ func TestValidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			AddToScheme(scheme)
-			errs := strategy{ObjectTyper: scheme, rules: rules}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
+			errs := strategy{Strategy: definition.Strategy{ObjectTyper: scheme, Rules: rules}}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
 			if (len(errs) == 0) != tc.valid {
 				t.Errorf("valid: %v; %v", len(errs) == 0, errs)
 			}

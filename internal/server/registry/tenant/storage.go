@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -47,15 +45,11 @@ type Storage struct {
 // NewStorage returns the storage of Tenants. counter verifies the end of a space,
 // which deletions remembers.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter, deletions *Deletions) (*Storage, error) {
-	rules, err := definition.NewRules(crd.Tenants)
+	common, table, err := definition.NewStrategy(scheme, crd.Tenants)
 	if err != nil {
 		return nil, err
 	}
-	table, err := tableconvertor.New(rules.Columns)
-	if err != nil {
-		return nil, err
-	}
-	main := strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, rules: rules, earlier: deletions.knows}
+	main := strategy{Strategy: common, earlier: deletions.knows}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &v1alpha1.Tenant{} },
 		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantList{} },

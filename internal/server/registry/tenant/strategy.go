@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -20,9 +19,7 @@ import (
 
 // strategy are the rules for the main resource.
 type strategy struct {
-	runtime.ObjectTyper
-	names.NameGenerator
-	rules *definition.Rules
+	definition.Strategy
 	// earlier reports whether there may have been a tenant of this name before.
 	earlier func(ctx context.Context, name string) bool
 }
@@ -32,11 +29,6 @@ var (
 	_ rest.RESTUpdateStrategy = strategy{}
 	_ rest.RESTDeleteStrategy = strategy{}
 )
-
-func (strategy) NamespaceScoped() bool          { return false }
-func (strategy) AllowCreateOnUpdate() bool      { return false }
-func (strategy) AllowUnconditionalUpdate() bool { return true }
-func (strategy) Canonicalize(runtime.Object)    {}
 
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	t := obj.(*v1alpha1.Tenant)
@@ -61,12 +53,12 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	t := obj.(*v1alpha1.Tenant)
-	return append(s.rules.Validate(ctx, t, nil), validateSystem(t)...)
+	return append(s.Rules.Validate(ctx, t, nil), validateSystem(t)...)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	return append(s.rules.Validate(ctx, t, previous), validateSystem(t)...)
+	return append(s.Rules.Validate(ctx, t, previous), validateSystem(t)...)
 }
 
 // validateSystem keeps the built-in tenant in service.
@@ -74,11 +66,6 @@ func validateSystem(t *v1alpha1.Tenant) field.ErrorList {
 	if tenant.Name(t.Name) == tenant.System && t.Spec.Suspended {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "suspended"), "the built-in tenant cannot be suspended")}
 	}
-	return nil
-}
-
-func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 
@@ -123,5 +110,5 @@ func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 }
 
 func (s finalizeStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.rules.Validate(ctx, obj, old)
+	return s.Rules.Validate(ctx, obj, old)
 }

@@ -33,7 +33,7 @@ func newStrategy(t *testing.T) strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strategy{rules: rules, earlier: func(_ context.Context, name string) bool { return name == "again" }}
+	return strategy{Strategy: definition.Strategy{Rules: rules}, earlier: func(_ context.Context, name string) bool { return name == "again" }}
 }
 
 func TestValidate(t *testing.T) {

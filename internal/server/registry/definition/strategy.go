@@ -1,0 +1,50 @@
+package definition
+
+import (
+	"context"
+
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+)
+
+// Strategy is what the strategies of all built-in types with a definition have in
+// common: they are cluster-scoped, and an update without a resource version is
+// made whatever there is.
+type Strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	Rules *Rules
+}
+
+// NewStrategy reads a definition in YAML, and returns beside the strategy what
+// prints the resource.
+func NewStrategy(typer runtime.ObjectTyper, manifest []byte) (Strategy, rest.TableConvertor, error) {
+	rules, err := NewRules(manifest)
+	if err != nil {
+		return Strategy{}, nil, err
+	}
+	table, err := tableconvertor.New(rules.Columns)
+	return Strategy{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, Rules: rules}, table, err
+}
+
+// NamespaceScoped implements rest.RESTCreateStrategy.
+func (Strategy) NamespaceScoped() bool { return false }
+
+// AllowCreateOnUpdate implements rest.RESTUpdateStrategy.
+func (Strategy) AllowCreateOnUpdate() bool { return false }
+
+// AllowUnconditionalUpdate implements rest.RESTUpdateStrategy.
+func (Strategy) AllowUnconditionalUpdate() bool { return true }
+
+// Canonicalize implements rest.RESTCreateStrategy.
+func (Strategy) Canonicalize(runtime.Object) {}
+
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (Strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (Strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
