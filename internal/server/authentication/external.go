@@ -36,6 +36,18 @@ func named(response *authenticator.Response, what string, keys []string, maySyst
 	return &settled, true, nil
 }
 
+// namedTokens names the users whose tokens delegate knows. maySystem is asked only
+// for the system tenant.
+func namedTokens(delegate authenticator.Token, what string, keys []string, maySystem func(token string) bool) authenticator.Token {
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateToken(ctx, token)
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		return named(response, what, keys, func() bool { return maySystem(token) })
+	})
+}
+
 // frontProxy authenticates by the headers of a proxy whose certificate upstream
 // verifies. Upstream removes these headers from all other requests.
 func (b *builder) frontProxy(context.Context) (authenticator.Request, error) {
@@ -79,13 +91,7 @@ func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring the token webhook: %w", err)
 	}
-	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		response, ok, err := delegate.AuthenticateToken(ctx, token)
-		if err != nil || !ok {
-			return nil, false, err
-		}
-		return named(response, "token webhook", b.Options.WebhookTenantKeys, func() bool { return b.Options.WebhookSystem })
-	}), nil
+	return namedTokens(delegate, "token webhook", b.Options.WebhookTenantKeys, func(string) bool { return b.Options.WebhookSystem }), nil
 }
 
 // issuers authenticates by the tokens of --oidc-issuer-url or
@@ -125,14 +131,8 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring token issuers: %w", err)
 	}
-	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		response, ok, err := delegate.AuthenticateToken(ctx, token)
-		if err != nil || !ok {
-			return nil, false, err
-		}
-		return named(response, "token issuer", []string{ClaimKey}, func() bool {
-			return slices.Contains(b.Options.SystemIssuers, webtoken.Parse(token).Text("iss"))
-		})
+	return namedTokens(delegate, "token issuer", []string{ClaimKey}, func(token string) bool {
+		return slices.Contains(b.Options.SystemIssuers, webtoken.Parse(token).Text("iss"))
 	}), nil
 }
 
