@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -48,6 +49,12 @@ func newMeter(limit int, c clock.PassiveClock) *Meter {
 		together: &account{}, none: &account{},
 	}
 }
+
+// slot is where the metrics of the meter that serves are shown.
+var slot metrics.Slot
+
+// Serve shows the metrics of m with those of the process.
+func (m *Meter) Serve() { slot.Show(m) }
 
 // account returns where requests of n are counted now.
 func (m *Meter) account(n tenant.Name) *account {

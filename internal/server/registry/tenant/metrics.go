@@ -1,37 +1,29 @@
 package tenant
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tenantry/tenantry/internal/server/metrics"
 )
 
 var tenantsDesc = prometheus.NewDesc("tenantry_tenants",
 	"Number of tenants by phase: Ready, Progressing (not ready yet or any more), Suspended, Terminating.", []string{"phase"}, nil)
 
-// serving is the Lookup whose metric the process shows. The registry is that of
-// the process, which has one server but in tests.
-var serving atomic.Pointer[Lookup]
-
-var register = sync.OnceFunc(func() { legacyregistry.RawMustRegister(phases{}) })
+// slot is where the metric of the Lookup that serves is shown.
+var slot metrics.Slot
 
 // ServeMetrics shows the number of tenants with the metrics of the process.
-func (l *Lookup) ServeMetrics() {
-	serving.Store(l)
-	register()
-}
+func (l *Lookup) ServeMetrics() { slot.Show(phases{l}) }
 
-// phases is the collector of the Lookup that serves.
-type phases struct{}
+// phases is the collector of a Lookup.
+type phases struct{ *Lookup }
 
 // Describe implements prometheus.Collector.
 func (phases) Describe(descs chan<- *prometheus.Desc) { descs <- tenantsDesc }
 
 // Collect implements prometheus.Collector.
-func (phases) Collect(metrics chan<- prometheus.Metric) {
-	for phase, count := range serving.Load().phases() {
+func (p phases) Collect(metrics chan<- prometheus.Metric) {
+	for phase, count := range p.phases() {
 		metrics <- prometheus.MustNewConstMetric(tenantsDesc, prometheus.GaugeValue, float64(count), phase)
 	}
 }
