@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/test/bench/process"
 )
 
 const token = "bench-token"
@@ -41,7 +39,7 @@ func start(ctx context.Context, dir, name, binary string, args ...string) (*serv
 	if err := os.WriteFile(tokens, []byte(token+",bench,1,system:masters\n"), 0o600); err != nil {
 		return nil, err
 	}
-	etcdPort, err := freePort()
+	etcdPort, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +48,7 @@ func start(ctx context.Context, dir, name, binary string, args ...string) (*serv
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -99,33 +97,11 @@ func (s *server) await(ctx context.Context) error {
 
 // cpu returns the processor time that the server has taken, without its etcd.
 func (s *server) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	ticks := 0
-	for _, field := range fields[11:13] { // user and system time, in hundredths of a second
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
+	return process.CPU(s.process.Process.Pid)
 }
 
 func (s *server) stop() {
 	_ = s.process.Process.Signal(os.Interrupt)
 	_ = s.process.Wait()
 	s.store.Stop()
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,12 +14,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/test/bench/process"
 )
 
 // system is a running Tenantry with two tenants.
 type system struct {
-	process     *exec.Cmd
+	process     *process.Tenantry
 	dir         string
 	kubeconfigs map[string]string // files
 }
@@ -31,37 +30,21 @@ func start(ctx context.Context, s settings) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	state := filepath.Join(dir, "state")
-	process := below(ctx, 5, s.tenantry, append([]string{"up", "--dir", state, "--secure-port", strconv.Itoa(port)}, strings.Fields(s.args)...)...)
-	log, err := os.Create(filepath.Join(dir, "log"))
+	command := below(ctx, 5, s.tenantry, append(process.UpArgs(dir, port), strings.Fields(s.args)...)...)
+	running, err := process.Start(command, dir)
 	if err != nil {
 		return nil, err
 	}
-	process.Stderr = log
-	output, err := process.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := process.Start(); err != nil {
-		return nil, err
-	}
-	result := &system{process: process, dir: dir, kubeconfigs: map[string]string{}}
-	ready := bufio.NewScanner(output)
-	if !ready.Scan() {
-		return nil, fmt.Errorf("%s is not ready; see %s", s.tenantry, log.Name())
-	}
-	go func() { _, _ = io.Copy(io.Discard, output) }()
+	result := &system{process: running, dir: dir, kubeconfigs: map[string]string{}}
 	for _, name := range []string{quiet, busy} {
 		if err := result.createTenant(ctx, name); err != nil {
 			return nil, fmt.Errorf("creating tenant %q: %w", name, err)
 		}
-		kubeconfig, err := exec.CommandContext(ctx, s.tenantry, "kubeconfig", name, "--dir", state).Output()
+		kubeconfig, err := exec.CommandContext(ctx, s.tenantry, "kubeconfig", name, "--dir", process.StateDir(dir)).Output()
 		if err != nil {
 			return nil, fmt.Errorf("making credentials of tenant %q: %w", name, err)
 		}
@@ -75,11 +58,7 @@ func start(ctx context.Context, s settings) (*system, error) {
 
 // createTenant creates a tenant and waits until its administrator can work.
 func (s *system) createTenant(ctx context.Context, name string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.dir, "state", "admin.kubeconfig"))
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(s.process.Config)
 	if err != nil {
 		return err
 	}
@@ -103,8 +82,7 @@ func (s *system) createTenant(ctx context.Context, name string) error {
 }
 
 func (s *system) stop() {
-	_ = s.process.Process.Signal(os.Interrupt)
-	_ = s.process.Wait()
+	s.process.End(os.Interrupt)
 	os.RemoveAll(s.dir)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -16,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/tenantry/tenantry/test/bench/process"
 )
 
 func main() {
@@ -43,7 +44,7 @@ func measure(ctx context.Context, binary string, spaces, count int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	port, err := freePort()
+	port, err := process.FreePort()
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func measure(ctx context.Context, binary string, spaces, count int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { p.end(syscall.SIGTERM) }()
+	defer func() { p.End(syscall.SIGTERM) }()
 	if err := p.createTenants(ctx, 0, spaces); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func measure(ctx context.Context, binary string, spaces, count int) error {
 		return err
 	}
 	time.Sleep(5 * time.Second)
-	p.end(syscall.SIGKILL)
+	p.End(syscall.SIGKILL)
 	if p, err = start(ctx, binary, dir, port); err != nil {
 		return err
 	}
@@ -77,14 +78,14 @@ func measure(ctx context.Context, binary string, spaces, count int) error {
 		return err
 	}
 	row("edits, when the process is killed after 5 s", "%d of %d copies done; after the restart (%.1f s) the rest in %.1f s",
-		done, count*spaces, p.started.Seconds(), rest.Seconds())
+		done, count*spaces, p.Started.Seconds(), rest.Seconds())
 
 	// A restart that has nothing to do.
 	_, before, err := p.copies(ctx, "")
 	if err != nil {
 		return err
 	}
-	p.end(syscall.SIGTERM)
+	p.End(syscall.SIGTERM)
 	if p, err = start(ctx, binary, dir, port); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func measure(ctx context.Context, binary string, spaces, count int) error {
 }
 
 // measureCopies publishes and edits.
-func (p *process) measureCopies(ctx context.Context, spaces, count int) error {
+func (p *system) measureCopies(ctx context.Context, spaces, count int) error {
 	before, err := p.usage(ctx)
 	if err != nil {
 		return err
@@ -158,13 +159,4 @@ func (p *process) measureCopies(ctx context.Context, spaces, count int) error {
 	}
 	row("edits of all", "%.1f s, %.0f copies/s", took.Seconds(), float64(count*spaces)/took.Seconds())
 	return nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

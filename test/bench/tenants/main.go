@@ -4,13 +4,16 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/tenantry/tenantry/test/bench/process"
 )
 
 func main() {
@@ -41,21 +44,24 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 		return err
 	}
 	defer os.RemoveAll(dir)
-	port, err := freePort()
+	port, err := process.FreePort()
 	if err != nil {
 		return err
 	}
-	p, err := start(ctx, binary, dir, port)
+	start := func() (*process.Tenantry, error) {
+		return process.Start(exec.CommandContext(ctx, binary, process.UpArgs(dir, port)...), dir)
+	}
+	p, err := start()
 	if err != nil {
 		return err
 	}
-	defer func() { p.stop() }()
-	c, err := newClients(p.config)
+	defer func() { p.End(syscall.SIGTERM) }()
+	c, err := newClients(p.Config)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n## %d tenants\n\n| what | measured |\n|---|---|\n", n)
-	row("ready after the first start", "%.1f s", p.started.Seconds())
+	row("ready after the first start", "%.1f s", p.Started.Seconds())
 
 	// one tenant, which stays, with something to list
 	const alone = 20
@@ -75,7 +81,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 		return err
 	}
 	wait(ctx, settle)
-	base, err := p.footprint(ctx)
+	base, err := measureFootprint(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -87,7 +93,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
 	row("applied to Ready at that rate", "p50 %d ms", load.median().Milliseconds())
 	wait(ctx, settle)
-	loaded, err := p.footprint(ctx)
+	loaded, err := measureFootprint(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -97,24 +103,24 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 		return err
 	}
 	row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
-	idle, err := p.cpu()
+	idle, err := p.CPU()
 	if err != nil {
 		return err
 	}
 	wait(ctx, settle)
-	rested, err := p.cpu()
+	rested, err := p.CPU()
 	if err != nil {
 		return err
 	}
 	row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
 
-	p.stop()
-	if p, err = start(ctx, binary, dir, port); err != nil {
+	p.End(syscall.SIGTERM)
+	if p, err = start(); err != nil {
 		return err
 	}
-	row("ready after a restart", "%.1f s", p.started.Seconds())
+	row("ready after a restart", "%.1f s", p.Started.Seconds())
 	wait(ctx, settle)
-	restarted, err := p.footprint(ctx)
+	restarted, err := measureFootprint(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -135,7 +141,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 		return err
 	}
 	wait(ctx, history)
-	emptied, err := p.footprint(ctx)
+	emptied, err := measureFootprint(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -167,13 +173,4 @@ func wait(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

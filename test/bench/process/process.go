@@ -1,0 +1,123 @@
+// Package process runs what the benchmarks measure in processes of their own, and
+// reads what these take.
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Tenantry is a running "tenantry up".
+type Tenantry struct {
+	// Config is of its administrator, without a limit of requests.
+	Config *rest.Config
+	// Started is the time from start to ready.
+	Started time.Duration
+
+	command *exec.Cmd
+}
+
+// StateDir is where a Tenantry that is started in dir has its state.
+func StateDir(dir string) string { return filepath.Join(dir, "state") }
+
+// UpArgs are the arguments with which a Tenantry is started in dir.
+func UpArgs(dir string, port int) []string {
+	return []string{"up", "--dir", StateDir(dir), "--secure-port", strconv.Itoa(port)}
+}
+
+// Start runs command, a Tenantry with UpArgs, until it is ready. Its log is in dir.
+func Start(command *exec.Cmd, dir string) (*Tenantry, error) {
+	began := time.Now()
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	command.Stderr = log
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	if ready := bufio.NewScanner(output); !ready.Scan() {
+		return nil, fmt.Errorf("%s is not ready; see %s", command.Path, log.Name())
+	}
+	started := time.Since(began)
+	go func() { _, _ = io.Copy(io.Discard, output) }()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(StateDir(dir), "admin.kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return &Tenantry{Config: config, Started: started, command: command}, nil
+}
+
+// End ends the process by a signal and waits for it.
+func (t *Tenantry) End(signal os.Signal) {
+	_ = t.command.Process.Signal(signal)
+	_ = t.command.Wait()
+}
+
+// CPU returns the processor time that the process has taken.
+func (t *Tenantry) CPU() (time.Duration, error) { return CPU(t.command.Process.Pid) }
+
+// Memory returns the resident memory of the process in bytes: that which is not of
+// files, and that of files, which are program and database.
+func (t *Tenantry) Memory() (anonymous, files int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.command.Process.Pid))
+	return Value(status, "RssAnon:") << 10, Value(status, "RssFile:") << 10, err
+}
+
+// CPU returns the processor time that a process has taken.
+func CPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	ticks := 0
+	for _, field := range fields[11:13] { // user and system time, in hundredths of a second
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
+
+// Value returns the number after a name at the begin of a line, -1 if there is none.
+func Value(text []byte, name string) int64 {
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
+		if len(fields) > 1 && fields[0] == name {
+			if number, err := strconv.ParseFloat(fields[1], 64); err == nil {
+				return int64(number)
+			}
+		}
+	}
+	return -1
+}
+
+// FreePort returns a port of this machine that nobody listens at.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

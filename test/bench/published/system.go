@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"time"
+
+	"github.com/tenantry/tenantry/test/bench/process"
+)
+
+// system is a running Tenantry, with clients.
+type system struct {
+	*clients
+	*process.Tenantry
+}
+
+func start(ctx context.Context, binary, dir string, port int) (*system, error) {
+	p, err := process.Start(exec.CommandContext(ctx, binary, process.UpArgs(dir, port)...), dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClients(p.Config)
+	return &system{c, p}, err
+}
+
+// usage is what a process takes.
+type usage struct {
+	cpu        time.Duration
+	resident   int64 // bytes that are not of files
+	goroutines int64
+}
+
+func (s *system) usage(ctx context.Context) (usage, error) {
+	var u usage
+	var err error
+	if u.cpu, err = s.CPU(); err != nil {
+		return u, err
+	}
+	if u.resident, _, err = s.Memory(); err != nil {
+		return u, err
+	}
+	metrics, err := s.typed.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	u.goroutines = process.Value(metrics, "go_goroutines")
+	return u, err
+}
