@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 const (
@@ -47,6 +48,8 @@ const (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
+// +kubebuilder:printcolumn:name="Objects",type=integer,JSONPath=`.status.usage.objects`,priority=1
+// +kubebuilder:printcolumn:name="Bytes",type=integer,JSONPath=`.status.usage.storedBytes`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name must be a DNS-1123 label: at most 63 lower case letters, digits and '-', beginning and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'all'",message="\"all\" is reserved: in a URL it stands for every tenant"
@@ -92,6 +95,18 @@ type TenantSpec struct {
 	// not set is as the server's flags have it.
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+	// requestLimit bounds how large one request of the tenant's users may be. What
+	// is not set is as the server's flags have it.
+	// +optional
+	RequestLimit *RequestLimit `json:"requestLimit,omitempty"`
+	// auditPolicy is what the audit log has of the tenant, by the rules of an
+	// audit.k8s.io/v1 Policy. For the tenant's users in its space they hold instead
+	// of the server's policy; what others do there, and what the tenant's users try
+	// elsewhere, is logged by both, in the more detail of the two. Without a policy
+	// the server's alone holds, and without an audit log of the server none has an
+	// effect.
+	// +optional
+	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
 }
 
 // NodePlacementMode says how far pods may choose their nodes.
@@ -160,6 +175,45 @@ type RateLimit struct {
 	Watches *int32 `json:"watches,omitempty"`
 }
 
+// RequestLimit bounds how large one request of a tenant's users may be, in
+// whatever space. A request beyond a limit is answered with 413.
+type RequestLimit struct {
+	// bodyBytes is the size of the largest body that is read, in bytes. Every server
+	// refuses bodies beyond 3 MiB.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=3145728
+	BodyBytes *int64 `json:"bodyBytes,omitempty"`
+	// listObjects is the number of objects that one answer may have. Larger pages
+	// are cut; what asks for no pages and would have more is refused: lists, watches
+	// that begin with the current state, as those of informers do, and deletions of
+	// collections. 0 is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ListObjects *int32 `json:"listObjects,omitempty"`
+}
+
+// AuditPolicy is which requests are logged, and in how much detail.
+type AuditPolicy struct {
+	// rules are asked in turn; the first that matches a request decides. What
+	// matches none is not logged.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Rules []auditv1.PolicyRule `json:"rules"`
+	// omitStages are stages of requests that make no events, beside those of each
+	// rule.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	OmitStages []auditv1.Stage `json:"omitStages,omitempty"`
+	// omitManagedFields leaves the managed fields out of logged bodies, where a rule
+	// does not say otherwise.
+	// +optional
+	OmitManagedFields bool `json:"omitManagedFields,omitempty"`
+}
+
 // SubjectKind is the kind of a Subject.
 // +enum
 type SubjectKind string
@@ -202,6 +256,10 @@ type TenantStatus struct {
 	// quota is what the tenant may use and what it uses.
 	// +optional
 	Quota *TenantQuotaStatus `json:"quota,omitempty"`
+	// usage is what the tenant has stored and asked. It is written about once a
+	// minute while there is something new to say.
+	// +optional
+	Usage *TenantUsage `json:"usage,omitempty"`
 	// deletion counts what a deletion has found and what is left of it.
 	// +optional
 	Deletion *TenantDeletion `json:"deletion,omitempty"`
@@ -215,6 +273,21 @@ type TenantQuotaStatus struct {
 	// used is what the tenant uses of each.
 	// +optional
 	Used corev1.ResourceList `json:"used,omitempty"`
+}
+
+// TenantUsage is what a tenant has stored and asked.
+type TenantUsage struct {
+	// objects is the number of objects stored in the space, events left out.
+	Objects int64 `json:"objects"`
+	// storedBytes is what these objects take in etcd, counted as
+	// tenantry.io/stored-bytes of a quota is.
+	StoredBytes int64 `json:"storedBytes"`
+	// requests is the number of requests that the tenant's users have made of all
+	// servers, those refused included. What a server has answered in its last minute
+	// is lost when it crashes.
+	Requests int64 `json:"requests"`
+	// observedTime is when this was found.
+	ObservedTime metav1.Time `json:"observedTime"`
 }
 
 // TenantDeletion is how far the deletion of a space has come.

@@ -11,6 +11,11 @@ func (in AccessRule) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AuditPolicy) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.AuditPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignSubject) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ForeignSubject"
 }
@@ -48,6 +53,11 @@ func (in PublishedReference) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RateLimit) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.RateLimit"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RequestLimit) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.RequestLimit"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -103,4 +113,9 @@ func (in TenantSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TenantStatus) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantUsage) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantUsage"
 }

@@ -35,6 +35,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		TenantQuotaStatus{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_TenantQuotaStatus(ref),
 		TenantSpec{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref),
 		TenantStatus{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref),
+		TenantUsage{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_TenantUsage(ref),
 		resource.Quantity{}.OpenAPIModelName():            schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIGroup(ref),
 		v1.APIGroupList{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_APIGroupList(ref),
@@ -1141,6 +1142,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							Ref:         ref(TenantQuotaStatus{}.OpenAPIModelName()),
 						},
 					},
+					"usage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "usage is what the tenant has stored and asked. It is written about once a minute while there is something new to say.",
+							Ref:         ref(TenantUsage{}.OpenAPIModelName()),
+						},
+					},
 					"deletion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "deletion counts what a deletion has found and what is left of it.",
@@ -1151,7 +1158,53 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			TenantDeletion{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			TenantDeletion{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), TenantUsage{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_TenantUsage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TenantUsage is what a tenant has stored and asked.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects is the number of objects stored in the space, events left out.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"storedBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storedBytes is what these objects take in etcd, counted as tenantry.io/stored-bytes of a quota is.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is the number of requests that the tenant's users have made of all servers, those refused included. What a server has answered in its last minute is lost when it crashes.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"observedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedTime is when this was found.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"objects", "storedBytes", "requests", "observedTime"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
