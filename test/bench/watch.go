@@ -22,7 +22,7 @@ type audience struct {
 }
 
 // watchAll opens the watches; they end with ctx.
-func watchAll(ctx context.Context, maps clientcorev1.ConfigMapInterface, objects int, index func(name string) int) (*audience, error) {
+func watchAll(ctx context.Context, maps clientcorev1.ConfigMapInterface, objects int) (*audience, error) {
 	a := &audience{seen: make([]atomic.Int32, objects), all: make([]chan struct{}, objects)}
 	for i := range a.all {
 		a.all[i] = make(chan struct{})
@@ -38,7 +38,7 @@ func watchAll(ctx context.Context, maps clientcorev1.ConfigMapInterface, objects
 				if !ok || event.Type != watch.Modified {
 					continue
 				}
-				if i := index(changed.Name); i < objects && a.seen[i].Add(1) == watchers {
+				if i := indexOf(changed.Name); i >= 0 && i < objects && a.seen[i].Add(1) == watchers {
 					close(a.all[i])
 				}
 			}

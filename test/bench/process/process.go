@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -31,6 +32,9 @@ type Tenantry struct {
 
 // StateDir is where a Tenantry that is started in dir has its state.
 func StateDir(dir string) string { return filepath.Join(dir, "state") }
+
+// EtcdDir is where it has its database.
+func EtcdDir(dir string) string { return filepath.Join(StateDir(dir), "etcd") }
 
 // UpArgs are the arguments with which a Tenantry is started in dir.
 func UpArgs(dir string, port int) []string {
@@ -81,22 +85,15 @@ func (t *Tenantry) Memory() (anonymous, files int64, err error) {
 	return Value(status, "RssAnon:") << 10, Value(status, "RssFile:") << 10, err
 }
 
-// CPU returns the processor time that a process has taken.
+// CPU returns the processor time that a process has taken, to the nanosecond:
+// /proc has it in hundredths of a second.
 func CPU(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
+	const scheduled = 2 // CPUCLOCK_SCHED of linux/posix-timers.h
+	var taken unix.Timespec
+	if err := unix.ClockGettime(^int32(pid)<<3|scheduled, &taken); err != nil {
+		return 0, fmt.Errorf("reading the clock of process %d: %w", pid, err)
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	ticks := 0
-	for _, field := range fields[11:13] { // user and system time, in hundredths of a second
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
+	return time.Duration(taken.Nano()), nil
 }
 
 // Value returns the number after a name at the begin of a line, -1 if there is none.
