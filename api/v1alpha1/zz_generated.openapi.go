@@ -16,6 +16,7 @@ import (
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
 		AccessRule{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref),
+		AuditPolicy{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref),
 		ForeignSubject{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
 		NodePlacement{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
@@ -24,6 +25,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		PublishedObjectStatus{}.OpenAPIModelName():        schema_tenantry_tenantry_api_v1alpha1_PublishedObjectStatus(ref),
 		PublishedReference{}.OpenAPIModelName():           schema_tenantry_tenantry_api_v1alpha1_PublishedReference(ref),
 		RateLimit{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_RateLimit(ref),
+		RequestLimit{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_RequestLimit(ref),
 		Subject{}.OpenAPIModelName():                      schema_tenantry_tenantry_api_v1alpha1_Subject(ref),
 		Tenant{}.OpenAPIModelName():                       schema_tenantry_tenantry_api_v1alpha1_Tenant(ref),
 		TenantAccessPolicy{}.OpenAPIModelName():           schema_tenantry_tenantry_api_v1alpha1_TenantAccessPolicy(ref),
@@ -204,6 +206,68 @@ func schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref common.ReferenceCallba
 				Required: []string{"verbs", "apiGroups", "resources", "namespaces"},
 			},
 		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AuditPolicy is which requests are logged, and in how much detail.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules are asked in turn; the first that matches a request decides. What matches none is not logged.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref("k8s.io/apiserver/pkg/apis/audit/v1.PolicyRule"),
+									},
+								},
+							},
+						},
+					},
+					"omitStages": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "omitStages are stages of requests that make no events, beside those of each rule.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"omitManagedFields": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omitManagedFields leaves the managed fields out of logged bodies, where a rule does not say otherwise.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"rules"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apiserver/pkg/apis/audit/v1.PolicyRule"},
 	}
 }
 
@@ -585,6 +649,33 @@ func schema_tenantry_tenantry_api_v1alpha1_RateLimit(ref common.ReferenceCallbac
 					"watches": {
 						SchemaProps: spec.SchemaProps{
 							Description: "watches is the number of watches that are open at a time. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_RequestLimit(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestLimit bounds how large one request of a tenant's users may be, in whatever space. A request beyond a limit is answered with 413.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"bodyBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bodyBytes is the size of the largest body that is read, in bytes. Every server refuses bodies beyond 3 MiB.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"listObjects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "listObjects is the number of objects that one answer may have. Larger pages are cut; what asks for no pages and would have more is refused: lists, watches that begin with the current state, as those of informers do, and deletions of collections. 0 is no limit.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1084,11 +1175,23 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							Ref:         ref(RateLimit{}.OpenAPIModelName()),
 						},
 					},
+					"requestLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestLimit bounds how large one request of the tenant's users may be. What is not set is as the server's flags have it.",
+							Ref:         ref(RequestLimit{}.OpenAPIModelName()),
+						},
+					},
+					"auditPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "auditPolicy is what the audit log has of the tenant, by the rules of an audit.k8s.io/v1 Policy. For the tenant's users in its space they hold instead of the server's policy; what others do there, and what the tenant's users try elsewhere, is logged by both, in the more detail of the two. Without a policy the server's alone holds, and without an audit log of the server none has an effect.",
+							Ref:         ref(AuditPolicy{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			AuditPolicy{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
