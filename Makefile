@@ -54,6 +54,7 @@ generate: ## Generate deep copies and OpenAPI definitions.
 	go tool openapi-gen --output-dir api/v1alpha1 --output-pkg github.com/tenantry/tenantry/api/v1alpha1 \
 		--output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go \
 		--readonly-pkg $(APIMACHINERY)/apis/meta/v1 --readonly-pkg $(APIMACHINERY)/api/resource --readonly-pkg $(APIMACHINERY)/runtime \
+		--readonly-pkg k8s.io/apiserver/pkg/apis/audit/v1 \
 		--go-header-file /dev/null --report-filename /dev/null \
 		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime
 
