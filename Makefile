@@ -56,7 +56,7 @@ generate: ## Generate deep copies and OpenAPI definitions.
 		--readonly-pkg $(APIMACHINERY)/apis/meta/v1 --readonly-pkg $(APIMACHINERY)/api/resource --readonly-pkg $(APIMACHINERY)/runtime \
 		--readonly-pkg k8s.io/apiserver/pkg/apis/audit/v1 \
 		--go-header-file /dev/null --report-filename /dev/null \
-		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime
+		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime k8s.io/apiserver/pkg/apis/audit/v1
 
 manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
