@@ -232,6 +232,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			},
 		}
 	}
+	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
 		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Ledger: c.ledger, Only: tenant.System,
 	}

@@ -25,7 +25,7 @@ import (
 // keys counts what a tenant has in etcd.
 type keys interface {
 	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
-	Bytes(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (int64, error)
+	Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error)
 }
 
 // measure counts what a space holds. What is a number of objects or bytes is read
@@ -66,7 +66,7 @@ func (m *measure) of(ctx context.Context, n tenant.Name, limits corev1.ResourceL
 // inKeys returns what is counted in keys, and whether name is.
 func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.ResourceName) (resource.Quantity, bool, error) {
 	if name == v1alpha1.ResourceStoredBytes {
-		bytes, err := m.ranges.Bytes(ctx, n, m.isCharged)
+		_, bytes, err := m.ranges.Stored(ctx, n, m.isCharged)
 		return *resource.NewQuantity(bytes, resource.BinarySI), true, err
 	}
 	counted, ok := countedBy(name)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
 
@@ -22,6 +23,9 @@ import (
 type Ranges struct {
 	// Client connects to the etcd in which a resource is stored.
 	Client func(transport storagebackend.TransportConfig) (*clientv3.Client, error)
+	// Custom, if set, says how custom resources are stored. This server may not have
+	// been asked for those of a definition yet.
+	Custom generic.RESTOptionsGetter
 
 	mu     sync.Mutex
 	ranges map[string]etcdRange
@@ -47,14 +51,18 @@ func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
 	if r.ranges == nil {
 		r.ranges = make(map[string]etcdRange)
 	}
-	r.ranges["/"+strings.Trim(etcdPrefix, "/")+resourcePrefix] = stored
+	r.ranges[fullPrefix(etcdPrefix, resourcePrefix)] = stored
+}
+
+func fullPrefix(etcdPrefix, resourcePrefix string) string {
+	return "/" + strings.Trim(etcdPrefix, "/") + resourcePrefix
 }
 
 // Count returns the number of keys that tenant n has in etcd, by resource.
 // Resources without keys are left out.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
 	counts := make(map[string]int64)
-	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+	err := r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		count, err := countRange(ctx, client, key, n, stored)
 		if count > 0 {
 			counts[stored.resource.String()] += count
@@ -68,7 +76,7 @@ func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, er
 // all namespaces or, if one is named, in that.
 func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
 	var sum int64
-	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+	err := r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		if stored.resource != resource {
 			return nil
 		}
@@ -82,24 +90,28 @@ func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.Gro
 	return sum, err
 }
 
-// Bytes returns the size of what tenant n has in etcd, encryption left out, as far
-// as it counts: counts is asked with the key below that of the tenant.
-func (r *Ranges) Bytes(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (int64, error) {
-	var sum int64
-	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
+// Stored returns the number of objects that tenant n has in etcd and their size,
+// encryption left out, as far as they count: counts is asked with the key below that
+// of the tenant.
+func (r *Ranges) Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error) {
+	err = r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		return readRange(ctx, client, key, func(full string, data []byte) {
 			if counts(stored.resource, full[len(key):]) && stored.holds(ctx, key, full, data, n) {
-				sum += int64(len(stored.plain(ctx, full, data)))
+				objects++
+				bytes += int64(len(stored.plain(ctx, full, data)))
 			}
 		})
 	})
-	return sum, err
+	return objects, bytes, err
 }
 
 // each calls visit with the range of tenant n in each resource.
-func (r *Ranges) each(n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
+func (r *Ranges) each(ctx context.Context, n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
 	if !n.IsSpace() {
 		return fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
+	}
+	if err := r.learn(ctx, n); err != nil {
+		return err
 	}
 	for prefix, stored := range r.snapshot() {
 		client, err := r.Client(stored.transport)
@@ -165,24 +177,31 @@ func (r etcdRange) plain(ctx context.Context, full string, data []byte) []byte {
 	return plain
 }
 
-// pageSize is how many keys are read from etcd at once.
-const pageSize = 500
+const (
+	// pageSize is how many keys are read from etcd at once, and smallPage how many
+	// whose size is not known yet.
+	pageSize, smallPage = 500, 20
+	// pageBytes is about how much is read at once.
+	pageBytes = 4 << 20
+)
 
 // readRange visits all that is below key.
 func readRange(ctx context.Context, client *clientv3.Client, key string, visit func(full string, value []byte), options ...clientv3.OpOption) error {
-	end := clientv3.GetPrefixRangeEnd(key)
-	options = append(options, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
+	end, limit := clientv3.GetPrefixRangeEnd(key), smallPage
 	for from := key; ; {
-		response, err := client.Get(ctx, from, options...)
+		response, err := client.Get(ctx, from, append(options, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)))...)
 		if err != nil {
 			return fmt.Errorf("reading keys below %q: %w", key, err)
 		}
+		size := 1
 		for _, kv := range response.Kvs {
+			size += len(kv.Value)
 			visit(string(kv.Key), kv.Value)
 		}
 		if !response.More {
 			return nil
 		}
 		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
+		limit = min(max(pageBytes*len(response.Kvs)/size, smallPage), pageSize)
 	}
 }

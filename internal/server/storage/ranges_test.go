@@ -2,11 +2,16 @@ package storage
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
@@ -99,5 +104,75 @@ func TestCustomResourcesOfOneKey(t *testing.T) {
 				t.Errorf("of the first is left %v", found)
 			}
 		})
+	}
+}
+
+// customGetter says how custom resources are stored, as upstream's does.
+type customGetter struct{ config *storagebackend.Config }
+
+func (g customGetter) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{StorageConfig: g.config.ForResource(resource), ResourcePrefix: resource.Group + "/" + resource.Resource}, nil
+}
+
+// A server counts custom resources that it was never asked for.
+func TestRangesLearnDefinitions(t *testing.T) {
+	for encryption, transformer := range map[string]value.Transformer{"none": nil, "aesgcm": transformers(t)["aesgcm"]} {
+		t.Run(encryption, func(t *testing.T) {
+			writer := newBackend(t)
+			writer.transformer = transformer
+			for _, n := range []tenant.Name{"foo", "bar", tenant.System} {
+				writer.definitions(t).create(t, n, "", "widgets.example.com")
+				writer.widgets(t, n, true).create(t, n, "foo", "x")
+			}
+			config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
+			config.Transformer = transformer
+			reader := &backend{server: writer.server, transformer: transformer, counts: &Counts{},
+				ranges: &Ranges{Client: writer.ranges.Client, Custom: customGetter{config}}}
+			reader.definitions(t)
+			want := map[string]int64{"widgets.example.com": 1, "customresourcedefinitions.apiextensions.k8s.io": 1}
+			for _, n := range []tenant.Name{"foo", "bar"} {
+				counts, err := reader.ranges.Count(t.Context(), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, counts); diff != "" {
+					t.Errorf("of %q:\n%s", n, diff)
+				}
+			}
+			if counts, err := reader.ranges.Count(t.Context(), "other"); err != nil || len(counts) > 0 {
+				t.Errorf("of a tenant without widgets: %v, %v", counts, err)
+			}
+		})
+	}
+}
+
+// What is large is read in small pages, all of it.
+func TestRangesStored(t *testing.T) {
+	b := newBackend(t)
+	maps, volumes := b.configMaps(t, false), b.volumes(t, false)
+	var bytes int64
+	for i := range 3 * smallPage {
+		object := maps.newObject().(*corev1.ConfigMap)
+		object.Name, object.Namespace = fmt.Sprintf("x-%d", i), "default"
+		object.Data = map[string]string{"large": strings.Repeat("x", i%2*pageBytes/8)}
+		if err := maps.Create(maps.in(t, "foo", "default"), maps.key("default", object.Name), object, maps.newFunc(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	volumes.create(t, "foo", "", "ignored")
+	volumes.create(t, "bar", "", "x")
+	for _, key := range b.keys(t, etcdPrefix+"/configmaps/foo/") {
+		response, err := b.server.Client().Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += int64(len(response.Kvs[0].Value))
+	}
+	objects, stored, err := b.ranges.Stored(t.Context(), "foo", func(resource schema.GroupResource, _ string) bool { return resource.Resource == "configmaps" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects != 3*smallPage || stored != bytes {
+		t.Errorf("got %d objects with %d bytes, want %d with %d", objects, stored, 3*smallPage, bytes)
 	}
 }

@@ -108,6 +108,18 @@ func (b *backend) widgets(t testing.TB, only tenant.Name, namespaced bool) *stor
 		})
 }
 
+// definitions are those of custom resources.
+func (b *backend) definitions(t testing.TB) *store {
+	getter := &RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true}}
+	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
+	return b.made(t, getter, config, definitions, "/apiextensions.k8s.io/customresourcedefinitions", false,
+		func() runtime.Object {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(definitions.WithVersion("v1").GroupVersion().WithKind("CustomResourceDefinition"))
+			return object
+		}, func() runtime.Object { return &unstructured.UnstructuredList{} })
+}
+
 func (b *backend) store(t testing.TB, resource schema.GroupResource, namespaced, cached bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
 	getter := &RESTOptionsGetter{

@@ -1,0 +1,58 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+
+// learn adds the ranges of what the space of n defines. Upstream makes the storage of
+// custom resources when a server is first asked for them, and what was stored by way
+// of another server, or before a restart, counts as well.
+func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
+	if r.Custom == nil {
+		return nil
+	}
+	known := r.snapshot()
+	for prefix, stored := range known {
+		if stored.resource != definitions {
+			continue
+		}
+		client, err := r.Client(stored.transport)
+		if err != nil {
+			return fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
+		}
+		var defined []schema.GroupResource
+		below := prefix + string(n) + "/"
+		if err := readRange(ctx, client, below, func(full string, _ []byte) {
+			defined = append(defined, schema.ParseGroupResource(full[len(below):])) // which definitions are called by
+		}, clientv3.WithKeysOnly()); err != nil {
+			return err
+		}
+		for _, resource := range defined {
+			if err := r.addCustom(known, resource); err != nil {
+				return fmt.Errorf("finding where %s is stored: %w", resource, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Ranges) addCustom(known map[string]etcdRange, resource schema.GroupResource) error {
+	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
+	if err != nil {
+		return err
+	}
+	config, prefix := options.StorageConfig, "/"+options.ResourcePrefix+"/"
+	if _, ok := known[fullPrefix(config.Prefix, prefix)]; !ok {
+		r.add(config.Prefix, prefix, etcdRange{resource: resource, custom: true, transformer: config.Transformer, transport: config.Transport})
+	}
+	return nil
+}
