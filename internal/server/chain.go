@@ -25,6 +25,7 @@ import (
 //	WithOpen           count what is being served, by tenant
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
+//	WithRequestLimit   is the request within the tenant's requestLimit
 //	WithTenantField    metadata.tenant of request bodies
 //	Router             what serves the space
 func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver.Config) http.Handler {
@@ -51,6 +52,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 		})
 	}
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
+	handler = flowcontrol.WithRequestLimit(handler, c.flow.Size, func(n tenant.Name) *v1alpha1.RequestLimit { return c.tenants.RequestLimit(n) }, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, c.tenantState, c.attach, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)

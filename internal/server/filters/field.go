@@ -49,7 +49,10 @@ func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializ
 		}
 		body, err := io.ReadAll(io.LimitReader(req.Body, maxTenantBody+1))
 		if err != nil {
-			reject(w, req, serializer, apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err)))
+			if !apierrors.IsRequestEntityTooLargeError(err) { // which says itself what to do
+				err = apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err))
+			}
+			reject(w, req, serializer, err)
 			return
 		}
 		stripped := body

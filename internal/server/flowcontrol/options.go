@@ -12,6 +12,9 @@ type Options struct {
 	// Allowance is that of tenants whose own rateLimit is silent. No limits by
 	// default.
 	Allowance Allowance
+	// Size is that of requests of tenants whose own requestLimit is silent. By
+	// default upstream's limit for bodies, and none for lists.
+	Size Size
 	// Concurrency of each tenant.
 	Concurrency Concurrency
 }
@@ -42,7 +45,7 @@ type Concurrency struct {
 // NewOptions returns the defaults for this machine.
 func NewOptions() Options {
 	cores := runtime.GOMAXPROCS(0)
-	return Options{Concurrency: Concurrency{Reads: cores, Writes: 2 * cores, LargeReads: max(1, cores/2)}}
+	return Options{Size: Size{BodyBytes: mostBodyBytes}, Concurrency: Concurrency{Reads: cores, Writes: 2 * cores, LargeReads: max(1, cores/2)}}
 }
 
 // AddFlags adds a flag for each option.
@@ -56,6 +59,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Requests that this server serves each tenant at a time, unless Tenant.spec.rateLimit says otherwise. Further ones are refused. 0 is no limit.")
 	fs.Int32Var(&a.Watches, "tenant-watches", a.Watches,
 		"Watches that each tenant may have open at this server, unless Tenant.spec.rateLimit says otherwise. 0 is no limit.")
+	fs.Int64Var(&o.Size.BodyBytes, "tenant-body-bytes", o.Size.BodyBytes,
+		"Size of the largest body that this server reads of each tenant's requests, in bytes, unless Tenant.spec.requestLimit says otherwise. "+
+			"Larger ones are refused.")
+	fs.Int32Var(&o.Size.ListObjects, "tenant-list-objects", o.Size.ListObjects,
+		"Objects that one answer to each tenant may have, unless Tenant.spec.requestLimit says otherwise. Larger pages are cut; "+
+			"lists without pages, and watches that begin with the current state, are refused beyond it. 0 is no limit.")
 	c := &o.Concurrency
 	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
 		"Reads of a tenant that this server executes at a time, one for each core by default. Further ones wait. "+
@@ -80,6 +89,7 @@ func (o *Options) Validate() []error {
 		{"tenant-requests-burst", int(o.Allowance.Burst)},
 		{"tenant-requests-inflight", int(o.Allowance.InFlight)},
 		{"tenant-watches", int(o.Allowance.Watches)},
+		{"tenant-list-objects", int(o.Size.ListObjects)},
 		{"tenant-concurrent-reads", o.Concurrency.Reads},
 		{"tenant-concurrent-writes", o.Concurrency.Writes},
 		{"tenant-concurrent-large-reads", o.Concurrency.LargeReads},
@@ -91,6 +101,10 @@ func (o *Options) Validate() []error {
 	if burst := o.Allowance.Burst; burst > 0 && burst < o.Allowance.RequestsPerSecond {
 		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d is less than --tenant-requests-per-second, %d",
 			burst, o.Allowance.RequestsPerSecond))
+	}
+	if size := o.Size.BodyBytes; size < leastBodyBytes || size > mostBodyBytes {
+		errs = append(errs, fmt.Errorf("--tenant-body-bytes: %d is not between %d and %d, which is what the server reads of anybody",
+			size, leastBodyBytes, mostBodyBytes))
 	}
 	return errs
 }

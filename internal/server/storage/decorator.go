@@ -90,7 +90,7 @@ func (g *RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, exampl
 	if err != nil {
 		return options, err
 	}
-	options.Decorator = g.decorate(resource)
+	options.Decorator = limitLists(g.decorate(resource), resource)
 	return options, nil
 }
 

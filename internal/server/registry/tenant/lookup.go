@@ -34,9 +34,10 @@ type State struct {
 	// CredentialsNotBefore is when this tenant took the name of an earlier one;
 	// zero if there was none.
 	CredentialsNotBefore time.Time
-	// NodePlacement and RateLimit are the tenant's own, nil if it has none.
+	// NodePlacement and the limits are the tenant's own, nil if it has none.
 	NodePlacement *v1alpha1.NodePlacement
 	RateLimit     *v1alpha1.RateLimit
+	RequestLimit  *v1alpha1.RequestLimit
 }
 
 // Lookup answers for every request whether its tenant exists. It follows the
@@ -100,6 +101,14 @@ func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
 	return l.states[n].RateLimit
 }
 
+// RequestLimit returns the limits of single requests of a known tenant, nil if it has
+// none of its own.
+func (l *Lookup) RequestLimit(n tenant.Name) *v1alpha1.RequestLimit {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].RequestLimit
+}
+
 // NodePlacement returns how far pods of a known tenant may choose their nodes, nil
 // if it does not say.
 func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
@@ -118,6 +127,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		Reason:      t.Spec.SuspendedReason,
 		RateLimit:   t.Spec.RateLimit,
 
+		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
 	}
 	if since := t.Status.CredentialsNotBefore; since != nil {

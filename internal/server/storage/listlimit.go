@@ -1,0 +1,128 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// ListLimit bounds what a request of a tenant's users may read at once.
+type ListLimit struct {
+	Tenant tenant.Name
+	// Objects in one answer. More of them are read in pages, which clients ask for.
+	Objects int64
+	// Whole is set if all pages that are read end up in one answer.
+	Whole bool
+}
+
+type listLimitKey struct{}
+
+// WithListLimit returns a context in which lists, and watches that begin with the
+// current state, are limited.
+func WithListLimit(ctx context.Context, l ListLimit) context.Context {
+	return context.WithValue(ctx, listLimitKey{}, l)
+}
+
+// limitLists makes storage keep to the limits of the contexts that it is called in.
+func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource) generic.StorageDecorator {
+	return func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		made, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		if err != nil {
+			return nil, destroy, err
+		}
+		return &limitedLists{Interface: made, resource: resource, newList: newListFunc}, destroy, nil
+	}
+}
+
+type limitedLists struct {
+	storage.Interface
+	resource schema.GroupResource
+	newList  func() runtime.Object
+}
+
+// GetList implements storage.Interface. Larger pages than the limit are cut. What is
+// read without pages ends as soon as there is more than the limit: it is no use to a
+// client that does not expect a second page.
+func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	limit, ok := ctx.Value(listLimitKey{}).(ListLimit)
+	if !ok {
+		return s.Interface.GetList(ctx, key, opts, list)
+	}
+	if limit.Whole && opts.Predicate.Continue == "" {
+		if err := s.check(ctx, key, opts, limit); err != nil {
+			return err
+		}
+	}
+	if opts.Predicate.Limit == 0 {
+		return s.getAll(ctx, key, opts, list, limit)
+	}
+	opts.Predicate.Limit = min(opts.Predicate.Limit, limit.Objects)
+	if opts.ResourceVersion == "0" { // of which upstream makes no pages
+		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+	}
+	return s.Interface.GetList(ctx, key, opts, list)
+}
+
+// getAll reads a list without pages, if it is within the limit.
+func (s *limitedLists) getAll(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, limit ListLimit) error {
+	// A limit has no effect on any version, and makes an exact one of a version alone.
+	if opts.ResourceVersion == "" || opts.ResourceVersionMatch != "" {
+		opts.Predicate.Limit = limit.Objects + 1
+	}
+	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
+		return err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	if accessor.GetContinue() != "" || int64(meta.LenList(list)) > limit.Objects {
+		return limit.exceeded(s.resource)
+	}
+	return nil
+}
+
+// check returns an error if there is more to be read than the limit.
+func (s *limitedLists) check(ctx context.Context, key string, opts storage.ListOptions, limit ListLimit) error {
+	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+	opts.SendInitialEvents, opts.Predicate.AllowWatchBookmarks = nil, false
+	return s.getAll(ctx, key, opts, s.newList(), limit)
+}
+
+// Watch implements storage.Interface.
+func (s *limitedLists) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if limit, ok := ctx.Value(listLimitKey{}).(ListLimit); ok && opts.Recursive && wantsInitialEvents(opts) {
+		if err := s.check(ctx, key, opts, limit); err != nil {
+			return nil, err
+		}
+	}
+	return s.Interface.Watch(ctx, key, opts)
+}
+
+// exceeded returns the answer to what is beyond the limit.
+func (l ListLimit) exceeded(resource schema.GroupResource) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusRequestEntityTooLarge,
+		Reason: metav1.StatusReasonRequestEntityTooLarge,
+		Message: fmt.Sprintf("these are more than the %d %s that users of tenant %q may read at once (requestLimit.listObjects); "+
+			"read them in pages, with limit and continue (kubectl --chunk-size), or ask the platform's administrators for more",
+			l.Objects, resource, l.Tenant),
+	}}
+}
