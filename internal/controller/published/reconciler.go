@@ -178,6 +178,7 @@ func (r *Reconciler) inEach(tenants []tenant.Name, known func(tenant.Name) (outc
 			found.add(n, result, nil)
 			continue
 		}
+		found.worked = true
 		group.Go(func() error {
 			result, err := do(n)
 			found.add(n, result, err)
@@ -228,7 +229,8 @@ func (r *Reconciler) refuse(ctx context.Context, o Object, reason error) (reconc
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	return reconcile.Result{}, r.tell(ctx, o, v1alpha1.PublishedObjectStatus{}, metav1.Condition{
+	_, err = r.tell(ctx, o, v1alpha1.PublishedObjectStatus{}, metav1.Condition{
 		Type: v1alpha1.ConditionPublished, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPublishable, Message: reason.Error(),
 	})
+	return reconcile.Result{}, err
 }

@@ -18,6 +18,8 @@ type report struct {
 	mu     sync.Mutex
 	spaces int
 	counts map[outcome]int
+	// worked is true if any outcome took a request.
+	worked bool
 	// keptIn and waiting are the spaces where the tenant's own object is kept, and
 	// where something has to go or to come first.
 	keptIn, waiting []tenant.Name

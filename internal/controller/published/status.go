@@ -67,25 +67,28 @@ func (r *Reconciler) announce(ctx context.Context, e *edition, spaces int) error
 		return wrap(err, "reading the report about %s", e.object)
 	}
 	begun := newReport(spaces)
-	return r.tell(ctx, e.object, begun.status(), begun.condition())
+	_, err = r.tell(ctx, e.object, begun.status(), begun.condition())
+	return err
 }
 
-// commit tells an administrator what was found, if it is news.
+// commit tells an administrator what was found, if it is news. After a restart, what
+// the report says already, and took no work, is none.
 func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
 	if e.implied {
 		return nil
 	}
 	condition := found.condition()
-	if err := r.tell(ctx, e.object, found.status(), condition); err != nil {
+	reported, err := r.tell(ctx, e.object, found.status(), condition)
+	if err != nil {
 		return err
 	}
 	about := e.from.Value() + condition.Reason + found.problems()
 	r.mu.Lock()
-	told := r.told[e.object]
+	told, ok := r.told[e.object]
 	r.told[e.object] = about
 	r.mu.Unlock()
 	switch {
-	case told == about || condition.Reason == v1alpha1.ReasonCopying:
+	case told == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked:
 	case condition.Status == metav1.ConditionTrue:
 		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
 	default:
@@ -108,15 +111,16 @@ func (r *Reconciler) patience(ctx context.Context, o Object) time.Duration {
 	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), notSoSoon)
 }
 
-// tell writes the report of an object if it says something new.
-func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) error {
+// tell writes the report of an object if it says something new, and returns whether
+// it does.
+func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) (bool, error) {
 	if len(condition.Message) > messageLimit {
 		condition.Message = condition.Message[:messageLimit] + "..."
 	}
 	known := &v1alpha1.PublishedObject{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the report about %s: %w", o, err)
+		return false, fmt.Errorf("reading the report about %s: %w", o, err)
 	}
 	status.Conditions = slices.Clone(known.Status.Conditions)
 	meta.SetStatusCondition(&status.Conditions, condition)
@@ -127,13 +131,13 @@ func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.Publish
 	}
 	if err != nil {
 		if err = r.Client.Create(ctx, told, client.FieldOwner(FieldManager)); !apierrors.IsAlreadyExists(err) {
-			return wrap(err, "creating the report about %s", o)
+			return true, wrap(err, "creating the report about %s", o)
 		}
 		// The cache has not seen it yet.
 	} else if apiequality.Semantic.DeepEqual(known.Status, told.Status) {
-		return nil
+		return false, nil
 	}
-	return wrap(r.Client.Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
+	return true, wrap(r.Client.Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
 }
 
 // forget removes the report about what is published no longer.

@@ -7,13 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -77,6 +80,27 @@ func (p *process) versions(ctx context.Context) map[string]string {
 	return versions
 }
 
+// eventsSince returns which published objects there are events about since a time.
+func (p *process) eventsSince(ctx context.Context, since time.Time) func() ([]string, error) {
+	client := p.client("").Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace("default")
+	return func() (names []string, err error) {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range list.Items {
+			event := &corev1.Event{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, event); err != nil {
+				return nil, err
+			}
+			if event.EventTime.After(since) && event.InvolvedObject.Kind == "ConfigMap" {
+				names = append(names, event.InvolvedObject.Name)
+			}
+		}
+		return names, nil
+	}
+}
+
 var _ = Describe("tenantry up, killed", func() {
 	It("ends complete what it was doing, and writes nothing twice", func(ctx SpecContext) {
 		binary, err := gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
@@ -127,6 +151,7 @@ var _ = Describe("tenantry up, killed", func() {
 		By("while it has nothing to do")
 		before := p.versions(ctx)
 		p.kill()
+		stopped := time.Now()
 		p.start()
 		_, err = p.client("").Resource(configMaps).Namespace("default").Patch(ctx, "published-00", mergePatch,
 			[]byte(`{"metadata": {"labels": {"again": "yes"}}}`), metav1.PatchOptions{})
@@ -140,6 +165,7 @@ var _ = Describe("tenantry up, killed", func() {
 			}
 		}
 		Expect(written).To(Equal(spaces))
+		Eventually(p.eventsSince(ctx, stopped)).Should(HaveEach("published-00"))
 
 		By("while it removes")
 		change(func(client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
