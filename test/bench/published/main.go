@@ -23,12 +23,14 @@ func main() {
 	binary := flag.String("binary", "bin/tenantry", "The binary to measure.")
 	spaces := flag.Int("spaces", 1000, "Number of tenants.")
 	count := flag.Int("objects", 100, "Number of published objects.")
+	kills := flag.Int("kill", 0, "Kill the process so many times while objects and tenants come, change and go, and verify every copy, instead of measuring.")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "What the kills and changes are derived from.")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	fmt.Printf("%d cores, %s.\n", runtime.NumCPU(), runtime.Version())
 	fmt.Printf("\n## %d objects in %d spaces\n\n| what | measured |\n|---|---|\n", *count, *spaces)
-	if err := measure(ctx, *binary, *spaces, *count); err != nil {
+	if err := run(ctx, *binary, *spaces, *count, *kills, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "published:", err)
 		os.Exit(1)
 	}
@@ -38,16 +40,29 @@ func row(what, format string, args ...any) {
 	fmt.Printf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
 }
 
-func measure(ctx context.Context, binary string, spaces, count int) error {
+// run measures or kills, in a directory that is kept if something is wrong.
+func run(ctx context.Context, binary string, spaces, count, kills int, seed uint64) error {
 	dir, err := os.MkdirTemp("", "tenantry-published-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
 	port, err := process.FreePort()
 	if err != nil {
 		return err
 	}
+	if kills > 0 {
+		row("seed", "%d", seed)
+		err = survive(ctx, &trial{binary: binary, dir: dir, port: port, seed: seed}, spaces, count, kills)
+	} else {
+		err = measure(ctx, binary, dir, port, spaces, count)
+	}
+	if err != nil {
+		return fmt.Errorf("state and log are in %s: %w", dir, err)
+	}
+	return os.RemoveAll(dir)
+}
+
+func measure(ctx context.Context, binary, dir string, port, spaces, count int) error {
 	p, err := start(ctx, binary, dir, port)
 	if err != nil {
 		return err

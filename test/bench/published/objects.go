@@ -27,7 +27,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const namespace = "published"
+const (
+	namespace = "published"
+	// prefix begins the names of published objects, tenantPrefix those of tenants.
+	prefix, tenantPrefix = "published-", "tenant-"
+)
 
 var (
 	tenants    = v1alpha1.GroupVersion.WithResource("tenants")
@@ -41,6 +45,7 @@ var (
 
 // clients reach the system space and, by metadata, all others.
 type clients struct {
+	config *rest.Config
 	typed  kubernetes.Interface
 	system dynamic.Interface
 	all    metadata.Interface
@@ -58,7 +63,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	everywhere := rest.CopyConfig(config)
 	everywhere.Host += "/tenants/" + string(tenant.All)
 	all, err := metadata.NewForConfig(metadata.ConfigFor(everywhere))
-	return &clients{typed: typed, system: system, all: all}, err
+	return &clients{config: config, typed: typed, system: system, all: all}, err
 }
 
 // createTenants creates tenants by several workers and waits until they are Ready.
@@ -67,18 +72,25 @@ func (c *clients) createTenants(ctx context.Context, first, last int) error {
 	group.SetLimit(16)
 	for i := first; i < last; i++ {
 		group.Go(func() error {
-			t := &unstructured.Unstructured{}
-			t.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
-			t.SetName(fmt.Sprintf("tenant-%05d", i))
-			if _, err := c.system.Resource(tenants).Create(groupCtx, t, metav1.CreateOptions{}); err != nil {
+			if err := c.createTenant(groupCtx, i); err != nil {
 				return err
 			}
 			return poll(groupCtx, 10*time.Millisecond, func() (bool, error) {
-				return c.isReady(groupCtx, t.GetName())
+				return c.isReady(groupCtx, tenantName(i))
 			})
 		})
 	}
 	return group.Wait()
+}
+
+func tenantName(i int) string { return fmt.Sprintf(tenantPrefix+"%05d", i) }
+
+func (c *clients) createTenant(ctx context.Context, i int) error {
+	t := &unstructured.Unstructured{}
+	t.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
+	t.SetName(tenantName(i))
+	_, err := c.system.Resource(tenants).Create(ctx, t, metav1.CreateOptions{})
+	return err
 }
 
 func (c *clients) isReady(ctx context.Context, name string) (bool, error) {
@@ -99,7 +111,7 @@ func (c *clients) isReady(ctx context.Context, name string) (bool, error) {
 // object is the i-th published object.
 func object(i int) (schema.GroupVersionResource, *unstructured.Unstructured) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetName(fmt.Sprintf("published-%03d", i))
+	o.SetName(fmt.Sprintf(prefix+"%03d", i))
 	o.SetNamespace(namespace)
 	o.SetAnnotations(map[string]string{tenant.PublishedAnnotation: "true"})
 	rules := []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}
@@ -122,15 +134,19 @@ func object(i int) (schema.GroupVersionResource, *unstructured.Unstructured) {
 func (c *clients) each(count int, do func(client dynamic.ResourceInterface, o *unstructured.Unstructured) error) error {
 	for i := range count {
 		resource, o := object(i)
-		var client dynamic.ResourceInterface = c.system.Resource(resource)
-		if o.GetNamespace() != "" {
-			client = c.system.Resource(resource).Namespace(namespace)
-		}
-		if err := do(client, o); err != nil {
+		if err := do(c.at(resource, o), o); err != nil {
 			return fmt.Errorf("%s %q: %w", resource.Resource, o.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// at returns the client of an object of the system space.
+func (c *clients) at(resource schema.GroupVersionResource, o *unstructured.Unstructured) dynamic.ResourceInterface {
+	if o.GetNamespace() == "" {
+		return c.system.Resource(resource)
+	}
+	return c.system.Resource(resource).Namespace(o.GetNamespace())
 }
 
 // edit gives all published objects a label, and with it the copies.
