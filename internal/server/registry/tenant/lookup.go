@@ -11,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	upstream "k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/progress"
+	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -34,10 +36,11 @@ type State struct {
 	// CredentialsNotBefore is when this tenant took the name of an earlier one;
 	// zero if there was none.
 	CredentialsNotBefore time.Time
-	// NodePlacement and the limits are the tenant's own, nil if it has none.
+	// NodePlacement, the limits and the audit policy are the tenant's own, nil if it has none.
 	NodePlacement *v1alpha1.NodePlacement
 	RateLimit     *v1alpha1.RateLimit
 	RequestLimit  *v1alpha1.RequestLimit
+	AuditPolicy   upstream.PolicyRuleEvaluator
 }
 
 // Lookup answers for every request whether its tenant exists. It follows the
@@ -109,6 +112,13 @@ func (l *Lookup) RequestLimit(n tenant.Name) *v1alpha1.RequestLimit {
 	return l.states[n].RequestLimit
 }
 
+// AuditPolicy returns the audit policy of a known tenant, nil if it has none of its own.
+func (l *Lookup) AuditPolicy(n tenant.Name) upstream.PolicyRuleEvaluator {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].AuditPolicy
+}
+
 // NodePlacement returns how far pods of a known tenant may choose their nodes, nil
 // if it does not say.
 func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
@@ -127,6 +137,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		Reason:      t.Spec.SuspendedReason,
 		RateLimit:   t.Spec.RateLimit,
 
+		AuditPolicy:   audit.Compile(t.Spec.AuditPolicy),
 		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -53,20 +54,28 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	t := obj.(*v1alpha1.Tenant)
-	return append(s.Rules.Validate(ctx, t, nil), validateSystem(t)...)
+	return append(s.Rules.Validate(ctx, t, nil), validate(t)...)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	return append(s.Rules.Validate(ctx, t, previous), validateSystem(t)...)
+	return append(s.Rules.Validate(ctx, t, previous), validate(t)...)
 }
 
-// validateSystem keeps the built-in tenant in service.
-func validateSystem(t *v1alpha1.Tenant) field.ErrorList {
-	if tenant.Name(t.Name) == tenant.System && t.Spec.Suspended {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec", "suspended"), "the built-in tenant cannot be suspended")}
+// validate adds to the rules what a definition cannot say.
+func validate(t *v1alpha1.Tenant) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := audit.Validate(t.Spec.AuditPolicy, spec.Child("auditPolicy"))
+	if tenant.Name(t.Name) != tenant.System {
+		return errs
 	}
-	return nil
+	if t.Spec.Suspended {
+		errs = append(errs, field.Forbidden(spec.Child("suspended"), "the built-in tenant cannot be suspended"))
+	}
+	if t.Spec.AuditPolicy != nil {
+		errs = append(errs, field.Forbidden(spec.Child("auditPolicy"), "the audit policy of the built-in tenant is the server's, --audit-policy-file"))
+	}
+	return errs
 }
 
 // statusStrategy are the rules for the subresource status.
