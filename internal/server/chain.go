@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
@@ -33,6 +35,10 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	// authenticators; its user belongs to the system tenant.
 	withTenants := *generic
 	withTenants.Authentication.Authenticator = authentication.WithAudit(authentication.WithLoopback(generic.Authentication.Authenticator))
+	if generic.AuditBackend != nil {
+		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
+		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, Own: c.auditPolicy, Known: c.knownAuditPolicy}
+	}
 	withTenants.Authorization.Authorizer = authentication.WithAuditTarget(generic.Authorization.Authorizer)
 
 	limits := flowcontrol.NewLimits(c.flow.Allowance, func(n tenant.Name) *v1alpha1.RateLimit { return c.tenants.RateLimit(n) })
@@ -69,6 +75,26 @@ func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry
 
 func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
 	return c.tenants.Attach(ctx, n, uid, system)
+}
+
+// patience is for how long an audit event waits for the storage of Tenants, which
+// answers from memory once the server is ready.
+const patience = 5 * time.Second
+
+// auditPolicy returns the audit policy of a user's tenant, nil if it has none.
+func (c *config) auditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluator {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	state, _, err := c.tenants.Get(ctx, n)
+	if err != nil {
+		return nil // the server's holds
+	}
+	return state.AuditPolicy
+}
+
+// knownAuditPolicy returns the audit policy of a tenant that is in memory.
+func (c *config) knownAuditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluator {
+	return c.tenants.AuditPolicy(n)
 }
 
 // credentialsSince returns when a tenant took the name of an earlier one.
