@@ -64,6 +64,8 @@ type config struct {
 	flow       flowcontrol.Options
 	egress     egress.Options
 	usage      *usage.Meter
+	// recorder is nil if the status of Tenants does not show what they use.
+	recorder *usage.Recorder
 	// passwords says whether clients are told to send some.
 	passwords bool
 	// views are the shared informers over every space.
@@ -140,7 +142,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, linkedVersion()}
 	generic.BuildHandlerChainFunc = c.handlerChain
-	c.usage.Serve()
+	c.showUsage(opts.usage)
 
 	if c.ledger, err = quota.New(quota.Config{
 		Informers: c.views, Loopback: generic.LoopbackClientConfig, Ranges: c.ranges, Settle: opts.quotaSettle,
@@ -148,6 +150,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}); err != nil {
 		return nil, err
 	}
+	c.ledger.ServeMetrics(opts.usage.Tenants)
 	if err := admission.Apply(opts.kube.Admission, admission.Config{
 		Quota:       c.ledger,
 		Informers:   c.views,
@@ -184,6 +187,28 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, err
 	}
 	return c, c.installStorage(opts)
+}
+
+// showUsage shows what tenants use in the metrics and in the status of Tenants.
+func (c *config) showUsage(opts usage.Options) {
+	c.usage.Exists = func(n tenant.Name) bool {
+		_, exists := c.tenants.Usage(n)
+		return exists
+	}
+	c.usage.Serve()
+	if opts.Period == 0 {
+		return
+	}
+	c.recorder = &usage.Recorder{
+		Period: opts.Period,
+		Known:  func(n tenant.Name) (*v1alpha1.TenantUsage, bool) { return c.tenants.Usage(n) },
+		Names:  func() ([]tenant.Name, bool) { return c.tenants.Names() },
+		Stored: func(ctx context.Context, n tenant.Name) (int64, int64, error) { return c.ledger.Stored(ctx, n) },
+		Update: func(ctx context.Context, n tenant.Name, change func(*v1alpha1.TenantUsage)) error {
+			return c.tenants.UpdateUsage(ctx, n, change)
+		},
+	}
+	usage.Stored{Limit: opts.Tenants, Each: func(visit func(tenant.Name, *v1alpha1.TenantUsage)) { c.tenants.EachUsage(visit) }}.Serve()
 }
 
 // buildGeneric builds upstream's configuration. Its authentication is that of

@@ -197,6 +197,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
 		go config.tenants.Run(hook)
 		go config.ledger.Run(hook)
+		go config.recorder.Run(hook)
 		go policies.Follow(hook, config.grants)
 		return nil
 	})

@@ -9,6 +9,10 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
+// Others is the value of the label tenant for all tenants without series of their
+// own. No tenant can be called so.
+const Others = "_other"
+
 // Slot is the place of one collector in the registry of the process. That has one
 // server but in tests, where the last collector is shown. The zero value is ready
 // for use.

@@ -58,6 +58,7 @@ type Ledger struct {
 	accessor    *accessor
 	returns     *returns
 	recounter   *recounter
+	measure     *measure
 	meters      meters
 	ignored     map[schema.GroupResource]struct{}
 	evaluator   resourcequota.Evaluator
@@ -91,8 +92,8 @@ func New(config Config) (*Ledger, error) {
 		ignored:     upstream.IgnoredResources(),
 		terminating: config.Terminating,
 	}
-	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
-	l.recounter = newRecounter(l.Store, measure.of, config.Settle)
+	l.measure = &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
+	l.recounter = newRecounter(l.Store, l.measure.of, config.Settle)
 	l.recounter.countIn = config.Ranges.CountOf
 	l.accessor = &accessor{store: l.Store, count: l.recounter.count}
 	l.accessor.latest, err = NewLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
@@ -102,6 +103,12 @@ func New(config Config) (*Ledger, error) {
 	l.returns = &returns{subtract: l.accessor.subtract, failed: l.notReturned}
 	l.evaluator = resourcequota.NewQuotaEvaluator(l.accessor, nil, l.meters, nil, nil, workers, config.Stop)
 	return l, nil
+}
+
+// Stored returns the number of objects of the space of n and the bytes they take in
+// etcd, as the tenant's quota counts them.
+func (l *Ledger) Stored(ctx context.Context, n tenant.Name) (objects, bytes int64, err error) {
+	return l.measure.ranges.Stored(ctx, n, l.measure.isCharged)
 }
 
 // SetNamespaces makes the ledger charge the quotas of namespaces too.

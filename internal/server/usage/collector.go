@@ -2,6 +2,8 @@ package usage
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenantry/tenantry/internal/server/metrics"
 )
 
 // Metrics about what tenants ask. The label tenant is a tenant's name, "_other" for
@@ -32,22 +34,23 @@ func (m *Meter) Describe(descs chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
+func (m *Meter) Collect(shown chan<- prometheus.Metric) {
+	m.bury()
 	m.rotate()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for n, account := range m.own {
-		account.collect(metrics, string(n))
+		account.collect(shown, string(n))
 	}
-	m.none.collect(metrics, nobody)
+	m.none.collect(shown, nobody)
 	// What those that gave up their series still have in flight is somebody else's.
-	m.together.collect(metrics, others, m.left...)
+	m.together.collect(shown, metrics.Others, m.left...)
 }
 
-func (a *account) collect(metrics chan<- prometheus.Metric, name string, more ...*account) {
+func (a *account) collect(shown chan<- prometheus.Metric, name string, more ...*account) {
 	for class, code := range classes {
 		if count := a.requests[class].Load(); count > 0 {
-			metrics <- prometheus.MustNewConstMetric(requestsDesc, prometheus.CounterValue, float64(count), name, code)
+			shown <- prometheus.MustNewConstMetric(requestsDesc, prometheus.CounterValue, float64(count), name, code)
 		}
 	}
 	buckets, count := make(map[float64]uint64, len(bounds)), uint64(0)
@@ -56,13 +59,13 @@ func (a *account) collect(metrics chan<- prometheus.Metric, name string, more ..
 		buckets[bound] = count
 	}
 	count += a.buckets[len(bounds)].Load()
-	metrics <- prometheus.MustNewConstHistogram(durationDesc, count, float64(a.nanos.Load())/1e9, buckets, name)
+	shown <- prometheus.MustNewConstHistogram(durationDesc, count, float64(a.nanos.Load())/1e9, buckets, name)
 	open := [kinds]int64{a.open[short].Load(), a.open[endless].Load()}
 	for _, other := range more {
 		open[short] += other.open[short].Load()
 		open[endless] += other.open[endless].Load()
 	}
-	metrics <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(open[short]), name)
-	metrics <- prometheus.MustNewConstMetric(watchesDesc, prometheus.GaugeValue, float64(open[endless]), name)
-	metrics <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(a.sent.Load()), name)
+	shown <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(open[short]), name)
+	shown <- prometheus.MustNewConstMetric(watchesDesc, prometheus.GaugeValue, float64(open[endless]), name)
+	shown <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(a.sent.Load()), name)
 }

@@ -1,5 +1,6 @@
-// Package usage measures what each tenant's users ask of this server, for the
-// metrics (arktos-access-control, "Usage and Performance Isolation").
+// Package usage measures what each tenant's users ask of this server and what its
+// space stores, for the metrics and the status of Tenants (arktos-access-control,
+// "Usage and Performance Isolation").
 //
 // The number of series is bounded: the tenants with the most requests of late have
 // series of their own, and all others one set together. A tenant's series begin at

@@ -19,14 +19,15 @@ const (
 	// candidates is how many tenants are considered for each that has series.
 	candidates = 16
 
-	// others stands for all tenants without series of their own, nobody for
-	// requests without a tenant. No tenant can be called so.
-	others = "_other"
+	// nobody stands for requests without a tenant. No tenant can be called so.
 	nobody = "_none"
 )
 
 // Meter counts requests by tenant.
 type Meter struct {
+	// Exists, if set, reports whether there is a tenant. Series end with theirs.
+	Exists func(n tenant.Name) bool
+
 	limit int
 	clock clock.PassiveClock
 
@@ -101,6 +102,19 @@ func (m *Meter) consider(n tenant.Name) *atomic.Int64 {
 		m.own[n] = &account{}
 	}
 	return recent
+}
+
+// bury ends the series of tenants that are gone.
+func (m *Meter) bury() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n, account := range m.own {
+		if m.Exists != nil && n.IsSpace() && !m.Exists(n) {
+			delete(m.own, n)
+			delete(m.recent, n)
+			m.left = append(m.left, account)
+		}
+	}
 }
 
 // rotate gives series to the tenants with the most requests of late. It is called

@@ -61,7 +61,7 @@ func newSystem(t *testing.T, limit int) *system {
 			served.ServeHTTP(w, req)
 		}
 	})
-	answers := WithAnswers(authenticated, s.meter)
+	answers := WithAnswers(authenticated, s.meter, nil)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		defer func() {
 			if err, ok := recover().(error); ok && !errors.Is(err, http.ErrAbortHandler) {
@@ -214,7 +214,7 @@ tenantry_tenant_requests_total{code="2xx",tenant="t2"} 1
 
 func BenchmarkRequest(b *testing.B) {
 	m := NewMeter(50)
-	handler := WithAnswers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), m)
+	handler := WithAnswers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), m, &Recorder{})
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req = req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"}))
 	w := httptest.NewRecorder()

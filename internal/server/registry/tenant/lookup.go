@@ -41,15 +41,20 @@ type State struct {
 	RateLimit     *v1alpha1.RateLimit
 	RequestLimit  *v1alpha1.RequestLimit
 	AuditPolicy   upstream.PolicyRuleEvaluator
+	// Usage is what the status says, nil if nothing yet.
+	Usage *v1alpha1.TenantUsage
 }
 
 // Lookup answers for every request whether its tenant exists. It follows the
 // storage in this process and reads it through where it has not seen a tenant.
 type Lookup struct {
 	store  *REST
+	status *StatusREST
 	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State
+	// listed is whether all tenants are known.
+	listed bool
 	// requests end with their tenant, before another state of it is known.
 	requests requests
 }
@@ -57,7 +62,7 @@ type Lookup struct {
 // NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
 // reading through, and from memory once Run has caught up.
 func NewLookup(storage *Storage) *Lookup {
-	return &Lookup{store: storage.Tenant, seen: storage.seen, states: make(map[tenant.Name]State)}
+	return &Lookup{store: storage.Tenant, status: storage.Status, seen: storage.seen, states: make(map[tenant.Name]State)}
 }
 
 // Get returns the state of a tenant and whether there is one.
@@ -140,6 +145,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		AuditPolicy:   audit.Compile(t.Spec.AuditPolicy),
 		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
+		Usage:         t.Status.Usage,
 	}
 	if since := t.Status.CredentialsNotBefore; since != nil {
 		state.CredentialsNotBefore = since.Time
@@ -200,7 +206,7 @@ func (l *Lookup) Replace(objs []any, _ string) error {
 		state, exists := states[g.name]
 		return g.admits(state, exists)
 	})
-	l.states = states
+	l.states, l.listed = states, true
 	return nil
 }
 

@@ -1,0 +1,67 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/metrics"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var (
+	objectsDesc = prometheus.NewDesc("tenantry_tenant_objects",
+		"Number of objects stored in the space of a tenant, events left out, as last counted. The tenants with the most bytes have series of their own.",
+		[]string{"tenant"}, nil)
+	bytesDesc = prometheus.NewDesc("tenantry_tenant_stored_bytes",
+		"Bytes that the objects of a tenant take in etcd, events and etcd's history left out, as last counted. The tenants with the most bytes have series of their own.",
+		[]string{"tenant"}, nil)
+)
+
+// Stored shows what tenants have stored, by the status of their Tenants, which is the
+// same on every server.
+type Stored struct {
+	// Limit is how many tenants have series of their own.
+	Limit int
+	// Each calls visit with every tenant that has been counted.
+	Each func(visit func(n tenant.Name, usage *v1alpha1.TenantUsage))
+}
+
+// storedSlot is where the metrics of the server that serves are shown.
+var storedSlot metrics.Slot
+
+// Serve shows the metrics with those of the process.
+func (s Stored) Serve() { storedSlot.Show(s) }
+
+// Describe implements prometheus.Collector.
+func (Stored) Describe(descs chan<- *prometheus.Desc) {
+	descs <- objectsDesc
+	descs <- bytesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (s Stored) Collect(shown chan<- prometheus.Metric) {
+	type share struct {
+		name           tenant.Name
+		objects, bytes int64
+	}
+	var shares []share
+	s.Each(func(n tenant.Name, u *v1alpha1.TenantUsage) {
+		shares = append(shares, share{n, u.Objects, u.StoredBytes})
+	})
+	slices.SortFunc(shares, func(a, b share) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
+	})
+	own := min(s.Limit, len(shares))
+	together := share{name: metrics.Others}
+	for _, other := range shares[own:] {
+		together.objects += other.objects
+		together.bytes += other.bytes
+	}
+	for _, one := range append(shares[:own:own], together) {
+		shown <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(one.objects), string(one.name))
+		shown <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(one.bytes), string(one.name))
+	}
+}
