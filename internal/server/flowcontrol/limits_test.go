@@ -193,6 +193,14 @@ func TestIdleAccounts(t *testing.T) {
 	}
 }
 
+// codecs encode errors.
+func codecs() runtime.NegotiatedSerializer {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, metav1.SchemeGroupVersion)
+	s.AddUnversionedTypes(metav1.SchemeGroupVersion, &metav1.Status{})
+	return serializer.NewCodecFactory(s).WithoutConversion()
+}
+
 func TestWithLimits(t *testing.T) {
 	tests := map[string]struct {
 		allowance     Allowance
@@ -219,12 +227,6 @@ func TestWithLimits(t *testing.T) {
 		"watches are not in flight": {Allowance{InFlight: 1}, "acme", "watch", 5, http.StatusOK, "", ""},
 		"a user of the system":      {Allowance{RequestsPerSecond: 1}, tenant.System, "get", 9, http.StatusOK, "", ""},
 	}
-	codecs := serializer.NewCodecFactory(func() *runtime.Scheme {
-		s := runtime.NewScheme()
-		metav1.AddToGroupVersion(s, metav1.SchemeGroupVersion)
-		s.AddUnversionedTypes(metav1.SchemeGroupVersion, &metav1.Status{})
-		return s
-	}())
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l, _ := limitsAt(tc.allowance, nil)
@@ -240,7 +242,7 @@ func TestWithLimits(t *testing.T) {
 				if served++; served < tc.requests {
 					next(r)
 				}
-			}), l, nil, codecs.WithoutConversion())
+			}), l, nil, codecs())
 			ctx := contextOf(&tenant.Request{Authenticated: tc.authenticated}, userOf(tc.authenticated, "jane"))
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Resource: "pods"})
 			next(httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil).WithContext(ctx))

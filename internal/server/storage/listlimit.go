@@ -37,6 +37,12 @@ func WithListLimit(ctx context.Context, l ListLimit) context.Context {
 	return context.WithValue(ctx, listLimitKey{}, l)
 }
 
+// ListLimitFrom returns the limit in ctx, if there is one.
+func ListLimitFrom(ctx context.Context) (ListLimit, bool) {
+	l, ok := ctx.Value(listLimitKey{}).(ListLimit)
+	return l, ok
+}
+
 // limitLists makes storage keep to the limits of the contexts that it is called in.
 func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
@@ -60,7 +66,7 @@ type limitedLists struct {
 // read without pages ends as soon as there is more than the limit: it is no use to a
 // client that does not expect a second page.
 func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	limit, ok := ctx.Value(listLimitKey{}).(ListLimit)
+	limit, ok := ListLimitFrom(ctx)
 	if !ok {
 		return s.Interface.GetList(ctx, key, opts, list)
 	}
@@ -107,7 +113,7 @@ func (s *limitedLists) check(ctx context.Context, key string, opts storage.ListO
 
 // Watch implements storage.Interface.
 func (s *limitedLists) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	if limit, ok := ctx.Value(listLimitKey{}).(ListLimit); ok && opts.Recursive && wantsInitialEvents(opts) {
+	if limit, ok := ListLimitFrom(ctx); ok && opts.Recursive && wantsInitialEvents(opts) {
 		if err := s.check(ctx, key, opts, limit); err != nil {
 			return nil, err
 		}
