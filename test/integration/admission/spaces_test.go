@@ -12,6 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applyapps "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycore "k8s.io/client-go/applyconfigurations/core/v1"
+	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 func daemonSet() *appsv1.DaemonSet {
@@ -34,6 +37,14 @@ var _ = Describe("What belongs to nodes", func() {
 		for what, create := range map[string]func(kubernetes.Interface) error{
 			`daemonsets.apps "d"`: func(client kubernetes.Interface) error {
 				_, err := client.AppsV1().DaemonSets("default").Create(ctx, daemonSet(), metav1.CreateOptions{})
+				return err
+			},
+			`daemonsets.apps "applied"`: func(client kubernetes.Interface) error {
+				applied := applyapps.DaemonSet("applied", "default").WithSpec(applyapps.DaemonSetSpec().
+					WithSelector(applymeta.LabelSelector().WithMatchLabels(map[string]string{"app": "d"})).
+					WithTemplate(applycore.PodTemplateSpec().WithLabels(map[string]string{"app": "d"}).
+						WithSpec(applycore.PodSpec().WithContainers(applycore.Container().WithName("c").WithImage("i")))))
+				_, err := client.AppsV1().DaemonSets("default").Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "test", Force: true})
 				return err
 			},
 			`nodes "n"`: func(client kubernetes.Interface) error {

@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/resource"
+	"k8s.io/kubernetes/pkg/apis/storage"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -20,8 +23,25 @@ import (
 // all, not which node it is: Helm charts select by them as a matter of course.
 var platformLabels = []string{"kubernetes.io/os", "kubernetes.io/arch"}
 
-// defaultTaints are keys of taints that admission itself makes pods tolerate.
-var defaultTaints = []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+// topologyLabels are keys of node labels by which charts spread pods as a matter of
+// course. Others would choose the nodes that have the label at all.
+var topologyLabels = []string{
+	"kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+}
+
+// defaultTaints are taints that admission itself makes pods tolerate.
+var defaultTaints = map[string]core.TaintEffect{
+	"node.kubernetes.io/not-ready":       core.TaintEffectNoExecute,
+	"node.kubernetes.io/unreachable":     core.TaintEffectNoExecute,
+	"node.kubernetes.io/memory-pressure": core.TaintEffectNoSchedule,
+}
+
+// choice is one thing in an object that chooses nodes.
+type choice struct {
+	// what is in the refusal; value is what else makes it another choice.
+	what, value string
+}
 
 // checkPlacement refuses what chooses nodes in a way that the tenant may not. An
 // update may keep what is there already.
@@ -40,21 +60,35 @@ func (p *Plugin) checkPlacement(a admission.Attributes, n tenant.Name) error {
 		return nil
 	}
 	if binding, ok := a.GetObject().(*core.Binding); ok {
-		return refusePlacement(a, rules, []string{fmt.Sprintf("target %q", binding.Target.Name)})
+		return refusePlacement(a, rules, []choice{{what: fmt.Sprintf("target %q", binding.Target.Name)}})
 	}
-	resource := a.GetResource().GroupResource()
-	found, err := p.choices(resource, a.GetObject(), rules)
+	of := a.GetResource().GroupResource()
+	found, err := p.choices(of, a.GetObject(), rules)
+	if err == nil && a.GetSubresource() == "status" {
+		found = append(found, nomination(a)...)
+	}
 	if err != nil {
 		return forbidden(a, err.Error())
 	}
 	if len(found) > 0 && a.GetOperation() == admission.Update {
-		before, err := p.choices(resource, a.GetOldObject(), rules)
+		before, err := p.choices(of, a.GetOldObject(), rules)
 		if err != nil {
 			before = nil // what is there already was not checked when it came
 		}
-		found = slices.DeleteFunc(found, func(choice string) bool { return slices.Contains(before, choice) })
+		found = slices.DeleteFunc(found, func(c choice) bool { return slices.Contains(before, c) })
 	}
 	return refusePlacement(a, rules, found)
+}
+
+// nomination is a node that a status has the scheduler try first, unless that has
+// chosen it.
+func nomination(a admission.Attributes) []choice {
+	pod, ok := a.GetObject().(*core.Pod)
+	before, _ := a.GetOldObject().(*core.Pod)
+	if !ok || pod.Status.NominatedNodeName == "" || before != nil && before.Status.NominatedNodeName == pod.Status.NominatedNodeName {
+		return nil
+	}
+	return []choice{{what: fmt.Sprintf("status.nominatedNodeName %q", pod.Status.NominatedNodeName)}}
 }
 
 func (p *Plugin) placement(n tenant.Name) *v1alpha1.NodePlacement {
@@ -66,9 +100,13 @@ func (p *Plugin) placement(n tenant.Name) *v1alpha1.NodePlacement {
 	return &p.config.NodePlacement
 }
 
-func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, found []string) error {
+func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, found []choice) error {
 	if len(found) == 0 {
 		return nil
+	}
+	what := make([]string, len(found))
+	for i := range found {
+		what[i] = found[i].what
 	}
 	scope := "is " + string(v1alpha1.NodePlacementDisabled)
 	if rules.Mode == v1alpha1.NodePlacementLimited {
@@ -76,57 +114,124 @@ func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, foun
 			rules.Mode, strings.Join(rules.AllowedLabels, " "), strings.Join(rules.AllowedTaints, " "))
 	}
 	return forbidden(a, fmt.Sprintf("node placement %s in this tenant, which does not allow %s; remove it or ask the platform's administrators",
-		scope, strings.Join(found, ", ")))
+		scope, strings.Join(slices.Compact(what), ", ")))
 }
 
 // choices returns what in an object chooses nodes against the rules.
-func (p *Plugin) choices(resource schema.GroupResource, obj runtime.Object, rules *v1alpha1.NodePlacement) ([]string, error) {
+func (p *Plugin) choices(of schema.GroupResource, obj runtime.Object, rules *v1alpha1.NodePlacement) ([]choice, error) {
 	if custom, ok := obj.(*unstructured.Unstructured); ok {
-		return p.customChoices(resource, custom, rules)
+		return p.customChoices(of, custom, rules)
 	}
-	spec, path := podSpecOf(obj)
-	if spec == nil {
-		return nil, nil
+	found := &finder{rules: rules}
+	if spec, path := podSpecOf(obj); spec != nil {
+		found.inPod(spec, path)
+	} else {
+		found.inOther(obj)
 	}
-	return choicesOf(spec, path, rules), nil
+	return found.sorted(), nil
 }
 
-// choicesOf returns what in the pod spec at path chooses nodes against the rules.
-func choicesOf(spec *core.PodSpec, path string, rules *v1alpha1.NodePlacement) []string {
-	var found []string
-	add := func(format string, args ...any) { found = append(found, path+"."+fmt.Sprintf(format, args...)) }
+// finder finds what chooses nodes against the rules.
+type finder struct {
+	rules *v1alpha1.NodePlacement
+	found []choice
+}
+
+func (f *finder) sorted() []choice {
+	slices.SortFunc(f.found, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.value, b.value))
+	})
+	return slices.Compact(f.found)
+}
+
+func (f *finder) add(value any, format string, args ...any) {
+	f.found = append(f.found, choice{what: fmt.Sprintf(format, args...), value: fmt.Sprint(value)})
+}
+
+// mayUse reports whether nodes may be chosen by a label.
+func (f *finder) mayUse(label string) bool {
+	return slices.Contains(platformLabels, label) ||
+		f.rules.Mode == v1alpha1.NodePlacementLimited && slices.Contains(f.rules.AllowedLabels, label)
+}
+
+func (f *finder) mayTolerate(t core.Toleration) bool {
+	effect, ok := defaultTaints[t.Key]
+	return ok && effect == t.Effect ||
+		t.Key != "" && f.rules.Mode == v1alpha1.NodePlacementLimited && slices.Contains(f.rules.AllowedTaints, t.Key)
+}
+
+// inPod looks at the pod spec at path.
+func (f *finder) inPod(spec *core.PodSpec, path string) {
 	if spec.NodeName != "" {
-		add("nodeName %q", spec.NodeName)
+		f.add("", "%s.nodeName %q", path, spec.NodeName)
 	}
-	mayUse := func(key string) bool {
-		return slices.Contains(platformLabels, key) || rules.Mode == v1alpha1.NodePlacementLimited && slices.Contains(rules.AllowedLabels, key)
-	}
-	for key := range spec.NodeSelector {
-		if !mayUse(key) {
-			add("nodeSelector %q", key)
+	for key, value := range spec.NodeSelector {
+		if !f.mayUse(key) {
+			f.add(value, "%s.nodeSelector %q", path, key)
 		}
 	}
-	for _, term := range nodeTerms(spec.Affinity) {
-		for _, requirement := range term.MatchExpressions {
-			if !mayUse(requirement.Key) {
-				add("affinity.nodeAffinity %q", requirement.Key)
-			}
-		}
-		for _, requirement := range term.MatchFields {
-			add("affinity.nodeAffinity of field %q", requirement.Key)
-		}
+	f.inTerms(path+".affinity.nodeAffinity", nodeTerms(spec.Affinity))
+	for _, constraint := range spec.TopologySpreadConstraints {
+		f.inTopology(path+".topologySpreadConstraints", constraint.TopologyKey)
+	}
+	for _, term := range podTerms(spec.Affinity) {
+		f.inTopology(path+".affinity", term.TopologyKey)
 	}
 	for _, toleration := range spec.Tolerations {
 		switch {
-		case slices.Contains(defaultTaints, toleration.Key) && toleration.Effect == core.TaintEffectNoExecute:
+		case f.mayTolerate(toleration):
 		case toleration.Key == "":
-			add("tolerations of every taint")
-		case rules.Mode != v1alpha1.NodePlacementLimited || !slices.Contains(rules.AllowedTaints, toleration.Key):
-			add("tolerations %q", toleration.Key)
+			f.add(toleration.Effect, "%s.tolerations of every taint", path)
+		default:
+			f.add([]any{toleration.Operator, toleration.Value, toleration.Effect}, "%s.tolerations %q", path, toleration.Key)
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+}
+
+func (f *finder) inTerms(path string, terms []core.NodeSelectorTerm) {
+	for _, term := range terms {
+		for _, requirement := range term.MatchExpressions {
+			if !f.mayUse(requirement.Key) {
+				f.add(requirement, "%s %q", path, requirement.Key)
+			}
+		}
+		for _, requirement := range term.MatchFields {
+			f.add(requirement, "%s of field %q", path, requirement.Key)
+		}
+	}
+}
+
+func (f *finder) inTopology(path, key string) {
+	if !slices.Contains(topologyLabels, key) && !f.mayUse(key) {
+		f.add("", "%s with topology key %q", path, key)
+	}
+}
+
+// inOther looks at what draws the pods that use it to nodes.
+func (f *finder) inOther(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *core.PersistentVolume:
+		if o.Spec.NodeAffinity != nil && o.Spec.NodeAffinity.Required != nil {
+			f.inTerms("spec.nodeAffinity", o.Spec.NodeAffinity.Required.NodeSelectorTerms)
+		}
+		for _, key := range topologyLabels[1:] { // the scheduler heeds these labels of volumes
+			if value, ok := o.Labels[key]; ok && !f.mayUse(key) {
+				f.add(value, "metadata.labels %q", key)
+			}
+		}
+	case *storage.StorageClass:
+		for _, term := range o.AllowedTopologies {
+			for _, requirement := range term.MatchLabelExpressions {
+				if !f.mayUse(requirement.Key) {
+					f.add(requirement, "allowedTopologies %q", requirement.Key)
+				}
+			}
+		}
+	case *resource.ResourceClaim:
+		if allocated := o.Status.Allocation; allocated != nil && allocated.NodeSelector != nil {
+			f.inTerms("status.allocation.nodeSelector", allocated.NodeSelector.NodeSelectorTerms)
+		}
+	}
 }
 
 func nodeTerms(affinity *core.Affinity) []core.NodeSelectorTerm {
@@ -139,6 +244,25 @@ func nodeTerms(affinity *core.Affinity) []core.NodeSelectorTerm {
 	}
 	for _, preferred := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		terms = append(terms, preferred.Preference)
+	}
+	return terms
+}
+
+func podTerms(affinity *core.Affinity) (terms []core.PodAffinityTerm) {
+	if affinity == nil {
+		return nil
+	}
+	var preferred []core.WeightedPodAffinityTerm
+	if to := affinity.PodAffinity; to != nil {
+		terms = append(terms, to.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, to.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if from := affinity.PodAntiAffinity; from != nil {
+		terms = append(terms, from.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, from.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for i := range preferred {
+		terms = append(terms, preferred[i].PodAffinityTerm)
 	}
 	return terms
 }

@@ -1,10 +1,12 @@
 package spacepolicy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/resource"
+	"k8s.io/kubernetes/pkg/apis/storage"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -47,6 +51,29 @@ func tolerating(tolerations ...core.Toleration) core.PodSpec {
 	return core.PodSpec{Tolerations: tolerations}
 }
 
+func spreading(key string) core.PodSpec {
+	return core.PodSpec{TopologySpreadConstraints: []core.TopologySpreadConstraint{{TopologyKey: key}}}
+}
+
+func apartBy(required, preferred string) core.PodSpec {
+	return core.PodSpec{Affinity: &core.Affinity{
+		PodAffinity: &core.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []core.PodAffinityTerm{{TopologyKey: required}}},
+		PodAntiAffinity: &core.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []core.WeightedPodAffinityTerm{
+			{PodAffinityTerm: core.PodAffinityTerm{TopologyKey: preferred}},
+		}},
+	}}
+}
+
+// choicesOf returns what is said of a pod spec.
+func choicesOf(spec *core.PodSpec, rules *v1alpha1.NodePlacement) (said []string) {
+	f := &finder{rules: rules}
+	f.inPod(spec, "s")
+	for _, c := range f.sorted() {
+		said = append(said, c.what)
+	}
+	return slices.Compact(said)
+}
+
 func templateOf(spec core.PodSpec) core.PodTemplateSpec { return core.PodTemplateSpec{Spec: spec} }
 
 func TestChoices(t *testing.T) {
@@ -77,6 +104,15 @@ func TestChoices(t *testing.T) {
 			spec:     tolerating(core.Toleration{Key: "node.kubernetes.io/not-ready"}),
 			disabled: []string{`s.tolerations "node.kubernetes.io/not-ready"`}, limited: []string{`s.tolerations "node.kubernetes.io/not-ready"`},
 		},
+		"memory pressure": {spec: tolerating(core.Toleration{Key: "node.kubernetes.io/memory-pressure", Effect: core.TaintEffectNoSchedule})},
+		"usual spread":    {spec: spreading("topology.kubernetes.io/zone")},
+		"other spread":    {spec: spreading("disk"), disabled: []string{`s.topologySpreadConstraints with topology key "disk"`}, limited: []string{`s.topologySpreadConstraints with topology key "disk"`}},
+		"allowed spread":  {spec: spreading("zone"), disabled: []string{`s.topologySpreadConstraints with topology key "zone"`}},
+		"usual apart":     {spec: apartBy("kubernetes.io/hostname", "topology.kubernetes.io/region")},
+		"other apart": {
+			spec:     apartBy("disk", "zone"),
+			disabled: []string{`s.affinity with topology key "disk"`, `s.affinity with topology key "zone"`}, limited: []string{`s.affinity with topology key "disk"`},
+		},
 		"allowed taint": {spec: tolerating(core.Toleration{Key: "spot"}), disabled: []string{`s.tolerations "spot"`}},
 		"every taint": {
 			spec:     tolerating(core.Toleration{Operator: core.TolerationOpExists}),
@@ -84,10 +120,10 @@ func TestChoices(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.disabled, choicesOf(&tc.spec, "s", disabled)); diff != "" {
+			if diff := cmp.Diff(tc.disabled, choicesOf(&tc.spec, disabled)); diff != "" {
 				t.Errorf("disabled: %s", diff)
 			}
-			if diff := cmp.Diff(tc.limited, choicesOf(&tc.spec, "s", limited)); diff != "" {
+			if diff := cmp.Diff(tc.limited, choicesOf(&tc.spec, limited)); diff != "" {
 				t.Errorf("limited: %s", diff)
 			}
 		})
@@ -102,12 +138,13 @@ func TestPlacement(t *testing.T) {
 	}
 	rollouts := schema.GroupResource{Group: "example.com", Resource: "rollouts"}
 	for name, tc := range map[string]struct {
-		of       user.Info // a member if nil
-		resource schema.GroupResource
-		object   runtime.Object
-		old      runtime.Object // an update, if there is one
-		tenant   *v1alpha1.NodePlacement
-		want     string // part of the error, empty for none
+		of          user.Info // a member if nil
+		resource    schema.GroupResource
+		object      runtime.Object
+		old         runtime.Object // an update, if there is one
+		tenant      *v1alpha1.NodePlacement
+		subresource string
+		want        string // part of the error, empty for none
 	}{
 		"pod":                    {object: &core.Pod{Spec: chosen}, want: `SpacePolicy: node placement is Disabled in this tenant, which does not allow spec.nodeSelector "disk"`},
 		"pod of an enabled one":  {object: &core.Pod{Spec: chosen}, tenant: enabled},
@@ -122,11 +159,43 @@ func TestPlacement(t *testing.T) {
 			object: &batch.CronJob{Spec: batch.CronJobSpec{JobTemplate: batch.JobTemplateSpec{Spec: batch.JobSpec{Template: templateOf(chosen)}}}},
 			want:   `spec.jobTemplate.spec.template.spec.nodeSelector "disk"`,
 		},
-		"binding":             {object: &core.Binding{Target: core.ObjectReference{Name: "n"}}, want: `target "n"`},
-		"administrator":       {of: &user.DefaultInfo{Name: "root", Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}, object: &core.Pod{Spec: chosen}},
-		"controller":          {of: &user.DefaultInfo{Name: user.APIServerUser, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}, object: &core.Pod{Spec: chosen}, want: "nodeSelector"},
-		"update keeps it":     {object: &core.Pod{Spec: chosen}, old: &core.Pod{Spec: chosen}},
-		"update adds":         {object: &core.Pod{Spec: selecting("disk", "zone")}, old: &core.Pod{Spec: chosen}, want: `does not allow spec.nodeSelector "zone";`},
+		"binding":           {object: &core.Binding{Target: core.ObjectReference{Name: "n"}}, want: `target "n"`},
+		"administrator":     {of: &user.DefaultInfo{Name: "root", Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}, object: &core.Pod{Spec: chosen}},
+		"controller":        {of: &user.DefaultInfo{Name: user.APIServerUser, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}, object: &core.Pod{Spec: chosen}, want: "nodeSelector"},
+		"update keeps it":   {object: &core.Pod{Spec: chosen}, old: &core.Pod{Spec: chosen}},
+		"update adds":       {object: &core.Pod{Spec: selecting("disk", "zone")}, old: &core.Pod{Spec: chosen}, want: `does not allow spec.nodeSelector "zone";`},
+		"update changes it": {object: &core.Pod{Spec: selecting("disk")}, old: &core.Pod{Spec: core.PodSpec{NodeSelector: map[string]string{"disk": "y"}}}, want: `spec.nodeSelector "disk"`},
+		"volume": {
+			object: &core.PersistentVolume{Spec: core.PersistentVolumeSpec{NodeAffinity: &core.VolumeNodeAffinity{Required: &core.NodeSelector{
+				NodeSelectorTerms: []core.NodeSelectorTerm{{MatchExpressions: []core.NodeSelectorRequirement{{Key: "kubernetes.io/hostname"}}}},
+			}}}},
+			want: `spec.nodeAffinity "kubernetes.io/hostname"`,
+		},
+		"volume of a zone": {
+			object: &core.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"topology.kubernetes.io/zone": "z"}}},
+			want:   `metadata.labels "topology.kubernetes.io/zone"`,
+		},
+		"volume anywhere": {object: &core.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "z"}}}},
+		"storage class": {
+			object: &storage.StorageClass{AllowedTopologies: []core.TopologySelectorTerm{
+				{MatchLabelExpressions: []core.TopologySelectorLabelRequirement{{Key: "topology.kubernetes.io/zone"}}},
+			}},
+			want: `allowedTopologies "topology.kubernetes.io/zone"`,
+		},
+		"claim of devices": {
+			object: &resource.ResourceClaim{Status: resource.ResourceClaimStatus{Allocation: &resource.AllocationResult{NodeSelector: &core.NodeSelector{
+				NodeSelectorTerms: []core.NodeSelectorTerm{{MatchFields: []core.NodeSelectorRequirement{{Key: "metadata.name"}}}},
+			}}}},
+			old:  &resource.ResourceClaim{},
+			want: `status.allocation.nodeSelector of field "metadata.name"`,
+		},
+		"nomination": {
+			object: &core.Pod{Status: core.PodStatus{NominatedNodeName: "n"}}, old: &core.Pod{}, subresource: "status",
+			want: `status.nominatedNodeName "n"`,
+		},
+		"nomination by the scheduler": {
+			object: &core.Pod{Status: core.PodStatus{NominatedNodeName: "n"}}, old: &core.Pod{Status: core.PodStatus{NominatedNodeName: "n"}}, subresource: "status",
+		},
 		"custom resource":     {resource: rollouts, object: rollout(map[string]any{"spec": map[string]any{"nodeName": "n"}}), want: `spec.template.spec.nodeName "n"`},
 		"other resource":      {resource: schema.GroupResource{Group: "example.com", Resource: "others"}, object: rollout(map[string]any{"spec": map[string]any{"nodeName": "n"}})},
 		"custom, no template": {resource: rollouts, object: rollout(nil)},
@@ -147,7 +216,7 @@ func TestPlacement(t *testing.T) {
 				of = member
 			}
 			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "x",
-				tc.resource.WithVersion("v1"), "", operation, nil, false, of)
+				tc.resource.WithVersion("v1"), tc.subresource, operation, nil, false, of)
 			err = p.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)

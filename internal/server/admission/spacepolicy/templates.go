@@ -47,8 +47,8 @@ func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
 
 // customChoices returns what chooses nodes against the rules in the pod templates
 // that a custom resource is configured to have.
-func (p *Plugin) customChoices(resource schema.GroupResource, obj *unstructured.Unstructured, rules *v1alpha1.NodePlacement) ([]string, error) {
-	var found []string
+func (p *Plugin) customChoices(resource schema.GroupResource, obj *unstructured.Unstructured, rules *v1alpha1.NodePlacement) ([]choice, error) {
+	found := &finder{rules: rules}
 	for _, configured := range p.config.PodTemplates {
 		if configured.Group != resource.Group || configured.Resource != resource.Resource {
 			continue
@@ -73,8 +73,8 @@ func (p *Plugin) customChoices(resource schema.GroupResource, obj *unstructured.
 			if err := corev1conversion.Convert_v1_PodSpec_To_core_PodSpec(&versioned, &spec, nil); err != nil {
 				return nil, fmt.Errorf("%s is not a pod template: %w", path, err)
 			}
-			found = append(found, choicesOf(&spec, path+".spec", rules)...)
+			found.inPod(&spec, path+".spec")
 		}
 	}
-	return found, nil
+	return found.sorted(), nil
 }
