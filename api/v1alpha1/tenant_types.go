@@ -198,10 +198,11 @@ type RequestLimit struct {
 type AuditPolicy struct {
 	// rules are asked in turn; the first that matches a request decides. What
 	// matches none is not logged.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Rules []auditv1.PolicyRule `json:"rules"`
+	Rules []auditv1.PolicyRule `json:"rules,omitempty"`
 	// omitStages are stages of requests that make no events, beside those of each
 	// rule.
 	// +optional
