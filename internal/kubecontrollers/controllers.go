@@ -43,6 +43,7 @@ var controllers = []builder{
 	{"resourcequota", newResourceQuota},
 	{"garbage-collector", newGarbageCollector},
 	{"clusterrole-aggregation", newClusterRoleAggregation},
+	{"validatingadmissionpolicy-status", newPolicyStatus},
 	{"deployment", newDeployment},
 	{"replicaset", newReplicaSet},
 	{"replication", newReplication},

@@ -29,13 +29,13 @@ type environment struct {
 	legacyTokens serviceaccount.TokenGenerator
 	informers    informers.SharedInformerFactory
 	// config is that of clients on the flattened view, identities that of the
-	// garbage collector's.
-	config, identities *rest.Config
-	client             *kubernetes.Clientset
-	metadata           metadata.Interface
-	discovery          discovery.DiscoveryInterface
-	mapper             *restmapper.DeferredDiscoveryRESTMapper
-	scales             scale.ScalesGetter
+	// garbage collector's, and server that of the server itself.
+	config, identities, server *rest.Config
+	client                     *kubernetes.Clientset
+	metadata                   metadata.Interface
+	discovery                  discovery.DiscoveryInterface
+	mapper                     *restmapper.DeferredDiscoveryRESTMapper
+	scales                     scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	custom            *customResources
@@ -58,6 +58,7 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 		informers:    config.Informers,
 		config:       spaces.NewClientConfig(named),
 		identities:   spaces.NewIdentityClientConfig(named),
+		server:       named,
 		started:      make(chan struct{}),
 	}
 	var err error

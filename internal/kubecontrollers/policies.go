@@ -1,0 +1,98 @@
+package kubecontrollers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
+	"k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Upstream's controller checks the types in the expressions of policies against what
+// one cluster serves. Every space has its own policies and definitions. So the lister
+// that the controller reads each policy by, just before it checks it, also tells the
+// checker what the space of that policy serves. There is one worker, so that this
+// holds until the check is done.
+
+func newPolicyStatus(_ context.Context, e *environment) (func(context.Context), error) {
+	client, err := rest.HTTPClientFor(e.server)
+	if err != nil {
+		return nil, fmt.Errorf("creating the transport of clients of single spaces: %w", err)
+	}
+	spaced := spacedPolicies{
+		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
+		types:                             &spaceTypes{config: e.server, client: client, known: sync.OnceValue(knownTypes)},
+	}
+	c, err := validatingadmissionpolicystatus.NewController(spaced,
+		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
+	return func(ctx context.Context) { c.Run(ctx, 1) }, err
+}
+
+// spacedPolicies is the informer offered to the controller.
+type spacedPolicies struct {
+	admissioninformers.ValidatingAdmissionPolicyInformer
+	types *spaceTypes
+}
+
+func (s spacedPolicies) Lister() admissionlisters.ValidatingAdmissionPolicyLister {
+	return spacedPolicyLister{s.ValidatingAdmissionPolicyInformer.Lister(), s.types}
+}
+
+type spacedPolicyLister struct {
+	admissionlisters.ValidatingAdmissionPolicyLister
+	types *spaceTypes
+}
+
+// Get returns the policy that is checked next.
+func (l spacedPolicyLister) Get(name string) (*admissionv1.ValidatingAdmissionPolicy, error) {
+	policy, err := l.ValidatingAdmissionPolicyLister.Get(name)
+	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
+		return policy, err
+	}
+	n, _ := tenant.Unflatten(name)
+	return policy, l.types.of(n)
+}
+
+// spaceTypes are the types of the space whose policy is being checked.
+type spaceTypes struct {
+	config  *rest.Config
+	client  *http.Client
+	known   func() *resolver.DefinitionsSchemaResolver
+	checker validating.TypeChecker
+}
+
+// of has the checker look in a space. Nothing of it is kept for the next policy.
+func (s *spaceTypes) of(n tenant.Name) error {
+	config := rest.CopyConfig(s.config)
+	if n != tenant.System {
+		config.Host += "/tenants/" + n.String()
+	}
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(config, s.client)
+	if err != nil {
+		return fmt.Errorf("creating a discovery client of space %q: %w", n, err)
+	}
+	s.checker.RestMapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
+	s.checker.SchemaResolver = s.known().Combine(&resolver.ClientDiscoveryResolver{Discovery: client})
+	return nil
+}
+
+// knownTypes are those that every space has. They take some memory, which nobody
+// pays for who has no policy.
+func knownTypes() *resolver.DefinitionsSchemaResolver {
+	return resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme, apiextensionsscheme.Scheme)
+}
