@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -85,16 +86,18 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 		}).Should(Succeed())
 	})
 
-	It("limits open watches", func(ctx SpecContext) {
+	DescribeTable("limits open watches", func(ctx SpecContext, limit, paths string, most int) {
 		own := newTenant(ctx)
-		Expect(patch(ctx, own, `{"watches":2}`)).To(Succeed())
+		Expect(patch(ctx, own, limit)).To(Succeed())
 		client := once(user(own, "admin"))
+		next := 0
 		watch := func() (func(), error) {
-			w, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
+			next++
+			stream, err := client.RESTClient().Get().RequestURI(strings.Fields(paths)[next%len(strings.Fields(paths))]).Stream(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return w.Stop, nil
+			return func() { Expect(stream.Close()).To(Succeed()) }, nil
 		}
 		var stops []func()
 		var err error
@@ -104,7 +107,9 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 				stops = append(stops, stop)
 			}
 			return err
-		}).Should(MatchError(ContainSubstring("2 open watches (rateLimit.watches)")))
+		}).Should(Satisfy(apierrors.IsTooManyRequests))
+		Expect(err).To(MatchError(ContainSubstring("%d open watches (rateLimit.watches)", most)))
+		Expect(stops).To(HaveLen(most))
 		Expect(list(ctx, client)).To(Succeed())
 		for _, stop := range stops {
 			stop()
@@ -116,7 +121,12 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 			}
 			return err
 		}).Should(Succeed())
-	})
+	},
+		Entry("of every form", `{"watches":6}`, `/api/v1/configmaps?watch=true /api/v1/watch/configmaps /api/v1/namespaces/default/configmaps?watch=1
+			/api/v1/watch/namespaces/default/configmaps/kube-root-ca.crt /apis/apps/v1/watch/deployments
+			/api/v1/namespaces/default/configmaps?watch=true&fieldSelector=metadata.name=kube-root-ca.crt`, 6),
+		Entry("by the server's flag", `{"inFlight":100}`, "/api/v1/configmaps?watch=true", defaultWatches),
+	)
 
 	DescribeTable("is refused", func(ctx SpecContext, rateLimit, message string) {
 		Expect(patch(ctx, newTenant(ctx), rateLimit)).To(MatchError(ContainSubstring(message)))

@@ -14,12 +14,19 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env"
 )
 
-const startTimeout = 2 * time.Minute
+const (
+	startTimeout = 2 * time.Minute
+	// The limits of tenants that have none of their own.
+	defaultWatches = 20
+	defaultBody    = 1 << 20
+	defaultList    = 200
+)
 
 var environment *env.Environment
 
@@ -34,7 +41,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	klog.LogToStderr(false)
 	klog.SetOutput(GinkgoWriter)
 	var err error
-	environment, err = env.Start(ctx, func(o *standalone.Options) { o.ObjectCountPeriod = time.Second })
+	environment, err = env.Start(ctx, func(o *standalone.Options) {
+		o.ObjectCountPeriod = time.Second
+		options := flowcontrol.NewOptions()
+		options.Allowance.Watches, options.Size = defaultWatches, flowcontrol.Size{BodyBytes: defaultBody, ListObjects: defaultList}
+		o.FlowControl = &options
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 }, NodeTimeout(startTimeout))
