@@ -16,7 +16,7 @@ import (
 // the Tenant changes meanwhile, change is called again. The server does so, nobody's
 // request.
 func (l *Lookup) UpdateUsage(ctx context.Context, n tenant.Name, change func(*v1alpha1.TenantUsage)) error {
-	own := tenant.WithSpace(request.WithUser(ctx, nil), tenant.System)
+	own := request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), tenant.System), "")
 	_, _, err := l.status.Update(own, string(n), usageChange(change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
 		false, &metav1.UpdateOptions{})
 	return err
