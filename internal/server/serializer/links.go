@@ -14,6 +14,7 @@ import (
 
 // resource is where objects of one kind are served.
 type resource struct {
+	root       string // of its group and version
 	name       string
 	namespaced bool
 }
@@ -38,33 +39,37 @@ func LinksOf(group *genericapiserver.APIGroupInfo) Links {
 				continue
 			}
 			gv := schema.GroupVersion{Group: group.PrioritizedVersions[0].Group, Version: version}
-			links[gv.WithKind(kinds[0].Kind)] = resource{name: name, namespaced: scoper.NamespaceScoped()}
+			links[gv.WithKind(kinds[0].Kind)] = resource{root: rootOf(gv), name: name, namespaced: scoper.NamespaceScoped()}
 		}
 	}
 	return links
 }
 
+func rootOf(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}
+
 // path returns the full path of an object, or nothing for a kind that is not
 // served under a path of its own.
-func (l Links) path(gvk schema.GroupVersionKind, n tenant.Name, namespace, name string) string {
-	served, ok := l[gvk]
-	if !ok || name == "" {
+func (r resource) path(n tenant.Name, namespace, name string) string {
+	if r.name == "" || name == "" {
 		return ""
 	}
-	segments := make([]string, 0, 10)
-	name = escape(name)
-	if gvk.Group == "" {
-		segments = append(segments, "/api", gvk.Version)
-	} else {
-		segments = append(segments, "/apis", gvk.Group, gvk.Version)
-	}
+	var tenants, namespaces string
 	if n.IsSpace() {
-		segments = append(segments, "tenants", string(n))
+		tenants = "/tenants/"
+	} else {
+		n = ""
 	}
-	if served.namespaced {
-		segments = append(segments, "namespaces", namespace)
+	if r.namespaced {
+		namespaces = "/namespaces/"
+	} else {
+		namespace = ""
 	}
-	return strings.Join(append(segments, served.name, name), "/")
+	return r.root + tenants + string(n) + namespaces + namespace + "/" + r.name + "/" + escape(name)
 }
 
 // escape encodes a name for a path. Names of roles, for instance, may have spaces
@@ -78,7 +83,8 @@ func escape(name string) string {
 	return escaped
 }
 
-// Wrap returns delegate with tenants shown in JSON and YAML.
+// Wrap returns delegate with tenants shown in JSON and YAML, and lists written in
+// few pieces.
 func Wrap(delegate runtime.NegotiatedSerializer, links Links) runtime.NegotiatedSerializer {
 	w := &negotiated{NegotiatedSerializer: delegate}
 	for _, info := range delegate.SupportedMediaTypes() {
@@ -87,6 +93,8 @@ func Wrap(delegate runtime.NegotiatedSerializer, links Links) runtime.Negotiated
 			info.Serializer = wrapSerializer(info.Serializer, links)
 			info.StrictSerializer = wrapSerializer(info.StrictSerializer, links)
 			info.PrettySerializer = wrapSerializer(info.PrettySerializer, links)
+		case "vnd.kubernetes.protobuf":
+			info.Serializer = wrapProtobuf(info.Serializer)
 		}
 		w.mediaTypes = append(w.mediaTypes, info)
 	}

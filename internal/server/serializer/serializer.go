@@ -20,15 +20,19 @@ import (
 
 // separator stands before and after an object's tenant, which follows its link
 // while both travel through the encoder in the field selfLink. It is chosen at random for each
-// process, so that no stored value can contain it.
-var separator = newSeparator()
+// process, so that no stored value can contain it. Its first byte is a rare one, for
+// which a text is searched fast.
+var (
+	separator     = newSeparator()
+	separatorText = string(separator)
+)
 
 func newSeparator() []byte {
 	random := make([]byte, 16)
 	if _, err := rand.Read(random); err != nil {
 		panic(fmt.Sprintf("reading random bytes: %v", err)) // crypto/rand does not fail
 	}
-	return []byte(hex.EncodeToString(random))
+	return []byte("~" + hex.EncodeToString(random))
 }
 
 type serializer struct {
@@ -88,21 +92,21 @@ func (s *serializer) link(obj runtime.Object, gvk schema.GroupVersionKind) (runt
 	if !ok {
 		return obj, false
 	}
-	return linked, s.setLink(accessor.GetObjectMeta(), gvk)
+	return linked, setLink(accessor.GetObjectMeta(), s.links[gvk])
 }
 
-func (s *serializer) setLink(object metav1.Object, gvk schema.GroupVersionKind) bool {
+func setLink(object metav1.Object, served resource) bool {
 	n := tenant.System
 	name, tenanted := object.GetAnnotations()[tenant.Annotation]
 	if tenanted {
 		n = tenant.Name(name)
 	}
-	link := s.links.path(gvk, n, object.GetNamespace(), object.GetName())
+	link := served.path(n, object.GetNamespace(), object.GetName())
 	if link == "" {
 		return false
 	}
 	if tenanted {
-		link += string(separator) + name + string(separator)
+		link += separatorText + name + separatorText
 	}
 	object.SetSelfLink(link)
 	return tenanted
@@ -114,19 +118,21 @@ func (s *serializer) encodeList(list runtime.Object, gvk schema.GroupVersionKind
 	if length := len(gvk.Kind) - len("List"); length > 0 {
 		item.Kind = gvk.Kind[:length]
 	}
-	tenanted := false
+	served, tenanted := s.links[item], false
 	if err := meta.EachListItem(list, func(obj runtime.Object) error {
-		if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok && s.setLink(accessor.GetObjectMeta(), item) {
+		if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok && setLink(accessor.GetObjectMeta(), served) {
 			tenanted = true
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if tenanted {
-		w = &tenantWriter{delegate: w}
-	}
-	return s.Serializer.Encode(list, w)
+	return inFewPieces(w, func(w io.Writer) error {
+		if tenanted {
+			w = &tenantWriter{delegate: w}
+		}
+		return s.Serializer.Encode(list, w)
+	})
 }
 
 // Decode implements runtime.Decoder. It takes out the tenant that Encode put in:

@@ -18,9 +18,9 @@ import (
 )
 
 var testLinks = Links{
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   {name: "configmaps", namespaced: true},
-	corev1.SchemeGroupVersion.WithKind("Namespace"):   {name: "namespaces"},
-	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"): {name: "clusterroles"},
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   {root: "/api/v1", name: "configmaps", namespaced: true},
+	corev1.SchemeGroupVersion.WithKind("Namespace"):   {root: "/api/v1", name: "namespaces"},
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"): {root: rootOf(rbacv1.SchemeGroupVersion), name: "clusterroles"},
 }
 
 func encode(t *testing.T, mediaType string, pretty bool, obj runtime.Object) []byte {

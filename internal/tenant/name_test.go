@@ -1,0 +1,24 @@
+package tenant
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// FuzzParse checks that a name is one exactly if upstream takes it for a label.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "a", "acme", "a-b", "-a", "a-", "-", "A", "0", "a.b", "a_b", "a|b", "\xff", "ä", "a\n", "a\x00", "system", "all", "*",
+		strings.Repeat("a", 63), strings.Repeat("a", 64),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want := len(validation.IsDNS1123Label(s)) == 0
+		if n, err := Parse(s); (err == nil) != want || want && string(n) != s {
+			t.Errorf("Parse(%q) = %q, %v", s, n, err)
+		}
+	})
+}
