@@ -66,7 +66,8 @@ Two kinds of files are of interest to others:
 	rights.AddFlags(fs)
 	fs.Lookup("authorization-policy-file").Usage = "File of ABAC policies, one in a line, for the mode ABAC. " +
 		"Their spec may have a tenant and a space beside upstream's fields."
-	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "", "Audit policy.")
+	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "",
+		"Audit policy, where Tenant.spec.auditPolicy does not say otherwise. Without it and --audit-log-path nothing is logged of any tenant.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
 	flow.AddFlags(fs)
 	reach.AddFlags(fs)

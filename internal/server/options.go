@@ -63,6 +63,7 @@ func NewOptions() *Options {
 // Flags returns the flags by section.
 func (o *Options) Flags() cliflag.NamedFlagSets {
 	sets := o.Kube.Flags()
+	sets.FlagSet("auditing").Lookup("audit-policy-file").Usage += " It holds where Tenant.spec.auditPolicy does not say otherwise; without it, nothing is logged of any tenant."
 	fs := sets.FlagSet("tenancy")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", o.DefaultTenant,
 		"Tenant of users whose credentials carry no tenant. It is created if it is missing. "+
