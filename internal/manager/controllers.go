@@ -17,6 +17,7 @@ func addControllers(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of published objects: %w", err)
 	}
+	opts.ShowMetrics(publisher)
 	if err := tenant.Setup(mgr, tenant.Options{
 		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency, Publish: publisher.Ensure,
 	}); err != nil {

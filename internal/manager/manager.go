@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
@@ -34,6 +36,9 @@ type Options struct {
 	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
 	// does not, because in one process with the server they are among its own.
 	MetricsBindAddress string
+	// ShowMetrics shows the metrics of a controller. The default is with the
+	// operator's own.
+	ShowMetrics func(prometheus.Collector)
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" (the default) does not.
 	HealthProbeBindAddress string
 	// LeaderElection makes several replicas elect one that reconciles, by a
@@ -53,6 +58,9 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	}
 	if opts.HealthProbeBindAddress == "" {
 		opts.HealthProbeBindAddress = "0"
+	}
+	if opts.ShowMetrics == nil {
+		opts.ShowMetrics = func(c prometheus.Collector) { metrics.Registry.MustRegister(c) }
 	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -239,12 +240,17 @@ func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server
 		}
 		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
 		group.Go(func() error {
-			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{DefaultTenant: tenant.Name(o.DefaultTenant)})
+			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{
+				DefaultTenant: tenant.Name(o.DefaultTenant), ShowMetrics: operator.Show,
+			})
 		})
 		return ready()
 	})
 	return group.Wait()
 }
+
+// operator is the place of the operator's metrics among those of the process.
+var operator metrics.Slot
 
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {

@@ -78,8 +78,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	if err := r.announce(ctx, e, len(tenants)); err != nil {
 		return reconcile.Result{}, err
 	}
+	began := time.Now()
 	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, e) },
 		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, e) })
+	if found.looked > 0 {
+		syncSeconds.Observe(time.Since(began).Seconds())
+	}
 	if found.counts[kept] > 0 {
 		r.conflicts.watch(r.watching, o)
 	} else {
@@ -179,6 +183,7 @@ func (r *Reconciler) inEach(tenants []tenant.Name, known func(tenant.Name) (outc
 			continue
 		}
 		found.worked = true
+		found.looked++
 		group.Go(func() error {
 			result, err := do(n)
 			found.add(n, result, err)

@@ -8,7 +8,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 var metricName = regexp.MustCompile(`\b(tenantry|apiserver|process|go|workqueue)_[a-z0-9_]+`)
@@ -35,11 +39,21 @@ var _ = Describe("The dashboard", func() {
 
 		client, err := kubernetes.NewForConfig(system())
 		Expect(err).NotTo(HaveOccurred())
-		metrics, err := client.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+		_, err = client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "published", Annotations: map[string]string{tenant.PublishedAnnotation: "true"}},
+		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		var metrics []byte
+		read := func() string {
+			metrics, err = client.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+			Expect(err).NotTo(HaveOccurred())
+			return string(metrics)
+		}
+		Eventually(read).WithTimeout(startTimeout).Should(ContainSubstring(`tenantry_published_objects{reason="InAllSpaces",resource="configmaps"} 1`))
 		for name := range names {
 			Expect(string(metrics)).To(ContainSubstring("# TYPE " + name + " "))
 		}
+		Expect(string(metrics)).To(ContainSubstring(`tenantry_published_copies{resource="configmaps",state="current"} `))
 		Expect(string(metrics)).To(ContainSubstring(`tenantry_tenants{phase="Ready"}`))
 		Expect(string(metrics)).To(ContainSubstring(`tenantry_tenant_requests_total{code="2xx",tenant="system"}`))
 	})
