@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -25,6 +27,10 @@ func newTenant(name string, change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
 		f(t)
 	}
 	return t
+}
+
+func auditPolicy(level auditv1.Level) *v1alpha1.AuditPolicy {
+	return &v1alpha1.AuditPolicy{Rules: []auditv1.PolicyRule{{Level: level}}}
 }
 
 func newStrategy(t *testing.T) strategy {
@@ -42,26 +48,38 @@ func TestValidate(t *testing.T) {
 		tenant *v1alpha1.Tenant
 		want   string // part of the error, empty for none
 	}{
-		"the seed's sample": {tenant: newTenant("sample-tenant-1")},
-		"digits":            {tenant: newTenant("1")},
-		"63 characters":     {tenant: newTenant(strings.Repeat("a", 63))},
-		"built in":          {tenant: newTenant("system")},
-		"reserved":          {tenant: newTenant("all"), want: "reserved"},
-		"64 characters":     {tenant: newTenant(strings.Repeat("a", 64)), want: "DNS-1123"},
-		"dot":               {tenant: newTenant("a.b"), want: "DNS-1123"},
-		"upper case":        {tenant: newTenant("A"), want: "DNS-1123"},
-		"leading dash":      {tenant: newTenant("-a"), want: "DNS-1123"},
-		"line end":          {tenant: newTenant("a\n"), want: "DNS-1123"},
-		"flattening":        {tenant: newTenant("a|b"), want: "DNS-1123"},
-		"suspended":         {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Suspended, t.Spec.SuspendedReason = true, "unpaid" })},
-		"reason alone":      {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.SuspendedReason = "unpaid" }), want: "suspendedReason needs"},
-		"system suspended":  {tenant: newTenant("system", func(t *v1alpha1.Tenant) { t.Spec.Suspended = true }), want: "built-in"},
-		"admin":             {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "Group", Name: "g"}} })},
-		"admin of no kind":  {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Name: "g"}} }), want: "kind"},
-		"admin of no name":  {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "User"}} }), want: "name"},
-		"service account":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "ServiceAccount", Name: "x"}} }), want: "kind"},
-		"too many admins":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = make([]v1alpha1.Subject, 65) }), want: "admins"},
-		"quota":             {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Quota = corev1.ResourceList{"pods": resource.MustParse("5")} })},
+		"the seed's sample":          {tenant: newTenant("sample-tenant-1")},
+		"digits":                     {tenant: newTenant("1")},
+		"63 characters":              {tenant: newTenant(strings.Repeat("a", 63))},
+		"built in":                   {tenant: newTenant("system")},
+		"reserved":                   {tenant: newTenant("all"), want: "reserved"},
+		"64 characters":              {tenant: newTenant(strings.Repeat("a", 64)), want: "DNS-1123"},
+		"dot":                        {tenant: newTenant("a.b"), want: "DNS-1123"},
+		"upper case":                 {tenant: newTenant("A"), want: "DNS-1123"},
+		"leading dash":               {tenant: newTenant("-a"), want: "DNS-1123"},
+		"line end":                   {tenant: newTenant("a\n"), want: "DNS-1123"},
+		"flattening":                 {tenant: newTenant("a|b"), want: "DNS-1123"},
+		"suspended":                  {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Suspended, t.Spec.SuspendedReason = true, "unpaid" })},
+		"reason alone":               {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.SuspendedReason = "unpaid" }), want: "suspendedReason needs"},
+		"system suspended":           {tenant: newTenant("system", func(t *v1alpha1.Tenant) { t.Spec.Suspended = true }), want: "built-in"},
+		"admin":                      {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "Group", Name: "g"}} })},
+		"admin of no kind":           {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Name: "g"}} }), want: "kind"},
+		"admin of no name":           {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "User"}} }), want: "name"},
+		"service account":            {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: "ServiceAccount", Name: "x"}} }), want: "kind"},
+		"too many admins":            {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Admins = make([]v1alpha1.Subject, 65) }), want: "admins"},
+		"quota":                      {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Quota = corev1.ResourceList{"pods": resource.MustParse("5")} })},
+		"audit policy":               {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy(auditv1.LevelMetadata) })},
+		"audit policy of no rules":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = &v1alpha1.AuditPolicy{} }), want: "spec.auditPolicy.rules"},
+		"audit policy of no level":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy("All") }), want: "spec.auditPolicy.rules[0].level"},
+		"audit policy of the system": {tenant: newTenant("system", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy(auditv1.LevelNone) }), want: "--audit-policy-file"},
+		"small bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](1 << 10)}
+		})},
+		"no bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](0)} }), want: "spec.requestLimit.bodyBytes"},
+		"bodies beyond the server's": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](3<<20 + 1)}
+		}), want: "spec.requestLimit.bodyBytes"},
+		"negative lists": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{ListObjects: ptr.To[int32](-1)} }), want: "spec.requestLimit.listObjects"},
 		"suspension too long": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
 			t.Spec.Suspended, t.Spec.SuspendedReason = true, strings.Repeat("x", 257)
 		}), want: "suspendedReason"},
