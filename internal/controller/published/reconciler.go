@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	began := time.Now()
 	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, e) },
 		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, e) })
-	if found.looked > 0 {
+	if found.worked {
 		syncSeconds.Observe(time.Since(began).Seconds())
 	}
 	if found.counts[kept] > 0 {
@@ -183,7 +183,6 @@ func (r *Reconciler) inEach(tenants []tenant.Name, known func(tenant.Name) (outc
 			continue
 		}
 		found.worked = true
-		found.looked++
 		group.Go(func() error {
 			result, err := do(n)
 			found.add(n, result, err)

@@ -17,8 +17,6 @@ const named = 5
 type report struct {
 	mu     sync.Mutex
 	spaces int
-	// looked is in how many of them something was read or written.
-	looked int
 	counts map[outcome]int
 	// worked is true if any outcome took a request.
 	worked bool
