@@ -59,17 +59,27 @@ func WithRequestLimit(handler http.Handler, defaults Size, own func(tenant.Name)
 			}
 			req.Body = &limitedBody{ReadCloser: req.Body, left: size.BodyBytes, exceeded: func() error { return size.bodyExceeded(n) }}
 		}
-		if info, ok := request.RequestInfoFrom(ctx); ok && size.ListObjects > 0 && readsMany(info.Verb) {
-			req = req.WithContext(storage.WithListLimit(ctx, storage.ListLimit{
-				Tenant: n, Objects: int64(size.ListObjects), Whole: info.Verb == "deletecollection" && !hasPages(req),
-			}))
+		if size.ListObjects > 0 {
+			req = withListLimit(req, storage.ListLimit{Tenant: n, Objects: int64(size.ListObjects)})
 		}
 		handler.ServeHTTP(w, req)
 	})
 }
 
-func readsMany(verb string) bool {
-	return verb == "list" || verb == "watch" || verb == "deletecollection"
+// withListLimit returns a request with a limit, if it may be about many objects.
+func withListLimit(req *http.Request, limit storage.ListLimit) *http.Request {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if !ok {
+		return req
+	}
+	switch info.Verb {
+	case "deletecollection":
+		limit.Whole = !hasPages(req)
+	case "list", "watch":
+	default:
+		return req
+	}
+	return req.WithContext(storage.WithListLimit(req.Context(), limit))
 }
 
 // hasPages reports whether a request is about one page of a collection.
