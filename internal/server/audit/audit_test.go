@@ -30,10 +30,11 @@ func userOf(n tenant.Name) user.Info {
 }
 
 // authenticated returns the user that a request has for upstream's filters.
-func authenticated(t *testing.T, u user.Info, requested tenant.Name) user.Info {
+func authenticated(t *testing.T, u user.Info, requested tenant.Name, header http.Header) user.Info {
 	t.Helper()
 	shared := &authenticator.Response{User: u}
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request.Header = header
 	request = request.WithContext(tenant.WithRequest(request.Context(), &tenant.Request{Requested: requested}))
 	response, ok, err := WithSpace(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return shared, true, nil
@@ -63,37 +64,43 @@ func TestEvaluate(t *testing.T) {
 		requested tenant.Name
 		server    auditapi.Level
 		want      auditapi.Level
+		header    http.Header
 	}{
-		"own, short":                        {userOf("silent"), "", metadata, none},
-		"own, named":                        {userOf("silent"), "silent", metadata, none},
-		"own, more":                         {userOf("verbose"), "verbose", none, response},
-		"without a policy":                  {userOf("other"), "other", metadata, metadata},
-		"silent names another":              {userOf("silent"), "other", metadata, metadata},
-		"silent names a verbose one":        {userOf("silent"), "verbose", metadata, response},
-		"silent names what is not there":    {userOf("silent"), "unknown", metadata, metadata},
-		"silent names all":                  {userOf("silent"), tenant.All, metadata, metadata},
-		"silent names the system":           {userOf("silent"), tenant.System, metadata, metadata},
-		"verbose names another":             {userOf("verbose"), "other", metadata, response},
-		"verbose names a silent one":        {userOf("verbose"), "silent", none, response},
-		"another names a silent one":        {userOf("other"), "silent", metadata, metadata},
-		"another names a less verbose one":  {userOf("other"), "normal", response, response},
-		"the system":                        {userOf(tenant.System), "", metadata, metadata},
-		"the system in its space":           {userOf(tenant.System), tenant.System, metadata, metadata},
-		"the system in a silent space":      {userOf(tenant.System), "silent", metadata, metadata},
-		"the system in a verbose space":     {userOf(tenant.System), "verbose", metadata, response},
-		"the system everywhere":             {userOf(tenant.System), tenant.Everything, metadata, metadata},
-		"who has no tenant":                 {userOf(""), "", metadata, metadata},
-		"who has no tenant, in a silent":    {userOf(""), "silent", metadata, metadata},
-		"who has no tenant, in a verbose":   {userOf(""), "verbose", none, response},
-		"credentials that are refused":      {nil, "", metadata, metadata},
-		"a tenant that is no name":          {userOf("A_B"), "", metadata, metadata},
-		"a tenant that is no name, visitor": {userOf("A_B"), "silent", metadata, metadata},
+		"own, short":                        {userOf("silent"), "", metadata, none, nil},
+		"own, named":                        {userOf("silent"), "silent", metadata, none, nil},
+		"own, more":                         {userOf("verbose"), "verbose", none, response, nil},
+		"without a policy":                  {userOf("other"), "other", metadata, metadata, nil},
+		"silent names another":              {userOf("silent"), "other", metadata, metadata, nil},
+		"silent names a verbose one":        {userOf("silent"), "verbose", metadata, response, nil},
+		"silent names what is not there":    {userOf("silent"), "unknown", metadata, metadata, nil},
+		"silent names all":                  {userOf("silent"), tenant.All, metadata, metadata, nil},
+		"silent names the system":           {userOf("silent"), tenant.System, metadata, metadata, nil},
+		"verbose names another":             {userOf("verbose"), "other", metadata, response, nil},
+		"verbose names a silent one":        {userOf("verbose"), "silent", none, response, nil},
+		"another names a silent one":        {userOf("other"), "silent", metadata, metadata, nil},
+		"another names a less verbose one":  {userOf("other"), "normal", response, response, nil},
+		"the system":                        {userOf(tenant.System), "", metadata, metadata, nil},
+		"the system in its space":           {userOf(tenant.System), tenant.System, metadata, metadata, nil},
+		"the system in a silent space":      {userOf(tenant.System), "silent", metadata, metadata, nil},
+		"the system in a verbose space":     {userOf(tenant.System), "verbose", metadata, response, nil},
+		"the system everywhere":             {userOf(tenant.System), tenant.Everything, metadata, metadata, nil},
+		"who has no tenant":                 {userOf(""), "", metadata, metadata, nil},
+		"who has no tenant, in a silent":    {userOf(""), "silent", metadata, metadata, nil},
+		"who has no tenant, in a verbose":   {userOf(""), "verbose", none, response, nil},
+		"credentials that are refused":      {nil, "", metadata, metadata, nil},
+		"a tenant that is no name":          {userOf("A_B"), "", metadata, metadata, nil},
+		"a tenant that is no name, visitor": {userOf("A_B"), "silent", metadata, metadata, nil},
+		"silent impersonates":               {userOf("silent"), "", metadata, metadata, http.Header{"Impersonate-User": {"joe"}}},
+		"silent impersonates, named":        {userOf("silent"), "silent", metadata, metadata, http.Header{"Impersonate-User": {"joe"}}},
+		"silent would be of another tenant": {userOf("silent"), "silent", metadata, metadata, http.Header{"Impersonate-Extra-Multi-Tenancy.k8s.io%2ftenant": {"b"}}},
+		"verbose impersonates":              {userOf("verbose"), "", none, response, http.Header{"Impersonate-User": {"joe"}}},
+		"other headers":                     {userOf("silent"), "", metadata, none, http.Header{"User-Agent": {"Impersonate-User"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Evaluator{Server: policy.NewFakePolicyRuleEvaluator(tc.server, nil), Own: policies, Known: policies}
 			attributes := authorizer.AttributesRecord{User: tc.user}
 			if tc.user != nil {
-				attributes.User = authenticated(t, tc.user, tc.requested)
+				attributes.User = authenticated(t, tc.user, tc.requested, tc.header)
 			}
 			if got := e.EvaluatePolicyRule(attributes).Level; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)

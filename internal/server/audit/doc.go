@@ -7,7 +7,8 @@
 // that of the space, in the most detail that any of them asks for: nobody leaves the
 // log by naming a tenant that is not logged, nor does a tenant that is not logged
 // hide what others do in its space, or its users elsewhere. That goes for requests
-// that will be refused, too, and for those of the system's users.
+// that will be refused, too, for those of the system's users, and for users who would
+// impersonate others, perhaps of another tenant.
 //
 // Upstream evaluates policies after authentication and before impersonation, and tells
 // them of the user but not of the space. Visitors are users that carry it.

@@ -27,43 +27,43 @@ var _ audit.PolicyRuleEvaluator = &Evaluator{}
 
 // EvaluatePolicyRule implements upstream's PolicyRuleEvaluator.
 func (e *Evaluator) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
-	own, space := tenantsOf(attributes.GetUser())
-	var policy audit.PolicyRuleEvaluator
+	own, space, stays := tenantsOf(attributes.GetUser())
+	var policies []audit.PolicyRuleEvaluator
 	if own.IsSpace() {
-		policy = e.Own(own)
+		policies = appendSet(policies, e.Own(own))
 	}
-	if space == own {
-		if policy == nil {
-			policy = e.Server
-		}
-		return policy.EvaluatePolicyRule(attributes)
+	if stays && len(policies) > 0 {
+		return policies[0].EvaluatePolicyRule(attributes)
+	}
+	if space.IsSpace() && space != own {
+		policies = appendSet(policies, e.Known(space))
 	}
 	config := e.Server.EvaluatePolicyRule(attributes)
-	if policy != nil {
+	for _, policy := range policies {
 		config = both(config, policy.EvaluatePolicyRule(attributes))
-	}
-	if space.IsSpace() {
-		if policy := e.Known(space); policy != nil {
-			config = both(config, policy.EvaluatePolicyRule(attributes))
-		}
 	}
 	return config
 }
 
-// tenantsOf returns the tenant of a user and the one whose space the request is
-// about. Who has no tenant is in no space of its own.
-func tenantsOf(u user.Info) (own, space tenant.Name) {
+func appendSet(policies []audit.PolicyRuleEvaluator, policy audit.PolicyRuleEvaluator) []audit.PolicyRuleEvaluator {
+	if policy == nil {
+		return policies
+	}
+	return append(policies, policy)
+}
+
+// tenantsOf returns the tenant of a user, the one whose space the request names, if
+// any, and whether the request stays in the space of its user.
+func tenantsOf(u user.Info) (own, space tenant.Name, stays bool) {
 	if u == nil {
-		return "", ""
+		return "", "", false
 	}
 	own, err := tenant.OfUser(u)
 	if err != nil {
 		own = ""
 	}
-	if v, ok := u.(visitor); ok {
-		return own, v.space
-	}
-	return own, own
+	v, ok := u.(visitor)
+	return own, v.space, !ok || !v.impersonates && v.space == own
 }
 
 // both returns what logs all that a or b logs.

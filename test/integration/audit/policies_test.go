@@ -55,6 +55,11 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 		Entry("not of attempts in no space", func() *rest.Config { return user(silent) }, tenant.Name("unknown"), auditv1.LevelMetadata, http.StatusForbidden, "silent", "unknown"),
 		Entry("not of attempts in all spaces", func() *rest.Config { return user(silent) }, tenant.All, auditv1.LevelMetadata, http.StatusForbidden, "silent", "all"),
 		Entry("not of attempts in the system space", func() *rest.Config { return user(silent) }, tenant.System, auditv1.LevelMetadata, http.StatusForbidden, "silent", "system"),
+		Entry("not of attempts to become somebody else", func() *rest.Config {
+			config := user(silent)
+			config.Impersonate = rest.ImpersonationConfig{UserName: "joe", Extra: map[string][]string{tenant.UserExtraKey: {"plain"}}}
+			return config
+		}, silent, auditv1.LevelMetadata, http.StatusForbidden, "silent", "silent"),
 		Entry("of attempts of who has much logged", func() *rest.Config { return user(verbose) }, silent, auditv1.LevelRequestResponse, http.StatusForbidden, "verbose", "silent"),
 		Entry("not of nobody, where nothing is logged", anonymous, silent, auditv1.LevelMetadata, http.StatusForbidden, "", "silent"),
 		Entry("not of the system, where nothing is logged", system, silent, auditv1.LevelMetadata, http.StatusOK, "system", "silent"),
