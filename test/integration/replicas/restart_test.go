@@ -121,6 +121,23 @@ var _ = Describe("A populated store", Ordered, func() {
 		Expect(inventory(ctx, s, spaces)).To(Equal(all))
 	}, SpecTimeout(specTimeout))
 
+	It("is what the status of Tenants says after a restart, whatever was recorded before", func(ctx SpecContext) {
+		kill(s.session)
+		for _, e := range encrypted { // as if the server had ended before it recorded that
+			_, err := etcd.Delete(ctx, keyOf(prefix, e.resource, "foobar", "default", "encrypted"))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		start(ctx, encryption, "--tenant-usage-period=100ms")
+		for _, n := range spaces[1:] {
+			Eventually(func(g Gomega) {
+				objects, bytes, overhead := storedBy(ctx, prefix, n)
+				told, toldBytes := usageOf(ctx, s, n)
+				g.Expect(told).To(Equal(objects))
+				g.Expect(toldBytes).To(And(BeNumerically("<", bytes), BeNumerically(">", bytes-overhead)))
+			}).WithTimeout(startTimeout).Should(Succeed(), "of %s", n)
+		}
+	}, SpecTimeout(specTimeout))
+
 	It("gives nothing to a space to whose keys ciphertext of another is copied", func(ctx SpecContext) {
 		for _, e := range encrypted {
 			key := keyOf(prefix, e.resource, "foo", "default", "encrypted")
