@@ -77,16 +77,22 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	if err != nil {
 		return nil, err
 	}
+	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
-		if clients.discovery, err = withKnownSchemas(clients.discovery); err != nil {
+		if schemas, err = withKnownSchemas(clients.discovery); err != nil {
 			return nil, err
 		}
+		clients.discovery = schemas
 	}
-	return p.build(nil, p.initializer(surroundings{
+	built, err := p.build(nil, p.initializer(surroundings{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
 		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
 		services: ServicesIn{p.shared.services, n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
 	}))
+	if err == nil && schemas != nil {
+		schemas.taken(stop)
+	}
+	return built, err
 }
 
 // instanceOf returns the instance of the request's space, or nil if the space

@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/openapi"
@@ -16,21 +17,41 @@ type knownSchemas struct {
 	client *knownPaths
 }
 
-func withKnownSchemas(client discovery.DiscoveryInterface) (discovery.DiscoveryInterface, error) {
+func withKnownSchemas(client discovery.DiscoveryInterface) (*knownSchemas, error) {
 	live := client.OpenAPIV3()
 	paths, err := live.Paths()
 	if err != nil {
 		return nil, fmt.Errorf("reading which schemas there are: %w", err)
 	}
-	return knownSchemas{DiscoveryInterface: client, client: &knownPaths{live: live, first: paths}}, nil
+	return &knownSchemas{DiscoveryInterface: client, client: &knownPaths{live: live, first: paths, asked: make(chan struct{})}}, nil
 }
 
-func (k knownSchemas) OpenAPIV3() openapi.Client { return k.client }
+// taken returns when the policies that were built with the client have taken the
+// first answer. They note it some microseconds after they were given it, of which
+// nobody can be told, so that it waits for a thousand times as long.
+func (k *knownSchemas) taken(stop <-chan struct{}) {
+	select {
+	case <-stop:
+		return
+	case <-time.After(notToBeAsked): // the feature is off
+		return
+	case <-k.client.asked:
+	}
+	select {
+	case <-stop:
+	case <-time.After(notedAfter):
+	}
+}
+
+const notToBeAsked, notedAfter = 5 * time.Second, 50 * time.Millisecond
+
+func (k *knownSchemas) OpenAPIV3() openapi.Client { return k.client }
 
 // knownPaths answers the first question with what is known and asks the server
 // for the others.
 type knownPaths struct {
 	live  openapi.Client
+	asked chan struct{} // closed by the first question
 	mu    sync.Mutex
 	first map[string]openapi.GroupVersion
 }
@@ -41,6 +62,7 @@ func (k *knownPaths) Paths() (map[string]openapi.GroupVersion, error) {
 	k.first = nil
 	k.mu.Unlock()
 	if first != nil {
+		close(k.asked)
 		return first, nil
 	}
 	return k.live.Paths()
