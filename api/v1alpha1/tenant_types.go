@@ -284,8 +284,8 @@ type TenantUsage struct {
 	// tenantry.io/stored-bytes of a quota is.
 	StoredBytes int64 `json:"storedBytes"`
 	// requests is the number of requests that the tenant's users have made of all
-	// servers, those refused included. What a server has answered in its last minute
-	// is lost when it crashes.
+	// servers, those refused included. What a server was asked in its last minute is
+	// lost when it ends.
 	Requests int64 `json:"requests"`
 	// observedTime is when this was found.
 	ObservedTime metav1.Time `json:"observedTime"`

@@ -1299,7 +1299,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantUsage(ref common.ReferenceCallb
 					},
 					"requests": {
 						SchemaProps: spec.SchemaProps{
-							Description: "requests is the number of requests that the tenant's users have made of all servers, those refused included. What a server has answered in its last minute is lost when it crashes.",
+							Description: "requests is the number of requests that the tenant's users have made of all servers, those refused included. What a server was asked in its last minute is lost when it ends.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
