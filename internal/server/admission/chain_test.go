@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,7 @@ type serverConfig struct {
 	enable      []string
 	disable     []string
 	file        string // --admission-control-config-file
+	decorator   admission.DecoratorFunc
 }
 
 func newServer(t testing.TB, c serverConfig) *server {
@@ -89,6 +91,9 @@ func newServer(t testing.TB, c serverConfig) *server {
 		t.Fatal(err)
 	}
 
+	if c.decorator != nil { // after that of Apply, before that of metrics
+		o.GenericAdmission.Decorators = slices.Insert(o.GenericAdmission.Decorators, 1, admission.Decorator(c.decorator))
+	}
 	s.plugins = map[string]*onDemandPlugin{}
 	o.GenericAdmission.Decorators = append(admission.Decorators{admission.DecoratorFunc(
 		func(plugin admission.Interface, name string) admission.Interface {

@@ -71,5 +71,6 @@ func Apply(o *options.AdmissionOptions, config Config) error {
 		plugins.Register(name, shared.factory(name, mode))
 	}
 	o.GenericAdmission.Plugins = plugins
+	o.GenericAdmission.Decorators = append(admission.Decorators{admission.DecoratorFunc(inItsPhases)}, o.GenericAdmission.Decorators...)
 	return nil
 }

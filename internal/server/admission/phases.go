@@ -1,0 +1,41 @@
+package admission
+
+import (
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// The plugins here can take part in both phases of admission, whatever it is that
+// they make instances of. What only takes part in one is shown as such, for upstream
+// calls and measures each plugin in every phase it takes part in.
+
+func (p *flattenedPlugin) sample() admission.Interface { return p.instance }
+func (p *perSpacePlugin) sample() admission.Interface  { return p.system }
+func (p *onDemandPlugin) sample() admission.Interface  { return p.system }
+func (p *unchangedPlugin) sample() admission.Interface { return p.instance }
+
+type (
+	mutator   struct{ admission.MutationInterface }
+	validator struct{ admission.ValidationInterface }
+)
+
+// inItsPhases returns a plugin, which has been built, with the phases of its instances.
+func inItsPhases(p admission.Interface, _ string) admission.Interface {
+	plugin, ok := p.(interface {
+		admission.MutationInterface
+		admission.ValidationInterface
+		sample() admission.Interface
+	})
+	if !ok {
+		return p
+	}
+	_, mutates := plugin.sample().(admission.MutationInterface)
+	_, validates := plugin.sample().(admission.ValidationInterface)
+	switch {
+	case mutates && !validates:
+		return mutator{plugin}
+	case validates && !mutates:
+		return validator{plugin}
+	default:
+		return p
+	}
+}
