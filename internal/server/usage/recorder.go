@@ -125,15 +125,19 @@ func (r *Recorder) record(ctx context.Context, n tenant.Name, a activity) error 
 	if !exists {
 		return nil
 	}
-	var counted v1alpha1.TenantUsage
-	if known == nil {
+	isNew := known == nil
+	if isNew {
 		known, a.wrote = &v1alpha1.TenantUsage{}, true
 	}
+	counted := *known
 	if a.wrote {
 		var err error
 		if counted.Objects, counted.StoredBytes, err = r.Stored(ctx, n); err != nil {
 			return err
 		}
+	}
+	if !isNew && a.requests == 0 && counted == *known {
+		return nil
 	}
 	// Another server that has counted meanwhile may have seen more.
 	overtaken := false

@@ -97,6 +97,8 @@ func TestRecord(t *testing.T) {
 			space: space{objects: 6, bytes: 600, usage: before()}, requests: 1, wrote: true,
 			want: &v1alpha1.TenantUsage{Objects: 6, StoredBytes: 600, Requests: 51}, counts: 1, updates: 1,
 		},
+		"wrote the same": {space: space{objects: 5, bytes: 500, usage: before()}, wrote: true, want: before(), counts: 1},
+		"new and empty":  {want: &v1alpha1.TenantUsage{}, requests: 0, wrote: true, counts: 1, updates: 1},
 		"somebody else wrote": {
 			space: space{objects: 4, bytes: 400, usage: before()}, wrote: true,
 			want: &v1alpha1.TenantUsage{Objects: 4, StoredBytes: 400, Requests: 50}, counts: 1, updates: 1,

@@ -38,13 +38,13 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		// The second server runs the controllers of Kubernetes, and by way of it the
 		// first manager leads.
-		servers[1] = startServer()
+		servers[1] = startServer(recording)
 		servers[1].ready(ctx)
 		managers[0] = startManager(servers[1])
 		for _, lease := range []string{controllersLease, managersLease} {
 			Eventually(holder).WithContext(ctx).WithArguments(servers[1], lease).WithTimeout(startTimeout).ShouldNot(BeEmpty())
 		}
-		servers[0] = startServer()
+		servers[0] = startServer(recording)
 		servers[0].ready(ctx)
 		managers[1] = startManager(servers[0])
 		DeferCleanup(func() { kill(servers[0].session, managers[1]) }) // the others have ended
@@ -63,6 +63,26 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 
 	It("admit exactly what a tenant's quota allows", func(ctx SpecContext) {
 		shareQuota(ctx, "other", servers[:]...)
+	}, SpecTimeout(specTimeout))
+
+	It("say together what a tenant has stored and asked", func(ctx SpecContext) {
+		const n = tenant.Name("acme")
+		told := func(g Gomega) (requests int64) {
+			objects, _, _ := storedBy(ctx, "/registry", n)
+			counted, _ := usageOf(ctx, servers[0], n)
+			g.Expect(counted).To(Equal(objects))
+			return requestsOf(ctx, servers[0], n)
+		}
+		var before int64
+		Eventually(func(g Gomega) { before = told(g) }).WithTimeout(startTimeout).Should(Succeed())
+		for i := range 10 {
+			create(ctx, servers[i%2], n, "counted-"+strconv.Itoa(i))
+		}
+		Eventually(func(g Gomega) { g.Expect(told(g)).To(Equal(before + 10)) }).WithTimeout(startTimeout).Should(Succeed())
+		for i := range 10 {
+			Expect(servers[(i+1)%2].client(n).CoreV1().ConfigMaps(namespace).Delete(ctx, "counted-"+strconv.Itoa(i), metav1.DeleteOptions{})).To(Succeed())
+		}
+		Eventually(func(g Gomega) { g.Expect(told(g)).To(Equal(before + 20)) }).WithTimeout(startTimeout).Should(Succeed())
 	}, SpecTimeout(specTimeout))
 
 	It("show what is written through the one in reads and watches of the other", func(ctx SpecContext) {

@@ -127,7 +127,7 @@ var _ = Describe("A populated store", Ordered, func() {
 			_, err := etcd.Delete(ctx, keyOf(prefix, e.resource, "foobar", "default", "encrypted"))
 			Expect(err).NotTo(HaveOccurred())
 		}
-		start(ctx, encryption, "--tenant-usage-period=100ms")
+		start(ctx, encryption, recording)
 		for _, n := range spaces[1:] {
 			Eventually(func(g Gomega) {
 				objects, bytes, overhead := storedBy(ctx, prefix, n)

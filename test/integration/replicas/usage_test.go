@@ -12,13 +12,24 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// recording makes a server record at once what tenants use.
+const recording = "--tenant-usage-period=100ms"
+
 // usageOf returns the objects and bytes that a Tenant says it has stored.
 func usageOf(ctx context.Context, s *server, n tenant.Name) (objects, bytes int64) {
+	return toldOf(ctx, s, n, "objects"), toldOf(ctx, s, n, "storedBytes")
+}
+
+// requestsOf returns how many requests a Tenant says its users have made.
+func requestsOf(ctx context.Context, s *server, n tenant.Name) int64 {
+	return toldOf(ctx, s, n, "requests")
+}
+
+func toldOf(ctx context.Context, s *server, n tenant.Name, field string) int64 {
 	t, err := s.dynamic(tenant.System).Resource(v1alpha1.GroupVersion.WithResource("tenants")).Get(ctx, n.String(), metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	objects, _, _ = unstructured.NestedInt64(t.Object, "status", "usage", "objects")
-	bytes, _, _ = unstructured.NestedInt64(t.Object, "status", "usage", "storedBytes")
-	return objects, bytes
+	told, _, _ := unstructured.NestedInt64(t.Object, "status", "usage", field)
+	return told
 }
 
 // storedBy returns what etcd holds with a tenant in its key, but for events and
