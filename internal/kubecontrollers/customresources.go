@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // customResources knows the custom resources that the spaces define. Discovery
@@ -51,6 +53,9 @@ func trimDefinition(obj any) (any, error) {
 	trimmed.SetAPIVersion(definition.GetAPIVersion())
 	trimmed.SetKind(definition.GetKind())
 	trimmed.SetName(definition.GetName())
+	if value, ok := definition.GetLabels()[tenant.PublishedDefinitionLabel]; ok {
+		trimmed.SetLabels(map[string]string{tenant.PublishedDefinitionLabel: value})
+	}
 	trimmed.SetUID(definition.GetUID())
 	trimmed.SetResourceVersion(definition.GetResourceVersion())
 	return trimmed, nil

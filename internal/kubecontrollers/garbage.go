@@ -81,7 +81,7 @@ type identityInformers struct {
 var _ informerfactory.InformerFactory = &identityInformers{}
 
 func (i *identityInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	if isOfOneSpace(resource.Resource) {
+	if spaces.IsCustom(resource.GroupVersion().String()) {
 		return newCustomInformer(i.metadata, i.interest, resource)
 	}
 	shared, err := i.typed.ForResource(resource)

@@ -31,13 +31,13 @@ func isOfOneSpace(name string) bool {
 // Indexes of the definitions, by what they define in which space. Only accepted
 // names count: of two definitions of one kind, the server serves the first.
 const (
-	kindIndex     = "kind"     // acme|Widget.example.com
-	resourceIndex = "resource" // acme|widgets.example.com
+	kindIndex     = "kind"     // acme|Widget.example.com, or Widget.example.com if published
+	resourceIndex = "resource" // acme|widgets.example.com, or widgets.example.com
 )
 
 func indexKinds(obj any) ([]string, error) {
 	definition, space, err := definitionOf(obj)
-	if err != nil || !space.IsSpace() || definition.Status.AcceptedNames.Kind == "" {
+	if err != nil || !isInSpaces(definition, space) || definition.Status.AcceptedNames.Kind == "" {
 		return nil, err
 	}
 	kind := spaces.FlattenName(space, definition.Status.AcceptedNames.Kind)
@@ -46,11 +46,17 @@ func indexKinds(obj any) ([]string, error) {
 
 func indexResources(obj any) ([]string, error) {
 	definition, space, err := definitionOf(obj)
-	if err != nil || !space.IsSpace() || definition.Status.AcceptedNames.Plural == "" {
+	if err != nil || !isInSpaces(definition, space) || definition.Status.AcceptedNames.Plural == "" {
 		return nil, err
 	}
 	resource := spaces.FlattenName(space, definition.Status.AcceptedNames.Plural)
 	return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: resource}.String()}, nil
+}
+
+// isInSpaces reports whether tenants' spaces can have objects of a definition.
+func isInSpaces(definition *apiextensionsv1.CustomResourceDefinition, space tenant.Name) bool {
+	_, published := definition.Labels[tenant.PublishedDefinitionLabel]
+	return space.IsSpace() || published
 }
 
 // definitionOf returns a definition of the flattened view and its space.
@@ -115,9 +121,14 @@ type customMapper struct {
 
 var _ meta.ResettableRESTMapper = customMapper{}
 
-// find returns the one definition with a value in an index.
+// find returns the one definition with a value in an index: of the space, or else of
+// those that are published to all.
 func (m customMapper) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	found, err := m.custom.definitions.GetIndexer().ByIndex(index, value)
+	if err == nil && len(found) == 0 {
+		_, published := tenant.Unflatten(value)
+		found, err = m.custom.definitions.GetIndexer().ByIndex(index, published)
+	}
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -170,8 +181,8 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 	return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
 }
 
-// customInformer watches one resource of one space, for the garbage collector
-// alone. Unlike a shared informer it ends when the collector no longer wants it:
+// customInformer watches one resource of one space, or one that is published to all,
+// for the garbage collector alone. Unlike a shared informer it ends when the collector no longer wants it:
 // when the definition goes.
 type customInformer struct {
 	cache.SharedIndexInformer

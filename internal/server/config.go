@@ -74,6 +74,8 @@ type config struct {
 	rights *spacerbac.Authorizer
 	grants *authorization.Grants
 	router *discovery.Router
+	// crds serves what spaces define, and what is published to them.
+	crds *crd.Servers
 	// tenants is set once the storage of Tenants exists, before anything is served.
 	tenants *tenantregistry.Lookup
 }
@@ -230,15 +232,19 @@ func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.Sh
 // the system space, and would free the ports of all others.
 const never = 100 * 365 * 24 * time.Hour
 
+var customResourceDefinitions = apiextensions.Resource("customresourcedefinitions")
+
 // installStorage puts the tenant-aware storage below every resource.
 func (c *config) installStorage(opts CompletedOptions) error {
 	uncached, err := storage.Uncached(opts.kube.Etcd)
 	if err != nil {
 		return fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
-	defaults := defaultObjects(func(n tenant.Name) bool { return c.tenants.Terminating(n) })
-	protect := storage.ProtectAll(quota.Protect,
-		published.Rules{Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }}.Of)
+	terminating := func(n tenant.Name) bool { return c.tenants.Terminating(n) }
+	c.crds = crd.New(terminating, c.ranges)
+	defaults := defaultObjects(terminating)
+	defaults[customResourceDefinitions] = c.crds.Defaults(terminating)
+	protect := storage.ProtectAll(quota.Protect, published.Rules{Terminating: terminating}.Of)
 	for _, generic := range []*genericapiserver.Config{
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {
@@ -252,9 +258,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Closed:            c.closed,
 			Protect:           protect,
 			Ledger:            c.ledger,
-			Prepare: map[schema.GroupResource]func(runtime.Object) error{
-				apiextensions.Resource("customresourcedefinitions"): crd.Pending,
-			},
+			Prepare:           map[schema.GroupResource]storage.Preparation{customResourceDefinitions: c.crds.Prepare},
 		}
 	}
 	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter

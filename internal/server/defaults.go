@@ -24,14 +24,14 @@ import (
 func defaultObjects(terminating func(tenant.Name) bool) map[schema.GroupResource]*storage.Defaults {
 	// The Service of the API server, which serves all spaces, and its addresses.
 	service := &storage.Defaults{
-		Keys:   []string{metav1.NamespaceDefault + "/kubernetes"},
-		Adapt:  withoutAnnotations,
-		Fixed:  true,
-		Hidden: terminating,
+		Keys:     keys(metav1.NamespaceDefault + "/kubernetes"),
+		Adapt:    withoutAnnotations,
+		Replaced: storage.Never,
+		Hidden:   terminating,
 	}
 	return map[schema.GroupResource]*storage.Defaults{
 		rbac.Resource("clusterroles"): {
-			Keys:   slices.Sorted(maps.Keys(spacerbac.DefaultClusterRoles())),
+			Keys:   keys(slices.Sorted(maps.Keys(spacerbac.DefaultClusterRoles()))...),
 			Adapt:  defaultClusterRole,
 			Hidden: terminating,
 		},
@@ -40,6 +40,8 @@ func defaultObjects(terminating func(tenant.Name) bool) map[schema.GroupResource
 		discovery.Resource("endpointslices"): service,
 	}
 }
+
+func keys(keys ...string) func() []string { return func() []string { return keys } }
 
 // defaultClusterRole makes a ClusterRole of the system space the default one of
 // that name, which holds in spaces whatever the system space has made of its own.

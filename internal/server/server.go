@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -66,7 +67,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the resource server: %w", err)
 	}
-	custom := c.routeSpaces(kube, extensions.GenericAPIServer, notFound)
+	c.routeSpaces(kube, extensions, notFound)
 	crds := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	aggregator, err := controlplaneapiserver.CreateAggregatorServer(c.aggregator.Complete(), kube.GenericAPIServer,
@@ -74,15 +75,15 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	if err := aggregator.GenericAPIServer.AddPostStartHook("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
-		go func() {
-			if err := custom.Run(hook); err != nil {
-				klog.ErrorS(err, "Following the definitions of all spaces")
-			}
-		}()
-		return nil
-	}); err != nil {
-		return nil, err
+	if crds {
+		aggregator.GenericAPIServer.AddPostStartHookOrDie("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
+			go func() {
+				if err := c.crds.Run(hook); err != nil {
+					klog.ErrorS(err, "Following the definitions of all spaces")
+				}
+			}()
+			return wait.PollUntilContextCancel(hook, viewsPoll, true, func(context.Context) (bool, error) { return c.crds.HasSynced(), nil })
+		})
 	}
 	rootCA, _ := c.kube.ControlPlane.Generic.SecureServing.Cert.CurrentCertKeyContent()
 	if file := opts.rootCAFile; file != "" {
@@ -100,24 +101,30 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 }
 
 // routeSpaces decides what serves the requests of spaces.
-func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *genericapiserver.GenericAPIServer, notFound http.Handler) *crd.Servers {
+func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions, notFound http.Handler) {
 	generic := c.kube.ControlPlane.Generic
 	c.router = &discovery.Router{
 		Builtin:     kube.GenericAPIServer.UnprotectedHandler(),
-		Definitions: extensions.UnprotectedHandler(),
+		Definitions: extensions.GenericAPIServer.UnprotectedHandler(),
 		AllGroups:   generic.AggregatedDiscoveryGroupManager,
 		IsBuiltin: func(group string) bool {
 			return legacyscheme.Scheme.IsGroupRegistered(group)
 		},
 		OpenAPIv2: func() []*spec.Swagger {
-			return []*spec.Swagger{kube.GenericAPIServer.StaticOpenAPISpec, extensions.StaticOpenAPISpec}
+			return []*spec.Swagger{kube.GenericAPIServer.StaticOpenAPISpec, extensions.GenericAPIServer.StaticOpenAPISpec}
 		},
+		Custom:     c.crds,
+		NotFound:   notFound,
 		Serializer: generic.Serializer,
 	}
-	custom := crd.New(c.extensions, c.router.Groups,
-		aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()), c.egress, notFound)
-	c.router.Custom = custom
-	return custom
+	c.crds.Options = crd.Options{
+		Config:      c.extensions,
+		Definitions: extensions.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister(),
+		Builtin:     c.router.Groups,
+		Services:    aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()),
+		Egress:      c.egress,
+		NotFound:    notFound,
+	}
 }
 
 // RunControllers runs the controllers of Kubernetes for all spaces until ctx

@@ -47,7 +47,7 @@ var _ informers.SharedInformerFactory = &factory{}
 // with list options or indexers of their own are not supported: they get the
 // shared informer of the type.
 func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.SharedInformerFactory, error) {
-	config = inSpace(config, tenant.Everything)
+	config = ConfigIn(config, tenant.Everything)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.NegotiatedSerializer = flatteningSerializer{scheme.Codecs.WithoutConversion()}

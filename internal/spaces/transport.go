@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// inSpace returns a copy of config whose requests go to the space of n.
-func inSpace(config *rest.Config, n tenant.Name) *rest.Config {
+// ConfigIn returns a copy of config whose requests go to the space of n.
+func ConfigIn(config *rest.Config, n tenant.Name) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {

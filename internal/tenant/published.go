@@ -20,6 +20,12 @@ const (
 	// PublishedFromAnnotation says of which object, and of what content, an object
 	// is a copy: its UID and a hash, "UID/HASH".
 	PublishedFromAnnotation = "multi-tenancy.k8s.io/published-from"
+	// PublishedDefinitionLabel marks definitions of the system space that are or were
+	// published, with the value PublishedCopy: spaces may have objects of them.
+	PublishedDefinitionLabel = "multi-tenancy.k8s.io/published-definition"
+	// PublishedDefinitionFinalizer holds such a definition until no space has objects
+	// of it any more.
+	PublishedDefinitionFinalizer = "tenantry.io/published-definition"
 	// Publisher is the user of the system space who writes copies. No credentials
 	// can have this name: the operator impersonates it.
 	Publisher = "system:tenantry:publisher"

@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -35,7 +37,7 @@ type cluster struct {
 }
 
 func (c *cluster) stop() {
-	for _, process := range c.processes {
+	for _, process := range slices.Backward(c.processes) { // the servers last
 		_ = process.Process.Signal(os.Interrupt)
 		_ = process.Wait()
 	}
@@ -90,6 +92,7 @@ func startStock(ctx context.Context, bin, dir string) (_ *cluster, err error) {
 		"--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+cert, "--tls-private-key-file="+key, "--token-auth-file="+tokens,
 		"--client-ca-file="+keys.ClientCAFile(), "--authorization-mode=Node,RBAC",
+		"--service-cluster-ip-range=10.1.0.0/16",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+keys.ServiceAccountKey(),
 		"--service-account-signing-key-file="+keys.ServiceAccountKey()); err != nil {
@@ -107,8 +110,11 @@ func startStock(ctx context.Context, bin, dir string) (_ *cluster, err error) {
 	if err := await(ctx, address); err != nil {
 		return nil, err
 	}
+	if err := createNode(ctx, kubeconfig); err != nil {
+		return nil, err
+	}
 	c.kubeconfigs = []string{kubeconfig}
-	return c, c.start(ctx, dir, filepath.Join(bin, "kube-controller-manager"),
+	return c, c.start(ctx, dir, filepath.Join(bin, "kube-controller-manager"), "--controllers=*,-node-lifecycle-controller",
 		"--kubeconfig="+kubeconfig, "--secure-port=0", "--leader-elect=false",
 		"--root-ca-file="+keys.ServerCAFile(), "--service-account-private-key-file="+keys.ServiceAccountKey(),
 		"--flex-volume-plugin-dir="+filepath.Join(dir, "flexvolume"))
@@ -137,6 +143,9 @@ func startTenantry(ctx context.Context, bin, dir string, tenants []string) (_ *c
 		return nil, err
 	}
 	admin := filepath.Join(state, "admin.kubeconfig")
+	if err := createNode(ctx, admin); err != nil {
+		return nil, err
+	}
 	for _, tenant := range tenants {
 		if err := createSpace(ctx, admin, tenant); err != nil {
 			return nil, err
@@ -154,15 +163,29 @@ func startTenantry(ctx context.Context, bin, dir string, tenants []string) (_ *c
 	return c, nil
 }
 
+// createNode creates the node that pods are bound to.
+func createNode(ctx context.Context, kubeconfig string) error {
+	var config *rest.Config
+	if err := poll(ctx, func(context.Context) (_ bool, err error) { // it is written when the server is ready
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+		return err == nil, nil
+	}); err != nil {
+		return fmt.Errorf("waiting for %s: %w", kubeconfig, err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
+	return err
+}
+
 // createSpace creates a tenant and returns when its namespace default has a
 // service account.
 func createSpace(ctx context.Context, admin, tenant string) error {
-	var config *rest.Config
-	if err := poll(ctx, func(context.Context) (_ bool, err error) { // it is written when the server is ready
-		config, err = clientcmd.BuildConfigFromFlags("", admin)
-		return err == nil, nil
-	}); err != nil {
-		return fmt.Errorf("waiting for %s: %w", admin, err)
+	config, err := clientcmd.BuildConfigFromFlags("", admin)
+	if err != nil {
+		return err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

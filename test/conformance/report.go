@@ -47,8 +47,9 @@ func readReport(path string) (report, error) {
 }
 
 // compare prints the outcomes side by side, and returns an error if a test that
-// passes in the first cluster does not in another.
-func compare(w io.Writer, clusters []string, reports []report) error {
+// passes in the first cluster does not in another, unless part of its name explains
+// why.
+func compare(w io.Writer, clusters []string, reports []report, explained map[string]string) error {
 	tests := make(report)
 	for _, outcomes := range reports {
 		maps.Copy(tests, outcomes)
@@ -65,7 +66,11 @@ func compare(w io.Writer, clusters []string, reports []report) error {
 			}
 		}
 		if row[0] == passed && slices.ContainsFunc(row, func(outcome string) bool { return outcome != passed }) {
-			worse = append(worse, test)
+			if reason := reasonOf(test, explained); reason != "" {
+				test += ": " + reason
+			} else {
+				worse = append(worse, test)
+			}
 		}
 		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(row, " | "), test)
 	}
@@ -82,4 +87,13 @@ func compare(w io.Writer, clusters []string, reports []report) error {
 	default:
 		return nil
 	}
+}
+
+func reasonOf(test string, explained map[string]string) string {
+	for part, reason := range explained {
+		if strings.Contains(test, part) {
+			return reason
+		}
+	}
+	return ""
 }

@@ -36,11 +36,12 @@ func TestCompare(t *testing.T) {
 		"better":          {report{"a": "passed", "b": "failed"}, report{"a": "passed", "b": "passed"}, ""},
 		"worse":           {report{"a": "passed", "b": "passed"}, report{"a": "failed", "b": "passed"}, "passed on the stock server only:\n  a"},
 		"missing":         {report{"a": "passed"}, report{}, "passed on the stock server only:\n  a"},
+		"explained":       {report{"a, on purpose": "passed"}, report{"a, on purpose": "failed"}, ""},
 		"nothing to show": {report{}, report{"a": "passed"}, "no test passed on the stock server, so there is nothing to compare with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if err := compare(io.Discard, []string{"stock", "space"}, []report{tc.stock, tc.space}); err != nil {
+			if err := compare(io.Discard, []string{"stock", "space"}, []report{tc.stock, tc.space}, map[string]string{"on purpose": "so it is"}); err != nil {
 				got = err.Error()
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -12,11 +12,11 @@ import (
 
 // conflicts knows in which spaces tenants have objects of their own where copies
 // are to be. There is a watch for a published object only while it has such
-// conflicts.
+// conflicts, and for each published definition, of which there are no copies.
 type conflicts struct {
 	// follow tells a store about tenants' own objects at the place of o.
 	follow func(ctx context.Context, o Object, to *store)
-	// changed is called with each object whose conflicts may have become fewer.
+	// changed is called with each object whose conflicts may have become others.
 	changed func(Object)
 
 	mu      sync.Mutex
@@ -27,9 +27,9 @@ type conflict struct {
 	*store
 	stop context.CancelFunc
 
-	mu     sync.Mutex
-	spaces map[tenant.Name]struct{}
-	fewer  func()
+	mu      sync.Mutex
+	spaces  map[tenant.Name]struct{}
+	changed func()
 }
 
 func newConflicts(follow func(ctx context.Context, o Object, to *store), changed func(Object)) *conflicts {
@@ -53,7 +53,7 @@ func (c *conflicts) watch(ctx context.Context, o Object) {
 		return
 	}
 	watching, stop := context.WithCancel(ctx)
-	found := &conflict{stop: stop, spaces: map[tenant.Name]struct{}{}, fewer: func() { c.changed(o) }}
+	found := &conflict{stop: stop, spaces: map[tenant.Name]struct{}{}, changed: func() { c.changed(o) }}
 	found.store = newStore(found)
 	c.watched[o] = found
 	go c.follow(watching, o, found.store)
@@ -84,24 +84,29 @@ func (c *conflicts) at(o Object, n tenant.Name) bool {
 }
 
 func (c *conflict) set(o *metav1.PartialObjectMetadata) {
+	n := tenant.Name(o.Annotations[tenant.Annotation])
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.spaces[tenant.Name(o.Annotations[tenant.Annotation])] = struct{}{}
+	_, known := c.spaces[n]
+	c.spaces[n] = struct{}{}
+	c.mu.Unlock()
+	if !known {
+		c.changed()
+	}
 }
 
 func (c *conflict) unset(o *metav1.PartialObjectMetadata) {
 	c.mu.Lock()
 	delete(c.spaces, tenant.Name(o.Annotations[tenant.Annotation]))
 	c.mu.Unlock()
-	c.fewer()
+	c.changed()
 }
 
 func (c *conflict) replace(objects []*metav1.PartialObjectMetadata) {
 	c.mu.Lock()
 	clear(c.spaces)
-	c.mu.Unlock()
 	for _, o := range objects {
-		c.set(o)
+		c.spaces[tenant.Name(o.Annotations[tenant.Annotation])] = struct{}{}
 	}
-	c.fewer() // there may have been more when the watch was asked for
+	c.mu.Unlock()
+	c.changed() // there may have been more when the watch was asked for
 }

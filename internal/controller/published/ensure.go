@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -32,6 +33,12 @@ var spaceNamespaces = []string{
 
 // known returns the outcome if it is known without a request.
 func (r *Reconciler) known(n tenant.Name, e *edition) (outcome, bool) {
+	if e.object.Resource == definitions { // the server shows them in every space
+		if r.conflicts.at(e.object, n) {
+			return kept, true
+		}
+		return current, true
+	}
 	have, ok := r.copies.get(e.object, n)
 	switch {
 	case ok && have.terminating:
@@ -155,7 +162,7 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, e *edition, ver
 		return current, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return pending, r.look(ctx, n, e.object)
-	case apierrors.IsInvalid(err) && e.object.Resource != namespaces && e.object.Resource != definitions:
+	case apierrors.IsInvalid(err) && e.object.Resource != namespaces:
 		// Something that cannot be changed has changed.
 		if err := r.clients.delete(ctx, n, e.resource, e.object, version); err != nil && !apierrors.IsNotFound(err) {
 			return pending, fmt.Errorf("replacing %s: %w", e.object, err)
@@ -167,16 +174,17 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, e *edition, ver
 	}
 }
 
-// remove removes a copy from a space.
-func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object) (outcome, error) {
+// remove removes a copy from a space. contents are the resources of which there may be
+// objects in it, if it is a namespace.
+func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (outcome, error) {
 	have, ok := r.copies.get(o, n)
 	switch {
 	case !ok:
 		return current, nil
 	case have.terminating:
 		return pending, nil
-	case o.Resource == namespaces || o.Resource == definitions:
-		return r.release(ctx, n, o, have)
+	case o.Resource == namespaces:
+		return r.release(ctx, n, o, have, contents)
 	default:
 		return r.delete(ctx, n, o, have)
 	}
@@ -185,7 +193,7 @@ func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object) (outco
 func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have copied) (outcome, error) {
 	err := r.clients.delete(ctx, n, r.resources[o.Resource], o, have.version)
 	switch {
-	case err == nil && (o.Resource == namespaces || o.Resource == definitions):
+	case err == nil && o.Resource == namespaces:
 		return pending, nil // it takes its time
 	case err == nil, apierrors.IsNotFound(err):
 		r.copies.drop(o, n, forever)

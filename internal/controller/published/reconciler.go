@@ -41,7 +41,7 @@ type Reconciler struct {
 
 	clients   *clients
 	resources map[schema.GroupResource]schema.GroupVersionResource
-	// contents are the resources of which there may be objects in a namespace.
+	// contents are the built-in resources of which there may be objects in a namespace.
 	contents  []schema.GroupVersionResource
 	sources   *sources
 	copies    *copies
@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	if found.worked {
 		syncSeconds.Observe(time.Since(began).Seconds())
 	}
-	if found.counts[kept] > 0 {
+	if found.counts[kept] > 0 || o.Resource == definitions {
 		r.conflicts.watch(r.watching, o)
 	} else {
 		r.conflicts.unwatch(o)
@@ -211,8 +211,15 @@ func (r *Reconciler) removeCopies(ctx context.Context, o Object) (reconcile.Resu
 		return reconcile.Result{}, err
 	}
 	tenants = r.copied(o, tenants)
+	var contents []schema.GroupVersionResource
+	if o.Resource == namespaces && len(tenants) > 0 {
+		if contents, err = r.clients.publishedContents(ctx, r.resources[definitions]); err != nil {
+			return reconcile.Result{}, err
+		}
+		contents = append(contents, r.contents...)
+	}
 	found := r.inEach(tenants, func(tenant.Name) (outcome, bool) { return 0, false },
-		func(n tenant.Name) (outcome, error) { return r.remove(ctx, n, o) })
+		func(n tenant.Name) (outcome, error) { return r.remove(ctx, n, o, contents) })
 	if len(found.failed) > 0 {
 		f := found.failed[0]
 		return reconcile.Result{}, fmt.Errorf("removing the copies of %s: in %d of %d spaces, such as that of tenant %q: %w",

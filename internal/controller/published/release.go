@@ -10,31 +10,30 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Copies of namespaces and definitions hold what tenants put into them, and their
-// deletion would delete that too. So they are deleted only if there is nothing; else
-// they become the tenant's own.
+// Copies of namespaces hold what tenants put into them, and their deletion would delete
+// that too. So they are deleted only if there is nothing; else they become the tenant's
+// own.
 
-// release removes the copy of a namespace or a definition from a space, or leaves
-// it to the tenant. A namespace has to be without copies first.
-func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have copied) (outcome, error) {
-	if o.Resource == namespaces && r.copies.in(n, o.Name) {
+// release removes the copy of a namespace from a space, or leaves it to the tenant. It
+// has to be without copies first.
+func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have copied, contents []schema.GroupVersionResource) (outcome, error) {
+	if r.copies.in(n, o.Name) {
 		return pending, nil
 	}
-	result, vacant := current, false
 	if !have.held && !slices.Contains(spaceNamespaces, o.Name) {
-		var err error
-		if result, vacant, err = r.vacant(ctx, n, o); err != nil || result != current {
-			return result, err
+		if vacant, err := r.vacant(ctx, n, o, contents); err != nil {
+			return 0, err
+		} else if vacant {
+			return r.delete(ctx, n, o, have)
 		}
-	}
-	if vacant {
-		return r.delete(ctx, n, o, have)
 	}
 	_, err := r.clients.mark(ctx, n, r.resources[o.Resource], o.Name, "")
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -44,25 +43,22 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 	return current, nil
 }
 
-// vacant reports whether a tenant has nothing in a namespace, or of a definition.
-func (r *Reconciler) vacant(ctx context.Context, n tenant.Name, o Object) (outcome, bool, error) {
-	if o.Resource == definitions {
-		return r.unused(ctx, n, o)
-	}
-	own, err := r.clients.list(ctx, n, r.resources[definitions], "")
+// vacant reports whether a tenant has nothing in a namespace.
+func (r *Reconciler) vacant(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (bool, error) {
+	own, err := r.clients.list(ctx, n, r.resources[definitions], "", "!"+tenant.PublishedCopyLabel)
 	if err != nil || len(own) > 0 { // whose objects may be anywhere
-		return current, false, err
+		return false, err
 	}
-	for _, resource := range r.contents {
-		found, err := r.clients.list(ctx, n, resource, o.Name)
+	for _, resource := range contents {
+		found, err := r.clients.list(ctx, n, resource, o.Name, "")
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
-			return 0, false, fmt.Errorf("looking for %s in %s: %w", resource.Resource, o, err)
+			return false, fmt.Errorf("looking for %s in %s: %w", resource.Resource, o, err)
 		}
 		if slices.ContainsFunc(found, func(name string) bool { return !isFurniture(resource.Resource, name) }) {
-			return current, false, nil
+			return false, nil
 		}
 	}
-	return current, true, nil
+	return true, nil
 }
 
 // isFurniture reports whether an object is one that controllers put into every
@@ -73,61 +69,46 @@ func isFurniture(resource, name string) bool {
 		resource == "configmaps" && name == "kube-root-ca.crt"
 }
 
-// unused reports whether a space has no objects of a definition. One that is not
-// served at the moment may have some.
-func (r *Reconciler) unused(ctx context.Context, n tenant.Name, o Object) (outcome, bool, error) {
-	body, err := r.clients.publisher.Get().AbsPath("/tenants/"+string(n)+path(r.resources[definitions], "", o.Name)).
-		SetHeader("Accept", "application/json").Do(ctx).Raw()
-	if apierrors.IsNotFound(err) {
-		return current, true, nil
-	}
-	definition := &unstructured.Unstructured{}
+// publishedContents returns the custom resources of which there may be objects in a
+// namespace of any space: those of definitions that are published, or have been.
+func (c *clients) publishedContents(ctx context.Context, r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	body, err := c.system.Get().AbsPath(path(r, "", "")).SetHeader("Accept", runtime.ContentTypeJSON).
+		Param("labelSelector", tenant.PublishedDefinitionLabel).Do(ctx).Raw()
+	list := &unstructured.UnstructuredList{}
 	if err == nil {
-		err = definition.UnmarshalJSON(body)
+		err = list.UnmarshalJSON(body)
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("reading %s: %w", o, err)
+		return nil, fmt.Errorf("reading the published definitions: %w", err)
 	}
-	custom, established := customResource(definition)
-	if !established {
-		return current, true, nil
+	var resources []schema.GroupVersionResource
+	for i := range list.Items {
+		if custom, ok := namespacedResource(&list.Items[i]); ok {
+			resources = append(resources, custom)
+		}
 	}
-	found, err := r.clients.list(ctx, n, custom, "")
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsServiceUnavailable(err):
-		return pending, false, nil
-	case err != nil:
-		return 0, false, fmt.Errorf("looking for objects of %s: %w", o, err)
-	default:
-		return current, len(found) == 0, nil
-	}
+	return resources, nil
 }
 
-// customResource returns what a definition defines, and whether it is established.
-func customResource(definition *unstructured.Unstructured) (custom schema.GroupVersionResource, established bool) {
+// namespacedResource returns what a definition defines, if that is in namespaces.
+func namespacedResource(definition *unstructured.Unstructured) (custom schema.GroupVersionResource, ok bool) {
 	custom.Resource, custom.Group, _ = strings.Cut(definition.GetName(), ".")
+	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {
 		if fields, ok := version.(map[string]any); ok && fields["served"] == true {
 			custom.Version, _ = fields["name"].(string)
 		}
 	}
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	for _, condition := range conditions {
-		fields, _ := condition.(map[string]any)
-		if fields["type"] == "Established" && fields["status"] == string(metav1.ConditionTrue) {
-			established = true
-		}
-	}
-	return custom, established
+	return custom, scope == "Namespaced" && custom.Version != ""
 }
 
 // list returns the names of the first objects of a resource in a space.
-func (c *clients) list(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, namespace string) ([]string, error) {
+func (c *clients) list(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, namespace, labels string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	err := c.publisher.Verb(http.MethodGet).AbsPath("/tenants/"+string(n)+path(r, namespace, "")).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
-		Param("limit", "20").Do(ctx).Into(list)
+		Param("limit", "20").Param("labelSelector", labels).Do(ctx).Into(list)
 	names := make([]string, len(list.Items))
 	for i := range list.Items {
 		names[i] = list.Items[i].Name
@@ -135,7 +116,7 @@ func (c *clients) list(ctx context.Context, n tenant.Name, r schema.GroupVersion
 	return names, err
 }
 
-// contentsOf returns the resources of which there may be objects in a namespace.
+// contentsOf returns the built-in resources of which there may be objects in a namespace.
 func contentsOf(client discovery.DiscoveryInterface) ([]schema.GroupVersionResource, error) {
 	lists, err := client.ServerPreferredNamespacedResources()
 	if err != nil {
@@ -146,6 +127,9 @@ func contentsOf(client discovery.DiscoveryInterface) ([]schema.GroupVersionResou
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			return nil, fmt.Errorf("discovering what may be in a namespace: %w", err)
+		}
+		if !scheme.Scheme.IsGroupRegistered(version.Group) {
+			continue
 		}
 		for _, resource := range list.APIResources {
 			resources = append(resources, version.WithResource(resource.Name))

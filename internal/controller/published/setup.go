@@ -191,7 +191,9 @@ func (p *Publisher) run(ctx context.Context) {
 		if resource == namespaces || slices.Contains(p.wanted, resource) {
 			watch(p.clients.published, served, "", sourcesOf{p.sources, resource})
 		}
-		watch(p.clients.copies, served, tenant.PublishedCopyLabel, copiesOf{p.copies, resource})
+		if resource != definitions {
+			watch(p.clients.copies, served, tenant.PublishedCopyLabel, copiesOf{p.copies, resource})
+		}
 	}
 	for _, s := range stores {
 		select {

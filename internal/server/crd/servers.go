@@ -4,38 +4,64 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// Servers runs the extension servers of the spaces that have definitions.
+// Options are what servers of definitions need.
+type Options struct {
+	// Config is that of the extension server of the system space, like which the others
+	// are made.
+	Config *apiextensionsapiserver.Config
+	// Definitions are those of the system space.
+	Definitions listers.CustomResourceDefinitionLister
+	// Builtin returns the API groups that every space has.
+	Builtin func() []apidiscoveryv2.APIGroupDiscovery
+	// Services resolves services by flattened names, and Egress is how tenants'
+	// conversion webhooks are reached.
+	Services webhook.ServiceResolver
+	Egress   egress.Options
+	// NotFound answers what nobody serves.
+	NotFound http.Handler
+}
+
+// Servers runs the extension servers of the spaces that have definitions, and the one
+// for published definitions, which counts as that of the system space here.
 type Servers struct {
-	config   *apiextensionsapiserver.Config
-	notFound http.Handler
-	builtin  func() []apidiscoveryv2.APIGroupDiscovery
-	services webhook.ServiceResolver
-	egress   egress.Options
+	Options
+	index *index
+	// terminating reports whether a tenant is being deleted.
+	terminating func(tenant.Name) bool
+	// ranges counts what tenants have in etcd.
+	ranges *storage.Ranges
+	synced atomic.Bool
 
 	mu      sync.RWMutex
-	counts  map[tenant.Name]map[string]struct{}
 	servers map[tenant.Name]*server
 	queue   workqueue.TypedRateLimitingInterface[tenant.Name]
 }
@@ -47,45 +73,47 @@ type server struct {
 	stop    context.CancelFunc
 }
 
-// New returns Servers that are made like the extension server of the system
-// space, whose configuration config is. builtin returns the API groups that
-// every space has; services resolves services by flattened names,
-// and egress is how conversion webhooks are reached.
-func New(config *apiextensionsapiserver.Config, builtin func() []apidiscoveryv2.APIGroupDiscovery, services webhook.ServiceResolver,
-	egress egress.Options, notFound http.Handler) *Servers {
+// New returns Servers that serve nothing before they are given their Options and are
+// run.
+func New(terminating func(tenant.Name) bool, ranges *storage.Ranges) *Servers {
 	return &Servers{
-		config:   config,
-		notFound: notFound,
-		builtin:  builtin,
-		services: services,
-		egress:   egress,
-		counts:   make(map[tenant.Name]map[string]struct{}),
-		servers:  make(map[tenant.Name]*server),
+		index:       newIndex(),
+		terminating: terminating,
+		ranges:      ranges,
+		servers:     make(map[tenant.Name]*server),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
 			workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: "space_crds"}),
 	}
 }
 
-// Handler returns what serves the custom resources of n.
-func (s *Servers) Handler(n tenant.Name) http.Handler {
+// In returns what serves the custom resources of the space of n, its own server first.
+func (s *Servers) In(n tenant.Name) []discovery.Server {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if running, ok := s.servers[n]; ok {
-		return running.handler
+	own, shared := s.servers[n], s.servers[tenant.System]
+	s.mu.RUnlock()
+	var in []discovery.Server
+	if own != nil && n != tenant.System {
+		in = append(in, discovery.Server{
+			Handler: own.handler, Groups: own.groups,
+			Serves: func(resource schema.GroupResource, _ bool) bool { return s.index.defines(n, resource.String()) },
+		})
 	}
-	return s.notFound
+	if shared != nil {
+		in = append(in, discovery.Server{
+			Shared: true, Handler: shared.handler, Groups: shared.groups,
+			Serves: func(resource schema.GroupResource, hidden bool) bool { return s.serves(n, resource, hidden) },
+			Unseen: strings.Join(s.index.unseen(n, s.terminating(n)), " "),
+		})
+	}
+	return in
 }
 
-// Groups returns what serves the aggregated discovery of n, or nil if the space
-// has the built-in groups only.
-func (s *Servers) Groups(n tenant.Name) http.Handler {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if running, ok := s.servers[n]; ok {
-		return running.groups
-	}
-	return nil
+// serves reports whether a resource is that of a published definition in a space. Those
+// that are hidden are for the controllers of the platform, and while a space is emptied.
+func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bool) bool {
+	name := resource.String()
+	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.terminating(n))
 }
 
 // listWatch is read by list and watch: a streaming list would key definitions by
@@ -95,13 +123,11 @@ type listWatch struct{ *cache.ListWatch }
 // IsWatchListSemanticsUnSupported is asked by reflectors.
 func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Run follows the definitions of all tenants until ctx ends.
+// Run follows the definitions of all spaces until ctx ends.
 func (s *Servers) Run(ctx context.Context) error {
-	all := rest.CopyConfig(s.config.GenericConfig.LoopbackClientConfig)
-	all.Host += "/tenants/" + string(tenant.All)
-	client, err := metadata.NewForConfig(metadata.ConfigFor(all))
+	client, err := s.metadataIn(tenant.Everything)
 	if err != nil {
-		return fmt.Errorf("creating the client of all definitions: %w", err)
+		return err
 	}
 	source := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -119,6 +145,16 @@ func (s *Servers) Run(ctx context.Context) error {
 	reflector := cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "space-definitions"})
 	reflector.RunWithContext(ctx)
 	return nil
+}
+
+// metadataIn returns a client of the space of n.
+func (s *Servers) metadataIn(n tenant.Name) (metadata.Interface, error) {
+	config := spaces.ConfigIn(s.Config.GenericConfig.LoopbackClientConfig, n)
+	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		return nil, fmt.Errorf("creating the metadata client of %q: %w", n, err)
+	}
+	return client, nil
 }
 
 func (s *Servers) work(ctx context.Context) {
@@ -139,8 +175,8 @@ func (s *Servers) work(ctx context.Context) {
 
 // sync starts or stops the server of n.
 func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
+	wanted := s.index.wants(n)
 	s.mu.RLock()
-	wanted := len(s.counts[n]) > 0
 	running, ok := s.servers[n]
 	s.mu.RUnlock()
 	switch {
@@ -158,6 +194,9 @@ func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
 		s.mu.Unlock()
 		running.stop()
 	}
+	if n == tenant.System {
+		return s.purge(ctx)
+	}
 	return nil
 }
 
@@ -165,54 +204,86 @@ func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
 // it has just served.
 const lingering = 5 * time.Second
 
-func (s *Servers) set(obj any, present bool) error {
-	definition, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return fmt.Errorf("unexpected object %T", obj)
+// Add implements cache.ReflectorStore.
+func (s *Servers) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s *Servers) Update(obj any) error {
+	definition, err := metadataOf(obj)
+	if err != nil {
+		return err
 	}
-	n := tenant.Name(definition.Annotations[tenant.Annotation])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if present {
-		if s.counts[n] == nil {
-			s.counts[n] = make(map[string]struct{})
-		}
-		s.counts[n][definition.Name] = struct{}{}
-		s.queue.Add(n)
+	s.index.set(definition)
+	s.queue.Add(spaceOf(definition))
+	return s.know(definition)
+}
+
+// know has what spaces have of shared definitions counted, although this server may
+// not have been asked for it yet.
+func (s *Servers) know(definition *metav1.PartialObjectMetadata) error {
+	if spaceOf(definition) != tenant.System || !s.index.shares(definition.Name, true) {
 		return nil
 	}
-	delete(s.counts[n], definition.Name)
-	if len(s.counts[n]) == 0 {
-		delete(s.counts, n)
-		s.queue.AddAfter(n, lingering)
+	return s.ranges.Know(schema.ParseGroupResource(definition.Name))
+}
+
+// HasSynced reports whether it is known which definitions there are.
+func (s *Servers) HasSynced() bool { return s.synced.Load() }
+
+// Delete implements cache.ReflectorStore.
+func (s *Servers) Delete(obj any) error {
+	definition, err := metadataOf(obj)
+	if err != nil {
+		return err
 	}
+	s.index.unset(definition)
+	s.queue.AddAfter(spaceOf(definition), lingering)
 	return nil
 }
 
-// Add implements cache.ReflectorStore.
-func (s *Servers) Add(obj any) error { return s.set(obj, true) }
-
-// Update implements cache.ReflectorStore.
-func (s *Servers) Update(obj any) error { return s.set(obj, true) }
-
-// Delete implements cache.ReflectorStore.
-func (s *Servers) Delete(obj any) error { return s.set(obj, false) }
-
 // Replace implements cache.ReflectorStore.
-func (s *Servers) Replace(objs []any, _ string) error {
-	s.mu.Lock()
-	s.counts = make(map[tenant.Name]map[string]struct{})
-	for n := range s.servers {
-		s.queue.AddAfter(n, lingering)
-	}
-	s.mu.Unlock()
-	for _, obj := range objs {
-		if err := s.set(obj, true); err != nil {
+func (s *Servers) Replace(objs []any, version string) error {
+	all := make([]*metav1.PartialObjectMetadata, len(objs))
+	for i, obj := range objs {
+		var err error
+		if all[i], err = metadataOf(obj); err != nil {
 			return err
 		}
 	}
+	s.index.replace(all, version)
+	s.mu.RLock()
+	for n := range s.servers {
+		s.queue.AddAfter(n, lingering)
+	}
+	s.mu.RUnlock()
+	for _, definition := range all {
+		s.queue.Add(spaceOf(definition))
+		if err := s.know(definition); err != nil {
+			return err
+		}
+	}
+	s.synced.Store(true)
 	return nil
 }
 
 // Resync implements cache.ReflectorStore.
 func (*Servers) Resync() error { return nil }
+
+func metadataOf(obj any) (*metav1.PartialObjectMetadata, error) {
+	definition, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nil, fmt.Errorf("unexpected object %T", obj)
+	}
+	return definition, nil
+}
+
+// served returns a version in which a definition serves its objects, if there is one.
+func served(definition *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionResource, bool) {
+	gvr := schema.GroupVersionResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
+	i := slices.IndexFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+	if i < 0 {
+		return gvr, false
+	}
+	gvr.Version = definition.Spec.Versions[i].Name
+	return gvr, true
+}

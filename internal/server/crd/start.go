@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -16,12 +17,20 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// inSpace narrows the storage of custom resources to one space.
-func inSpace(getter generic.RESTOptionsGetter, n tenant.Name) generic.RESTOptionsGetter {
-	if spaces, ok := getter.(*storage.RESTOptionsGetter); ok {
+// storageFor narrows the storage of custom resources to one space or, for the system
+// space, widens it to all that do not define a resource themselves.
+func (s *Servers) storageFor(getter generic.RESTOptionsGetter, n tenant.Name) generic.RESTOptionsGetter {
+	spaces, ok := getter.(*storage.RESTOptionsGetter)
+	switch {
+	case !ok:
+		return getter
+	case n != tenant.System:
 		return spaces.In(n)
+	default:
+		return spaces.Shared(
+			func(resource schema.GroupResource, n tenant.Name) bool { return s.index.defines(n, resource.String()) },
+			func(resource schema.GroupResource) bool { return s.index.isDeleted(resource.String()) })
 	}
-	return getter
 }
 
 // withoutCache keeps definitions, which the server of the system space serves
@@ -33,15 +42,14 @@ func withoutCache(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return getter
 }
 
-// start runs an extension server for the space of n. What the process has once,
-// such as fairness and audit, stays with the server of the system space; what
-// reads definitions does so in the space.
+// start runs an extension server for the space of n, or for what the system space
+// publishes. What the process has once, such as fairness and audit, stays with the
+// server of the system space; what reads definitions does so in the space.
 func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
-	recommended := *s.config.GenericConfig
-	config := &apiextensionsapiserver.Config{GenericConfig: &recommended, ExtraConfig: s.config.ExtraConfig}
+	recommended := *s.Config.GenericConfig
+	config := &apiextensionsapiserver.Config{GenericConfig: &recommended, ExtraConfig: s.Config.ExtraConfig}
 	own := &recommended.Config
 	own.LoopbackClientConfig = rest.CopyConfig(own.LoopbackClientConfig)
-	own.LoopbackClientConfig.Host += "/tenants/" + string(n)
 	own.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	own.HealthzChecks, own.LivezChecks, own.ReadyzChecks = nil, nil, nil
 	own.FlowControl = nil
@@ -50,15 +58,19 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
-	config.ExtraConfig.CRDRESTOptionsGetter = inSpace(config.ExtraConfig.CRDRESTOptionsGetter, n)
-	// Conversion webhooks are the tenant's: they find services of its space only.
-	config.ExtraConfig.AuthResolverWrapper = s.egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
-	config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.services, Tenant: n}
+	config.ExtraConfig.CRDRESTOptionsGetter = s.storageFor(config.ExtraConfig.CRDRESTOptionsGetter, n)
+	own.LoopbackClientConfig.Wrap(viewOf(n))
+	if n != tenant.System {
+		own.LoopbackClientConfig.Host += "/tenants/" + string(n)
+		// Conversion webhooks are the tenant's: they find services of its space only.
+		config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
+		config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.Services, Tenant: n}
+	}
 	groups := aggregated.NewResourceManager("apis")
-	groups.SetGroups(s.builtin())
+	groups.SetGroups(s.Builtin())
 	own.AggregatedDiscoveryGroupManager = groups
 
-	extensions, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(s.notFound))
+	extensions, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(s.NotFound))
 	if err != nil {
 		return nil, err
 	}

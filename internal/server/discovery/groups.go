@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,13 +18,10 @@ const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 
 // readGroups asks a handler of aggregated discovery for its groups.
 func readGroups(handler http.Handler) ([]apidiscoveryv2.APIGroupDiscovery, error) {
-	req, err := http.NewRequest(http.MethodGet, "/apis", nil)
+	response, err := ask(handler, "/apis", aggregatedJSON, "")
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", aggregatedJSON)
-	response := &recorder{header: make(http.Header), status: http.StatusOK}
-	handler.ServeHTTP(response, req)
 	if response.status != http.StatusOK {
 		return nil, fmt.Errorf("aggregated discovery answered %d", response.status)
 	}
@@ -35,17 +31,6 @@ func readGroups(handler http.Handler) ([]apidiscoveryv2.APIGroupDiscovery, error
 	}
 	return list.Items, nil
 }
-
-// recorder keeps a response in memory.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 // groupList serves the list of groups in its old form.
 func groupList(aggregated http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {

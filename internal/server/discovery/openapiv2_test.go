@@ -47,15 +47,15 @@ func (s *definitionsServer) ServeHTTP(w http.ResponseWriter, req *http.Request) 
 }
 
 func TestOpenAPIv2(t *testing.T) {
-	documents := newOpenAPIv2(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods"), documentOf("crds")} })
+	documents := newOpenAPI(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods"), documentOf("crds")} })
 	servers := map[tenant.Name]*definitionsServer{"a": {}, "b": {}}
 	servers["a"].document.Store(documentOf("widgets"))
 	servers["b"].document.Store(documentOf("gadgets"))
 	read := func(n tenant.Name) []string {
 		t.Helper()
-		handler := documents.shared
+		handler := documents.builtinV2
 		if own, ok := servers[n]; ok {
-			handler = documents.of(n, own)
+			handler = documents.v2(n, []Server{{Handler: own}})
 		}
 		response := httptest.NewRecorder()
 		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, openAPIv2Path, nil))
@@ -95,10 +95,10 @@ func TestOpenAPIv2(t *testing.T) {
 }
 
 func TestOpenAPIv2Failure(t *testing.T) {
-	documents := newOpenAPIv2(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods")} })
+	documents := newOpenAPI(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods")} })
 	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	response := httptest.NewRecorder()
-	documents.of("a", broken).ServeHTTP(response, httptest.NewRequest(http.MethodGet, openAPIv2Path, nil))
+	documents.v2("a", []Server{{Handler: broken}}).ServeHTTP(response, httptest.NewRequest(http.MethodGet, openAPIv2Path, nil))
 	if response.Code != http.StatusInternalServerError {
 		t.Errorf("status %d, want 500: %s", response.Code, response.Body)
 	}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,21 +10,16 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// CustomResources serves what a space defines itself.
-type CustomResources interface {
-	// Handler serves the custom resources of n.
-	Handler(n tenant.Name) http.Handler
-	// Groups serves the aggregated discovery of n, nil if it is the built-in one.
-	Groups(n tenant.Name) http.Handler
-}
 
 // Router serves the requests of spaces. System is for all others.
 type Router struct {
@@ -40,6 +36,7 @@ type Router struct {
 	// IsBuiltin reports whether an API group is built in and served in spaces.
 	IsBuiltin  func(group string) bool
 	Custom     CustomResources
+	NotFound   http.Handler
 	Serializer runtime.NegotiatedSerializer
 
 	// What all spaces share is made when it is first asked for: the server
@@ -47,7 +44,8 @@ type Router struct {
 	once        sync.Once
 	groups      aggregated.ResourceManager
 	list        []apidiscoveryv2.APIGroupDiscovery
-	openAPI     *openAPIv2
+	openAPI     *openAPI
+	merged      *kept[*merged]
 	apiServices http.Handler
 }
 
@@ -75,17 +73,37 @@ func (r *Router) share() {
 	}
 	r.groups = aggregated.NewResourceManager("apis")
 	r.groups.SetGroups(r.list)
-	r.openAPI = newOpenAPIv2(r.OpenAPIv2)
+	r.openAPI = newOpenAPI(r.OpenAPIv2)
+	r.merged = newKept[*merged]()
 }
 
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n, err := tenant.From(req.Context())
-	if err != nil || !n.IsSpace() {
+	switch {
+	case err != nil || n == tenant.System:
 		r.System.ServeHTTP(w, req)
-		return
+	case !n.IsSpace():
+		r.handlerOfMany(n, req).ServeHTTP(w, req)
+	default:
+		r.handler(n, req.URL.Path).ServeHTTP(w, req)
 	}
-	r.handler(n, req.URL.Path).ServeHTTP(w, req)
+}
+
+// handlerOfMany returns what serves a request that is about many spaces. Of custom
+// resources they have those in common that are published.
+func (r *Router) handlerOfMany(n tenant.Name, req *http.Request) http.Handler {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if !ok || !info.IsResourceRequest || r.IsBuiltin(info.APIGroup) {
+		return r.System
+	}
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	for _, server := range r.Custom.In(n) {
+		if server.Serves(resource, true) {
+			return server.Handler
+		}
+	}
+	return r.System
 }
 
 // handler returns what serves a path in the space of n.
@@ -111,7 +129,20 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 		r.Groups()
 		return r.apiServices
 	default:
-		return r.Custom.Handler(n)
+		return r.custom(n)
+	}
+}
+
+// custom returns what serves custom resources in the space of n.
+func (r *Router) custom(n tenant.Name) http.Handler {
+	switch servers := r.Custom.In(n); {
+	case len(servers) == 0:
+		return r.NotFound
+	case isWhole(servers):
+		return servers[0].Handler
+	default:
+		r.Groups()
+		return r.customAmong(n, servers)
 	}
 }
 
@@ -137,26 +168,50 @@ func groupOf(path string) (string, bool) {
 // openAPIv2 returns what serves the document of OpenAPI v2 in the space of n.
 func (r *Router) openAPIv2(n tenant.Name) http.Handler {
 	r.Groups()
-	if r.Custom.Groups(n) == nil {
-		return r.openAPI.shared
+	servers := r.Custom.In(n)
+	if len(servers) == 0 {
+		return r.openAPI.builtinV2
 	}
-	return r.openAPI.of(n, r.Custom.Handler(n))
+	return r.openAPI.v2(n, servers)
 }
 
 // openAPIv3 returns what serves the root document of OpenAPI v3 in the space of n.
 func (r *Router) openAPIv3(n tenant.Name) http.Handler {
-	if r.Custom.Groups(n) == nil {
+	servers := r.Custom.In(n)
+	switch {
+	case len(servers) == 0:
 		// Definitions also serves the custom resources of the system space.
 		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName})
+	case isWhole(servers):
+		return mergedPaths(source{server: r.Builtin}, source{server: servers[0].Handler})
+	default:
+		r.Groups()
+		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName},
+			source{server: r.openAPI.rootAmong(n, servers, r)})
 	}
-	return mergedPaths(source{server: r.Builtin}, source{server: r.Custom.Handler(n)})
 }
 
+// discovery returns what serves the groups of the space of n.
 func (r *Router) discovery(n tenant.Name) http.Handler {
-	groups := r.Custom.Groups(n)
-	if groups == nil {
-		r.Groups()
-		groups = r.groups
+	r.Groups()
+	switch servers := r.Custom.In(n); {
+	case len(servers) == 0:
+		return r.groupList(r.groups)
+	case isWhole(servers):
+		return r.groupList(servers[0].Groups)
+	default:
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			found, err := r.merge(n, servers)
+			if err != nil {
+				responsewriters.InternalError(w, req, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err))
+				return
+			}
+			r.groupList(found.groups).ServeHTTP(w, req)
+		})
 	}
+}
+
+// groupList serves groups in both forms.
+func (r *Router) groupList(groups http.Handler) http.Handler {
 	return aggregated.WrapAggregatedDiscoveryToHandler(groupList(groups, r.Serializer), groups, groups)
 }

@@ -61,6 +61,9 @@ func (s *Space) predicate(p storage.SelectionPredicate, n tenant.Name, namespace
 		}
 		p.Field = rewritten
 	}
+	if s.foreign != nil {
+		p.Field = and(p.Field, fields.OneTermNotEqualSelector(foreignField, foreignLink))
+	}
 	if n == tenant.All || n == tenant.Everything {
 		// Namespace foo of all tenants is no contiguous range.
 		if namespace != "" {

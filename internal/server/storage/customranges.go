@@ -45,6 +45,14 @@ func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
 	return nil
 }
 
+// Know adds the range of the custom resources of a definition that is for all spaces.
+func (r *Ranges) Know(resource schema.GroupResource) error {
+	if r.Custom == nil {
+		return nil
+	}
+	return r.addCustom(r.snapshot(), resource)
+}
+
 func (r *Ranges) addCustom(known map[string]etcdRange, resource schema.GroupResource) error {
 	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
 	if err != nil {

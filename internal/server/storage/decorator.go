@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,11 @@ import (
 // RawFunc makes upstream's storage of one resource, as factory.Create does.
 type RawFunc func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
 
+// Preparation completes what is about to be stored in the space of n: it is given the
+// object as it is, nil if there is none, and returns what is given the object as it is
+// to be. The first is read at once, because it may be changed in place.
+type Preparation func(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error
+
 // RESTOptionsGetter gives every resource tenant-aware storage.
 type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
@@ -35,8 +41,8 @@ type RESTOptionsGetter struct {
 	Counts *Counts
 	// Defaults, by resource.
 	Defaults map[schema.GroupResource]*Defaults
-	// Prepare, by resource, completes an object that a space is about to store.
-	Prepare map[schema.GroupResource]func(obj runtime.Object) error
+	// Prepare, by resource, completes what is stored.
+	Prepare map[schema.GroupResource]Preparation
 	// Closed returns why a space takes no new objects, if it takes none. Requests
 	// to create are refused long before; an update or apply that creates is not
 	// known for what it is before it gets here.
@@ -50,13 +56,32 @@ type RESTOptionsGetter struct {
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
+	// Foreign, if set, makes this the storage of custom resources of one definition
+	// for many spaces, save for those of which it reports that they define the
+	// resource themselves.
+	Foreign func(resource schema.GroupResource, n tenant.Name) bool
+	// Ending, if set, reports whether the definition of a resource is being deleted, so
+	// that there can be no new objects of it.
+	Ending func(resource schema.GroupResource) bool
 }
+
+// isCustom reports whether this is the storage of custom resources.
+func (g *RESTOptionsGetter) isCustom() bool { return g.Only != "" || g.Foreign != nil }
 
 // In returns a copy for what the space of n alone defines.
 func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 	only := *g
 	only.Only = n
 	return &only
+}
+
+// Shared returns a copy for what the system space defines for others; see Foreign and
+// Ending.
+func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n tenant.Name) bool,
+	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
+	shared := *g
+	shared.Only, shared.Foreign, shared.Ending = "", foreign, ending
+	return &shared
 }
 
 // WithoutCache returns a copy that gives a resource no watch cache.
@@ -110,8 +135,10 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		sharing := *config
 		sharing.Codec = sharingCodec{Codec: config.Codec}
 		config = &sharing
+		if g.isCustom() {
+			config.Codec = foreignCodec{Codec: config.Codec, foreign: g.foreign(resource), kind: newFunc().GetObjectKind().GroupVersionKind()}
+		}
 		if g.Only != "" {
-			config.Codec = foreignCodec{Codec: config.Codec, only: g.Only}
 			if g.Only != tenant.System {
 				etcdPrefix = prefix + string(g.Only)
 			}
@@ -131,10 +158,13 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, func() {}, err
 		}
 		g.Ranges.add(config.Prefix, prefix, etcdRange{
-			resource: resource, namespaced: namespaced, custom: g.Only != "",
+			resource: resource, namespaced: namespaced, custom: g.isCustom(),
 			transformer: config.Transformer, transport: config.Transport,
 		})
 		attributes = spaceAttributes(attributes)
+		if g.Foreign != nil {
+			attributes = foreignAttributes(attributes)
+		}
 		cacheKey := func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) }
 		space := &Space{
 			resourcePrefix: prefix,
@@ -144,14 +174,15 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			resource:       resource,
 			defaults:       g.Defaults[resource],
 			prepare:        g.Prepare[resource],
-			closed:         g.Closed,
+			closed:         g.closed(resource),
 			protect:        g.Protect,
 			only:           g.Only,
+			foreign:        g.sharedForeign(resource),
 			ledger:         g.Ledger,
 			codec:          config.Codec,
 		}
 		etcd := &etcdKeys{
-			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey,
+			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey, custom: g.isCustom(),
 			counts: g.Counts, counted: counted{resource: resource.String(), only: g.Only},
 		}
 		if g.Uncached[resource] {
@@ -185,6 +216,34 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			g.Counts.forget(etcd.counted)
 		}, nil
 	}
+}
+
+// closed returns what says why a space takes no new objects of a resource.
+func (g *RESTOptionsGetter) closed(resource schema.GroupResource) func(ctx context.Context, n tenant.Name) error {
+	if g.Ending == nil {
+		return g.Closed
+	}
+	return func(ctx context.Context, n tenant.Name) error {
+		if g.Ending(resource) {
+			return apierrors.NewMethodNotSupported(resource, "create")
+		}
+		return g.Closed(ctx, n)
+	}
+}
+
+// foreign returns which spaces' custom resources are not of this definition.
+func (g *RESTOptionsGetter) foreign(resource schema.GroupResource) func(tenant.Name) bool {
+	if g.Foreign != nil {
+		return g.sharedForeign(resource)
+	}
+	return func(n tenant.Name) bool { return n != g.Only }
+}
+
+func (g *RESTOptionsGetter) sharedForeign(resource schema.GroupResource) func(tenant.Name) bool {
+	if g.Foreign == nil {
+		return nil
+	}
+	return func(n tenant.Name) bool { return g.Foreign(resource, n) }
 }
 
 // isNamespaced asks a resource's key function whether namespaces are part of its

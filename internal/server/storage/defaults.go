@@ -24,17 +24,54 @@ import (
 // default ClusterRoles: those of the system space, as a space may see them. An
 // object that a space has stored itself takes the place of the default one.
 type Defaults struct {
-	// Keys of the objects, below the resource's prefix.
-	Keys []string
+	// Keys returns those of the objects, below the resource's prefix.
+	Keys func() []string
 	// Adapt changes the system space's object at a key, or an empty one if there
 	// is none, to what a space may see, and reports whether that is an object.
 	// Adapt need not care for what identifies the object in the space.
 	Adapt func(key string, obj runtime.Object) (bool, error)
-	// Fixed objects cannot be replaced by objects of the space.
-	Fixed bool
+	// Replaced says how an object of the space takes the place of a default one.
+	Replaced Replacement
+	// Changes, if set, returns the resource version at which keys or objects changed
+	// last, and what is closed when they change again. Watches that have begun
+	// earlier end then, with 410: their clients list again.
+	Changes func() (last uint64, next <-chan struct{})
+	// Refusal, if set, is why a default object cannot be changed or deleted.
+	Refusal error
 	// Hidden reports whether a space has none: one that is being emptied has
 	// only what is stored.
 	Hidden func(n tenant.Name) bool
+}
+
+// Replacement is how an object of a space takes the place of a default one.
+type Replacement int
+
+const (
+	// ByUpdate: a space changes it, or creates its own.
+	ByUpdate Replacement = iota
+	// ByCreation: a space creates its own, and cannot change what it has not created.
+	ByCreation
+	// Never: a space has no object of its own at this place.
+	Never
+)
+
+var errDefaultsChanged = apierrors.NewResourceExpired("what every space has has changed; list again")
+
+// defaultsEnd returns what is closed when a watch has to begin anew because of what
+// the space has without storing it, and an error if it has to at once.
+func (s *Space) defaultsEnd(c collection) (<-chan struct{}, error) {
+	if !s.hasDefaults(c.tenant) || s.defaults.Changes == nil {
+		return nil, nil
+	}
+	last, next := s.defaults.Changes()
+	if wantsInitialEvents(c.opts) {
+		return next, nil
+	}
+	since, err := s.Versioner().ParseResourceVersion(c.opts.ResourceVersion)
+	if err == nil && since > 0 && since < last {
+		return nil, errDefaultsChanged
+	}
+	return next, nil
 }
 
 var errDefault = errors.New("it is part of every space, not stored in this one, and cannot be changed or deleted here")
@@ -45,11 +82,15 @@ func (s *Space) hasDefaults(n tenant.Name) bool {
 
 // isDefault reports whether the space of n has a default object at key.
 func (s *Space) isDefault(n tenant.Name, key string) bool {
-	return s.hasDefaults(n) && slices.Contains(s.defaults.Keys, key[len(s.resourcePrefix):])
+	return s.hasDefaults(n) && slices.Contains(s.defaults.Keys(), key[len(s.resourcePrefix):])
 }
 
 func (s *Space) refuse(key string) error {
-	return apierrors.NewForbidden(s.resource, path.Base(key), errDefault)
+	reason := s.defaults.Refusal
+	if reason == nil {
+		reason = errDefault
+	}
+	return apierrors.NewForbidden(s.resource, path.Base(key), reason)
 }
 
 // unstoredVersion is the resource version of a default object that the system
@@ -95,7 +136,7 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 		return err
 	}
 	complete := items
-	for _, key := range s.defaults.Keys {
+	for _, key := range s.defaults.Keys() {
 		if c.namespace != "" && !strings.HasPrefix(key, c.namespace+"/") {
 			continue
 		}
@@ -125,7 +166,7 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 // the space has not stored it yet.
 func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
-	if s.defaults.Fixed {
+	if s.defaults.Replaced == Never {
 		return s.refuse(key)
 	}
 	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
@@ -135,6 +176,12 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 			switch {
 			case err != nil:
 				return nil, nil, err
+			case found && s.defaults.Replaced == ByCreation:
+				// Who has meant an object of the space is told that it has gone.
+				if err := preconditions.Check(key, input); err != nil {
+					return nil, nil, err
+				}
+				return nil, nil, s.refuse(key)
 			case found:
 				// Storing it is a creation, although its caller sees an update.
 				if err := s.mayCreate(ctx, n); err != nil {
@@ -159,7 +206,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 // again, after that of the space in its place is deleted. It is nil if there is
 // nothing to tell.
 func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (watch.Event, bool) {
-	if !s.hasDefaults(c.tenant) || s.defaults.Fixed {
+	if !s.hasDefaults(c.tenant) || s.defaults.Replaced == Never {
 		return nil
 	}
 	return func(event watch.Event) (watch.Event, bool) {

@@ -22,8 +22,10 @@ type etcdKeys struct {
 
 	resourcePrefix string // with a trailing slash
 	namespaced     bool
-	attributes     storage.AttrFunc
-	cacheKey       func(runtime.Object) (string, error)
+	// custom resources have namespaces in one space and none in another.
+	custom     bool
+	attributes storage.AttrFunc
+	cacheKey   func(runtime.Object) (string, error)
 	// counts learns how many keys each space has in what is counted.
 	counts  *Counts
 	counted counted
@@ -149,7 +151,7 @@ func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.Li
 // custom resources each space decides whether they have namespaces.
 func (s *etcdKeys) isOwnRange(n tenant.Name, key string) bool {
 	rest, ok := strings.CutPrefix(key, s.resourcePrefix+string(n)+"/")
-	return ok && n.IsSpace() && s.counted.only == "" && (!s.namespaced || rest != "")
+	return ok && n.IsSpace() && !s.custom && (!s.namespaced || rest != "")
 }
 
 // dropForeign takes objects of other spaces than that of n out of a list; see owned.

@@ -64,7 +64,7 @@ func TestListOfEtcd(t *testing.T) {
 		"with a selector":               {etcdKeys{namespaced: true}, "/m/t/acme/ns/", "metadata.name=d", "/m/acme/ns/", []string{"d"}, false},
 		"all namespaces of a tenant":    {etcdKeys{namespaced: true}, "/m/t/acme/", "", "/m/acme/", []string{"a", "d"}, false},
 		"without namespaces":            {etcdKeys{}, "/m/t/acme/", "", "/m/acme/", []string{"a", "d"}, true},
-		"custom resources of a tenant":  {etcdKeys{counted: counted{only: "acme"}}, "/m/t/acme/", "", "/m/acme/", []string{"a", "d"}, false},
+		"custom resources of a tenant":  {etcdKeys{custom: true}, "/m/t/acme/", "", "/m/acme/", []string{"a", "d"}, false},
 		"namespace of the system space": {etcdKeys{namespaced: true}, "/m/s/acme/", "", "/m/acme/", []string{"c"}, false},
 		"all tenants":                   {etcdKeys{namespaced: true}, "/m/t/", "", "/m/", []string{"a", "b", "d"}, false},
 	} {

@@ -2,9 +2,13 @@ package storage
 
 import (
 	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -14,10 +18,34 @@ import (
 // was stored by another definition need not even decode by ours.
 type foreignCodec struct {
 	runtime.Codec
-	only tenant.Name
+	// foreign reports whether the custom resources of a space are of another one.
+	foreign func(tenant.Name) bool
+	// kind is that of what is decoded.
+	kind schema.GroupVersionKind
 }
 
 const annotationPath = `metadata.annotations.multi-tenancy\.k8s\.io/tenant`
+
+// foreignLink marks what is left out where many spaces share a storage. Nothing that
+// is stored has a self link.
+const foreignLink = "foreign"
+
+// foreignField is the field by which it is left out.
+const foreignField = "tenantry.io/foreign"
+
+// foreignAttributes adds to attributes whether an object is left out.
+func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		l, f, err := delegate(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		if accessor, err := meta.Accessor(obj); err == nil && accessor.GetSelfLink() == foreignLink {
+			f[foreignField] = foreignLink
+		}
+		return l, f, nil
+	}
+}
 
 // Decode implements runtime.Decoder. Of a foreign object it returns just enough
 // to be left out: name, namespace and tenant.
@@ -26,20 +54,20 @@ func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if annotation := gjson.GetBytes(data, annotationPath); annotation.Exists() {
 		owner = tenant.Name(annotation.String())
 	}
-	if owner == c.only {
+	if !c.foreign(owner) {
 		return c.Codec.Decode(data, defaults, into)
 	}
 	object, ok := into.(*unstructured.Unstructured)
 	if !ok {
 		object = &unstructured.Unstructured{}
 	}
-	gvk := object.GroupVersionKind()
 	object.SetUnstructuredContent(map[string]any{})
-	object.SetGroupVersionKind(gvk)
+	object.SetGroupVersionKind(c.kind)
+	object.SetSelfLink(foreignLink)
 	object.SetName(gjson.GetBytes(data, "metadata.name").String())
 	object.SetNamespace(gjson.GetBytes(data, "metadata.namespace").String())
 	if owner != tenant.System {
 		object.SetAnnotations(map[string]string{tenant.Annotation: string(owner)})
 	}
-	return object, &gvk, nil
+	return object, &c.kind, nil
 }

@@ -55,7 +55,7 @@ func FuzzForeignCodec(f *testing.F) {
 		}
 		for _, only := range []tenant.Name{tenant.System, "acme", n} {
 			got := &unstructured.Unstructured{}
-			codec := foreignCodec{Codec: unstructured.UnstructuredJSONScheme, only: only}
+			codec := foreignCodec{Codec: unstructured.UnstructuredJSONScheme, foreign: func(n tenant.Name) bool { return n != only }}
 			if _, _, err := codec.Decode(data, nil, got); err != nil {
 				t.Fatal(err)
 			}

@@ -31,14 +31,16 @@ type Space struct {
 	resource       schema.GroupResource
 	// defaults, if set, are objects that every space has without storing them.
 	defaults *Defaults
-	// prepare, if set, completes new objects of spaces.
-	prepare func(obj runtime.Object) error
+	// prepare, if set, completes what is stored.
+	prepare Preparation
 	// closed, if set, returns why a space takes no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
 	// protect, if set, decides about changes.
 	protect Protection
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
+	// foreign, if set, reports which spaces this storage is not for.
+	foreign func(tenant.Name) bool
 	// ledger, if set, accounts for what is stored in spaces, by the size that codec
 	// makes it.
 	ledger Ledger
@@ -60,6 +62,8 @@ func (s *Space) tenant(ctx context.Context) (tenant.Name, error) {
 	}
 	n, err := tenant.From(ctx)
 	switch {
+	case err == nil && s.foreign != nil && s.foreign(n):
+		return "", apierrors.NewServiceUnavailable("the space defines this resource itself, and does not serve it yet")
 	case err != nil || s.only == "" || n == s.only:
 		return n, err
 	case n == tenant.Everything && s.only == tenant.System:
@@ -98,13 +102,21 @@ func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Obj
 	return s.protect(ctx, n, s.resource, before)
 }
 
+// completes returns what completes an object, see RESTOptionsGetter.Prepare.
+func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	if s.prepare == nil {
+		return func(runtime.Object) error { return nil }
+	}
+	return s.prepare(ctx, n, before)
+}
+
 // Create implements storage.Interface.
 func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
-	if s.isDefault(n, key) && s.defaults.Fixed {
+	if s.isDefault(n, key) && s.defaults.Replaced == Never {
 		return storage.NewKeyExistsError(key, 0)
 	}
 	if err := s.mayCreate(ctx, n); err != nil {
@@ -113,10 +125,8 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.mayChange(ctx, n, nil)(obj); err != nil {
 		return err
 	}
-	if s.prepare != nil && n.IsSpace() {
-		if err := s.prepare(obj); err != nil {
-			return err
-		}
+	if err := s.completes(ctx, n, nil)(obj); err != nil {
+		return err
 	}
 	if err := setTenant(obj, n); err != nil {
 		return err
@@ -187,9 +197,12 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 				return nil, nil, err
 			}
 		}
-		mayBecome := s.mayChange(ctx, n, input)
+		mayBecome, complete := s.mayChange(ctx, n, input), s.completes(ctx, n, existing(input, res))
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil {
+			return nil, nil, err
+		}
+		if err := complete(output); err != nil {
 			return nil, nil, err
 		}
 		if err := mayBecome(output); err != nil {
@@ -204,6 +217,14 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace)
 	}
 	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace, cached)
+}
+
+// existing returns the object of an update, nil if there is none yet.
+func existing(input runtime.Object, res storage.ResponseMeta) runtime.Object {
+	if res.ResourceVersion == 0 {
+		return nil
+	}
+	return input
 }
 
 // collection is a list or watch as it applies to a space.
@@ -290,12 +311,16 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, err
 	}
 	ctx = c.dispatchContext(ctx)
+	ended, err := s.defaultsEnd(c)
+	if err != nil {
+		return errorWatch(err), nil
+	}
 	if (s.cached && c.opts.Recursive || s.hasDefaults(c.tenant)) && wantsInitialEvents(c.opts) {
-		return s.watchFromList(ctx, c)
+		return s.watchFromList(ctx, c, ended)
 	}
 	source, err := s.Interface.Watch(ctx, c.key, c.opts)
-	if follow := s.restored(ctx, c); err == nil && follow != nil {
-		return newPrefixedWatch(nil, source, follow), nil
+	if follow := s.restored(ctx, c); err == nil && (follow != nil || ended != nil) {
+		return newPrefixedWatch(nil, source, follow, ended), nil
 	}
 	return source, err
 }

@@ -23,7 +23,7 @@ func wantsInitialEvents(opts storage.ListOptions) bool {
 // watchFromList serves a watch that begins with the current state as a list of
 // the space followed by a watch from there. Upstream's cache would copy and
 // sort the objects of every space to serve the initial events of one.
-func (s *Space) watchFromList(ctx context.Context, c collection) (watch.Interface, error) {
+func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan struct{}) (watch.Interface, error) {
 	list := c
 	list.opts.SendInitialEvents = nil
 	list.opts.Predicate.AllowWatchBookmarks = false
@@ -62,7 +62,7 @@ func (s *Space) watchFromList(ctx context.Context, c collection) (watch.Interfac
 	if err != nil {
 		return nil, err
 	}
-	return newPrefixedWatch(initial, source, s.restored(ctx, c)), nil
+	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended), nil
 }
 
 // initialEventsEnd returns the bookmark of KEP-3157 that ends the initial events.
@@ -84,15 +84,18 @@ type prefixedWatch struct {
 	source watch.Interface
 	// follow, if set, returns the event that follows from another, if any.
 	follow func(watch.Event) (watch.Event, bool)
+	// ended, if set, is closed when the watch has to begin anew.
+	ended  <-chan struct{}
 	result chan watch.Event
 	done   chan struct{}
 	stop   sync.Once
 }
 
-func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool)) watch.Interface {
+func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}) watch.Interface {
 	w := &prefixedWatch{
 		source: source,
 		follow: follow,
+		ended:  ended,
 		// The buffer is that of upstream's smallest watcher.
 		result: make(chan watch.Event, 10),
 		done:   make(chan struct{}),
@@ -109,15 +112,22 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 		}
 		initial[i] = watch.Event{} // let it be collected
 	}
-	for event := range w.source.ResultChan() {
-		if !w.send(event) {
+	for {
+		select {
+		case <-w.ended:
+			w.source.Stop()
+			w.send(errorEvent(errDefaultsChanged))
 			return
-		}
-		if w.follow == nil {
-			continue
-		}
-		if next, ok := w.follow(event); ok && !w.send(next) {
-			return
+		case event, ok := <-w.source.ResultChan():
+			if !ok || !w.send(event) {
+				return
+			}
+			if w.follow == nil {
+				continue
+			}
+			if next, ok := w.follow(event); ok && !w.send(next) {
+				return
+			}
 		}
 	}
 }
@@ -145,13 +155,17 @@ func (w *prefixedWatch) Stop() {
 // errorWatch returns a watch that delivers one error and ends, as upstream's
 // cache does for what fails after admission of the watch.
 func errorWatch(err error) watch.Interface {
+	result := make(chan watch.Event, 1)
+	result <- errorEvent(err)
+	close(result)
+	return watch.NewProxyWatcher(result)
+}
+
+func errorEvent(err error) watch.Event {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
 		status = apierrors.NewInternalError(err)
 	}
 	object := status.Status()
-	result := make(chan watch.Event, 1)
-	result <- watch.Event{Type: watch.Error, Object: &object}
-	close(result)
-	return watch.NewProxyWatcher(result)
+	return watch.Event{Type: watch.Error, Object: &object}
 }

@@ -121,19 +121,6 @@ metadata: {name: kind}
 spec: {policyName: kind}
 `
 
-// definition is apart from the other kinds, because each space that has one has a
-// server for it.
-const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: kinds.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: kinds, singular: kind, kind: Kind}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-`
-
 func parse(manifests string) (parsed []*unstructured.Unstructured) {
 	GinkgoHelper()
 	for manifest := range strings.SplitSeq(manifests, "---") {
@@ -209,33 +196,6 @@ var _ = Describe("A published object", func() {
 			Eventually(copiesOf(ctx, resources[i], "kind")).Should(BeZero(), resources[i].Resource)
 			Eventually(reportOf(ctx, resources[i], object.GetNamespace(), "kind")).Should(BeEmpty())
 		}
-	}, SpecTimeout(specTimeout))
-
-	It("may be a definition", func(ctx SpecContext) {
-		crd := parse(definition)[0]
-		resource := resourcesOf([]*unstructured.Unstructured{crd})[0]
-		crd.SetAnnotations(isPublished)
-		_, err := objects(tenant.System, resource, "").Create(ctx, crd, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(copiesOf(ctx, resource, crd.GetName())).Should(Equal(countTenants(ctx)))
-		kind := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "example.com/v1", "kind": "Kind", "metadata": map[string]any{"name": "one", "namespace": "default"},
-		}}
-		custom := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "kinds"}
-		Eventually(func() error {
-			_, err := objects(tenants[0], custom, "default").Create(ctx, kind, metav1.CreateOptions{})
-			return err
-		}).Should(Succeed())
-		Expect(objects(tenants[0], resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(beRefused)
-		Expect(objects(tenant.System, resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(Succeed())
-		Eventually(copiesOf(ctx, resource, crd.GetName())).Should(BeZero())
-		By("keeping the definition, and what was made by it, where there is something")
-		left, err := objects(tenant.All, resource, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + crd.GetName()})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(left.Items).To(HaveLen(1))
-		_, err = objects(tenants[0], custom, "default").Get(ctx, "one", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(objects(tenants[0], resource, "").Delete(ctx, crd.GetName(), metav1.DeleteOptions{})).To(Succeed())
 	}, SpecTimeout(specTimeout))
 })
 

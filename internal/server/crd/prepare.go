@@ -1,0 +1,66 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Prepare completes definitions, see storage.Preparation.
+//
+// A new one in a space gets the condition that it is not established: what serves a
+// space's first definition takes a moment to start, and until then clients that wait
+// for the condition would find none at all, which is an error to some of them.
+//
+// One of the system space that is published gets, and keeps when it is published no
+// more, the marks by which it is known that spaces may have objects of it.
+func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	old, _ := before.(*apiextensions.CustomResourceDefinition)
+	isNew, marked := old == nil, old != nil && isMarked(old)
+	return func(after runtime.Object) error {
+		definition, ok := after.(*apiextensions.CustomResourceDefinition)
+		switch {
+		case !ok:
+			return fmt.Errorf("unexpected object %T", after)
+		case n == tenant.System && (marked || tenant.IsPublished(definition.Annotations)):
+			mark(definition)
+		case n.IsSpace() && isNew:
+			apiextensions.SetCRDCondition(definition, pending)
+			return s.mayDefine(ctx, n, definition)
+		}
+		return nil
+	}
+}
+
+var pending = apiextensions.CustomResourceDefinitionCondition{
+	Type:    apiextensions.Established,
+	Status:  apiextensions.ConditionFalse,
+	Reason:  "Pending",
+	Message: "the space does not serve it yet",
+}
+
+func isMarked(definition *apiextensions.CustomResourceDefinition) bool {
+	_, ok := definition.Labels[tenant.PublishedDefinitionLabel]
+	return ok
+}
+
+// mark marks a definition that is or was published. The finalizer goes when no space
+// has objects of it, once it is being deleted.
+func mark(definition *apiextensions.CustomResourceDefinition) {
+	if !isMarked(definition) {
+		definition.Labels = maps.Clone(definition.Labels) // it may be another object's
+		if definition.Labels == nil {
+			definition.Labels = make(map[string]string, 1)
+		}
+		definition.Labels[tenant.PublishedDefinitionLabel] = tenant.PublishedCopy
+	}
+	if definition.DeletionTimestamp == nil && !slices.Contains(definition.Finalizers, tenant.PublishedDefinitionFinalizer) {
+		definition.Finalizers = append(slices.Clone(definition.Finalizers), tenant.PublishedDefinitionFinalizer)
+	}
+}

@@ -1,0 +1,95 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var errPublished = errors.New("the platform publishes this definition to every space, and changes and deletes it alone; " +
+	"to use another one of this name in this space, create it (kubectl create): it takes the place of the published one")
+
+// Defaults are the definitions that every space has without storing them.
+func (s *Servers) Defaults(hidden func(tenant.Name) bool) *storage.Defaults {
+	return &storage.Defaults{
+		Keys:     s.index.names,
+		Adapt:    published,
+		Replaced: storage.ByCreation,
+		Hidden:   hidden,
+		Changes:  s.index.changes,
+		Refusal:  errPublished,
+	}
+}
+
+// notShown are annotations that say something about the definition in the system space
+// alone.
+var notShown = []string{tenant.PublishedAnnotation, corev1.LastAppliedConfigAnnotation}
+
+// published makes a definition of the system space what spaces see of it.
+func published(_ string, obj runtime.Object) (bool, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil || accessor.GetResourceVersion() == "" {
+		return false, err
+	}
+	annotations, labels := maps.Clone(accessor.GetAnnotations()), maps.Clone(accessor.GetLabels())
+	if !tenant.IsPublished(annotations) && accessor.GetDeletionTimestamp() == nil {
+		return false, nil
+	}
+	for _, key := range notShown {
+		delete(annotations, key)
+	}
+	delete(labels, tenant.PublishedDefinitionLabel)
+	if labels == nil {
+		labels = make(map[string]string, 1)
+	}
+	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
+	accessor.SetAnnotations(annotations)
+	accessor.SetLabels(labels)
+	return true, nil
+}
+
+// mayDefine returns why a space cannot take the place of a shared definition by one of
+// its own: it has objects that the new one could not read.
+func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apiextensions.CustomResourceDefinition) error {
+	if !s.index.shares(definition.Name, true) {
+		return nil
+	}
+	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
+	count, err := s.ranges.CountOf(ctx, n, resource, "")
+	if err != nil || count == 0 {
+		return err
+	}
+	shared, err := s.Definitions.Get(definition.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the published definition: %w", err)
+	}
+	refuse := func(format string, args ...any) error {
+		return apierrors.NewForbidden(apiextensions.Resource("customresourcedefinitions"), definition.Name,
+			fmt.Errorf("the space has %d %s of the published definition of this name, and this one %s; delete them first, or add it",
+				count, resource, fmt.Sprintf(format, args...)))
+	}
+	if string(shared.Spec.Scope) != string(definition.Spec.Scope) {
+		return refuse("has another scope than %s", shared.Spec.Scope)
+	}
+	for _, stored := range shared.Status.StoredVersions {
+		if !slices.ContainsFunc(definition.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Name == stored }) {
+			return refuse("lacks the version %s in which they are stored", stored)
+		}
+	}
+	return nil
+}

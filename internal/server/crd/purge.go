@@ -1,0 +1,124 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// purgePeriod is when to look again whether the objects of a deleted definition
+	// have gone.
+	purgePeriod = time.Second
+	// purgeAfter is how long after its deletion there are no more requests that do not
+	// know of it.
+	purgeAfter = 2 * time.Second
+)
+
+// purge deletes what spaces have of published definitions that are being deleted, as
+// upstream does in the system space, and then lets the definitions go.
+func (s *Servers) purge(ctx context.Context) error {
+	var failed []error
+	for _, name := range s.index.deleted() {
+		done, err := s.purgeDefinition(ctx, name)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("deleting the objects of definition %q in all spaces: %w", name, err))
+		}
+		if !done && err == nil {
+			s.queue.AddAfter(tenant.System, purgePeriod)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Servers) purgeDefinition(ctx context.Context, name string) (done bool, err error) {
+	definition, err := s.Definitions.Get(name)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case definition.DeletionTimestamp == nil, time.Since(definition.DeletionTimestamp.Time) < purgeAfter:
+		return false, nil
+	case !slices.Contains(definition.Finalizers, tenant.PublishedDefinitionFinalizer):
+		return true, nil
+	}
+	if apiextensionshelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established) {
+		resource, ok := served(definition)
+		if !ok {
+			return false, errors.New("it serves no version; set served for one of them")
+		}
+		if left, err := s.deleteAll(ctx, resource); err != nil || left > 0 {
+			return false, err
+		}
+	}
+	return s.release(ctx, name)
+}
+
+// deleteAll deletes the objects of a resource in all spaces and returns how many there
+// were.
+func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionResource) (int, error) {
+	all, err := s.metadataIn(tenant.All)
+	if err != nil {
+		return 0, err
+	}
+	list, err := all.Resource(resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	type place struct {
+		space     tenant.Name
+		namespace string
+	}
+	places := make(map[place]struct{})
+	for i := range list.Items {
+		if object := &list.Items[i]; object.DeletionTimestamp == nil {
+			places[place{spaceOf(object), object.Namespace}] = struct{}{}
+		}
+	}
+	for at := range places {
+		client, err := s.metadataIn(at.space)
+		if err != nil {
+			return 0, err
+		}
+		err = client.Resource(resource).Namespace(at.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("in the space of tenant %q: %w", at.space, err)
+		}
+	}
+	return len(list.Items), nil
+}
+
+// release takes the finalizer from a definition.
+func (s *Servers) release(ctx context.Context, name string) (bool, error) {
+	client, err := clientset.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
+	if err != nil {
+		return false, err
+	}
+	current, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		current.Finalizers = slices.DeleteFunc(current.Finalizers, func(f string) bool { return f == tenant.PublishedDefinitionFinalizer })
+		_, err = client.ApiextensionsV1().CustomResourceDefinitions().Update(ctx, current, metav1.UpdateOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsConflict(err):
+		return false, nil
+	default:
+		return err == nil, err
+	}
+}

@@ -1,0 +1,106 @@
+package discovery
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/lru"
+)
+
+// keptDocuments is how many documents of a kind are kept that are put together from
+// those of several servers, of as many spaces. The largest, one of OpenAPI v2, is some
+// five megabytes once it has been asked for; the others are put together again.
+const keptDocuments = 16
+
+// document is where a document comes from that is part of another.
+type document struct {
+	handler      http.Handler
+	path, accept string
+	// unseen is Server.Unseen.
+	unseen string
+}
+
+// kept keeps what is put together from documents as long as these do not change.
+type kept[T any] struct {
+	values  *lru.Cache // of keyOf to *put[T]
+	putting singleflight.Group
+}
+
+// put is something put together from documents with these tags.
+type put[T any] struct {
+	tags  []string
+	value T
+}
+
+func newKept[T any]() *kept[T] { return &kept[T]{values: lru.New(keptDocuments)} }
+
+// get returns what is put together from documents, by together, which is given them in
+// their order.
+func (k *kept[T]) get(key string, documents []document, together func(documents [][]byte) (T, error)) (T, error) {
+	value, err, _ := k.putting.Do(key, func() (any, error) {
+		last := &put[T]{tags: make([]string, len(documents))}
+		if found, ok := k.values.Get(key); ok && len(found.(*put[T]).tags) == len(documents) {
+			last = found.(*put[T])
+		}
+		fresh, bodies, err := read(documents, last.tags)
+		if err != nil {
+			return last.value, err
+		}
+		if slices.Equal(fresh, last.tags) {
+			return last.value, nil
+		}
+		value, err := together(bodies)
+		if err == nil {
+			k.values.Add(key, &put[T]{tags: fresh, value: value})
+		}
+		return value, err
+	})
+	result, _ := value.(T) // nil is of no type
+	return result, err
+}
+
+// read returns the tags of documents and, if one is not among those known, all of
+// them.
+func read(documents []document, known []string) (tags []string, bodies [][]byte, err error) {
+	changed := false
+	for i, from := range documents {
+		tag, body, err := from.read(known[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		changed = changed || tag != known[i]
+		tags, bodies = append(tags, tag), append(bodies, body)
+	}
+	if !changed {
+		return tags, nil, nil
+	}
+	for i, from := range documents {
+		if bodies[i] == nil {
+			if tags[i], bodies[i], err = from.read(""); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return tags, bodies, nil
+}
+
+// read returns a document and its tag, and no document if it has the known tag.
+func (d document) read(known string) (string, []byte, error) {
+	suffix := " " + d.unseen
+	var etag string
+	if n := len(known) - len(suffix); n > 0 && known[n:] == suffix {
+		etag = known[:n]
+	}
+	response, err := ask(d.handler, d.path, d.accept, etag)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case response.status == http.StatusNotModified && etag != "":
+		return known, nil, nil
+	case response.status != http.StatusOK:
+		return "", nil, fmt.Errorf("the server of the definitions answered %d to %s", response.status, d.path)
+	}
+	return response.header.Get("Etag") + suffix, response.body.Bytes(), nil
+}

@@ -1,0 +1,145 @@
+package discovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// merged is the discovery of a space whose custom resources several servers serve, or
+// one that has more than the space sees.
+type merged struct {
+	groups aggregated.ResourceManager
+	// versions are the custom group versions.
+	versions []schema.GroupVersion
+	// documents are those of groups and group versions, by path.
+	documents map[string]runtime.Object
+}
+
+// merge returns the discovery of the space of n.
+func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
+	documents := make([]document, len(servers))
+	for i, server := range servers {
+		documents[i] = document{handler: server.Groups, path: "/apis", accept: aggregatedJSON, unseen: server.Unseen}
+	}
+	return r.merged.get(keyOf(n, servers), documents, func(bodies [][]byte) (*merged, error) {
+		var custom []apidiscoveryv2.APIGroupDiscovery
+		for i, body := range bodies {
+			var list apidiscoveryv2.APIGroupDiscoveryList
+			if err := json.Unmarshal(body, &list); err != nil {
+				return nil, fmt.Errorf("decoding aggregated discovery: %w", err)
+			}
+			custom = r.addGroups(custom, list.Items, servers[i].Serves)
+		}
+		return newMerged(r.Groups(), custom), nil
+	})
+}
+
+// addGroups adds to groups what a server serves of others.
+func (r *Router) addGroups(groups, others []apidiscoveryv2.APIGroupDiscovery, serves func(schema.GroupResource, bool) bool) []apidiscoveryv2.APIGroupDiscovery {
+	for _, other := range others {
+		if slices.ContainsFunc(r.Groups(), func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == other.Name }) {
+			continue
+		}
+		for _, from := range other.Versions {
+			from.Resources = slices.DeleteFunc(from.Resources, func(resource apidiscoveryv2.APIResourceDiscovery) bool {
+				return !serves(schema.GroupResource{Group: other.Name, Resource: resource.Resource}, false)
+			})
+			if len(from.Resources) > 0 {
+				groups = addVersion(groups, other, from)
+			}
+		}
+	}
+	return groups
+}
+
+func addVersion(groups []apidiscoveryv2.APIGroupDiscovery, of apidiscoveryv2.APIGroupDiscovery, added apidiscoveryv2.APIVersionDiscovery) []apidiscoveryv2.APIGroupDiscovery {
+	at := slices.IndexFunc(groups, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == of.Name })
+	if at < 0 {
+		at = len(groups)
+		of.Versions = nil
+		groups = append(groups, of)
+	}
+	group := &groups[at]
+	if i := slices.IndexFunc(group.Versions, func(v apidiscoveryv2.APIVersionDiscovery) bool { return v.Version == added.Version }); i >= 0 {
+		group.Versions[i].Resources = append(group.Versions[i].Resources, added.Resources...)
+		return groups
+	}
+	group.Versions = append(group.Versions, added)
+	slices.SortFunc(group.Versions, func(a, b apidiscoveryv2.APIVersionDiscovery) int {
+		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+	})
+	return groups
+}
+
+func newMerged(builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
+	m := &merged{groups: aggregated.NewResourceManager("apis"), documents: make(map[string]runtime.Object)}
+	m.groups.SetGroups(slices.Concat(builtin, custom))
+	groups, versions, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: custom})
+	for i := range groups.Groups {
+		m.documents["/apis/"+groups.Groups[i].Name] = &groups.Groups[i]
+	}
+	for gv, list := range versions {
+		m.versions = append(m.versions, gv)
+		list.GroupVersion = gv.String()
+		m.documents["/apis/"+gv.String()] = list
+	}
+	return m
+}
+
+// customAmong serves the custom resources of the space of n.
+func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		switch {
+		case ok && info.IsResourceRequest:
+			r.serverOf(req, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, servers).ServeHTTP(w, req)
+		case strings.HasPrefix(req.URL.Path, openAPIv3Path+"/"):
+			r.openAPI.versionsAmong(n, servers, r, w, req)
+		default:
+			r.serveMerged(n, servers, w, req)
+		}
+	})
+}
+
+// serverOf returns what serves a resource. What is hidden is served to the system's
+// users, among them the controllers, which must not overlook what a space has.
+func (r *Router) serverOf(req *http.Request, resource schema.GroupResource, servers []Server) http.Handler {
+	own, err := tenant.UserTenant(req.Context())
+	bySystem := err == nil && own == tenant.System
+	for _, server := range servers {
+		if server.Serves(resource, bySystem) {
+			return server.Handler
+		}
+	}
+	return r.NotFound
+}
+
+// serveMerged serves the documents of groups and group versions.
+func (r *Router) serveMerged(n tenant.Name, servers []Server, w http.ResponseWriter, req *http.Request) {
+	found, err := r.merge(n, servers)
+	if err != nil {
+		responsewriters.InternalError(w, req, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err))
+		return
+	}
+	if document, ok := found.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok {
+		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
+			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
+		return
+	}
+	r.NotFound.ServeHTTP(w, req)
+}

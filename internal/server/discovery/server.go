@@ -1,0 +1,86 @@
+package discovery
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// CustomResources serves the resources of definitions.
+type CustomResources interface {
+	// In returns what serves custom resources in the space of n: its own server, that
+	// of published definitions, both, or none.
+	In(n tenant.Name) []Server
+}
+
+// Server serves custom resources.
+type Server struct {
+	// Handler serves the resources and their OpenAPI documents, Groups the aggregated
+	// discovery of them and of the built-in groups.
+	Handler, Groups http.Handler
+	// Serves reports whether a resource of the space is served here; hidden ones, which
+	// the space does not see, are served to the platform alone.
+	Serves func(resource schema.GroupResource, hidden bool) bool
+	// Shared is true for the server of published definitions, which is that of all
+	// spaces.
+	Shared bool
+	// Unseen says what the handler has and the space does not see. Spaces with the same
+	// see the same.
+	Unseen string
+}
+
+// isWhole reports whether one server is all that a space has, so that its documents are
+// those of the space.
+func isWhole(servers []Server) bool { return len(servers) == 1 && servers[0].Unseen == "" }
+
+// keyOf returns what the documents put together for a space are kept by: spaces
+// without a definition of their own share them.
+func keyOf(n tenant.Name, servers []Server) string {
+	if len(servers) == 1 && servers[0].Shared {
+		return "shared " + servers[0].Unseen
+	}
+	return "tenant " + string(n)
+}
+
+// recorder keeps a response in memory.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+// ask asks a handler for a document, unless it still has the tag.
+func ask(handler http.Handler, path, accept, tag string) (*recorder, error) {
+	req, err := http.NewRequest(http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	if tag != "" {
+		req.Header.Set("If-None-Match", tag)
+	}
+	response := &recorder{header: make(http.Header), status: http.StatusOK}
+	handler.ServeHTTP(response, req)
+	return response, nil
+}
+
+// customResourceOf returns the custom resource that a path in an OpenAPI document is
+// about.
+func customResourceOf(path string) schema.GroupResource {
+	segments := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
+	if len(segments) > 4 && segments[2] == "namespaces" {
+		return schema.GroupResource{Group: segments[0], Resource: segments[4]}
+	}
+	if len(segments) > 2 {
+		return schema.GroupResource{Group: segments[0], Resource: segments[2]}
+	}
+	return schema.GroupResource{}
+}
