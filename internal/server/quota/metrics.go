@@ -55,37 +55,50 @@ func (collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(shown chan<- prometheus.Metric) {
-	quotas := c.quotas()
-	fullness := make(map[*corev1.ResourceQuota]float64, len(quotas))
-	for _, q := range quotas {
-		fullness[q] = fullnessOf(q)
+	type ranked struct {
+		*corev1.ResourceQuota
+		fullness float64
 	}
-	slices.SortFunc(quotas, func(a, b *corev1.ResourceQuota) int {
-		return cmp.Or(cmp.Compare(fullness[b], fullness[a]), cmp.Compare(a.Namespace, b.Namespace))
+	quotas := c.quotas()
+	byRoom := make([]ranked, len(quotas))
+	for i, q := range quotas {
+		byRoom[i] = ranked{q, fullnessOf(q)}
+	}
+	slices.SortFunc(byRoom, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.fullness, a.fullness), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	names := namesOf(quotas)
-	own := min(c.limit, len(quotas))
-	for i, q := range quotas[:own] {
+	together := sums{}
+	for i, q := range byRoom {
+		if i >= c.limit {
+			together.add(q.Status)
+			continue
+		}
+		own := sums{}
+		own.add(q.Status)
 		n, _ := tenant.Unflatten(q.Namespace)
-		collect(shown, string(n), names, quotas[i:i+1])
+		own.collect(shown, string(n), names)
 	}
-	collect(shown, metrics.Others, names, quotas[own:])
+	together.collect(shown, metrics.Others, names)
 }
 
-// collect shows the sum of some quotas.
-func collect(shown chan<- prometheus.Metric, n string, names []corev1.ResourceName, quotas []*corev1.ResourceQuota) {
+// sums of what quotas say of each resource.
+type sums map[corev1.ResourceName]struct{ used, hard float64 }
+
+func (s sums) add(status corev1.ResourceQuotaStatus) {
+	for name, hard := range status.Hard {
+		sum, used := s[name], status.Used[name]
+		sum.used += used.AsApproximateFloat64()
+		sum.hard += hard.AsApproximateFloat64()
+		s[name] = sum
+	}
+}
+
+func (s sums) collect(shown chan<- prometheus.Metric, n string, names []corev1.ResourceName) {
 	for _, name := range names {
-		var used, hard float64
-		limited := false
-		for _, q := range quotas {
-			if limit, ok := q.Status.Hard[name]; ok {
-				amount := q.Status.Used[name]
-				used, hard, limited = used+amount.AsApproximateFloat64(), hard+limit.AsApproximateFloat64(), true
-			}
-		}
-		if limited {
-			shown <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, used, n, string(name))
-			shown <- prometheus.MustNewConstMetric(hardDesc, prometheus.GaugeValue, hard, n, string(name))
+		if sum, ok := s[name]; ok {
+			shown <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, sum.used, n, string(name))
+			shown <- prometheus.MustNewConstMetric(hardDesc, prometheus.GaugeValue, sum.hard, n, string(name))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,5 +84,22 @@ tenantry_tenant_quota_used{resource="pods",tenant="some"} 1
 				t.Errorf("%d series, %v; want %d", count, err, tc.series)
 			}
 		})
+	}
+}
+
+func BenchmarkMetrics(b *testing.B) {
+	quotas := make([]*corev1.ResourceQuota, 10_000)
+	for i := range quotas {
+		quotas[i] = counted(tenant.Name(fmt.Sprintf("t%d", i)), map[corev1.ResourceName]string{
+			"pods": "1/200", "requests.cpu": "100m/20", "requests.memory": "1Gi/64Gi", "limits.cpu": "1/40", "limits.memory": "1Gi/128Gi",
+			"count/namespaces": "4/50", "count/secrets": "1/1000", "count/configmaps": "4/1000",
+		})
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{50, func() []*corev1.ResourceQuota { return slices.Clone(quotas) }})
+	for b.Loop() {
+		if _, err := registry.Gather(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

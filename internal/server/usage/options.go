@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// shortest is the shortest period in which tenants are recorded.
+const shortest = 10 * time.Millisecond
+
 // Options say how much detail there is about what tenants use.
 type Options struct {
 	// Tenants is how many have series of their own in the metrics.
@@ -33,8 +36,8 @@ func (o Options) Validate() []error {
 	if o.Tenants < 0 {
 		errs = append(errs, fmt.Errorf("--tenant-metrics-limit: %d is negative", o.Tenants))
 	}
-	if o.Period < 0 {
-		errs = append(errs, fmt.Errorf("--tenant-usage-period: %s is negative", o.Period))
+	if o.Period != 0 && o.Period < shortest {
+		errs = append(errs, fmt.Errorf("--tenant-usage-period: %s is less than %s; 0 is never", o.Period, shortest))
 	}
 	return errs
 }
