@@ -62,7 +62,11 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
 	digest.User = flowUser(n, class, digest.User)
-	if capacity := c.capacity(n, class); capacity > 0 {
+	switch capacity := c.capacity(n, class); {
+	case capacity > 0:
+		if c.turns.alone(n, time.Now()) {
+			capacity *= wide
+		}
 		leave, ok := c.lanes.enter(ctx, laneKey{n, class}, capacity, queueNote)
 		if !ok {
 			note(refusedSchema, refusedLevel, digest.User.GetName())
@@ -77,6 +81,8 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			}
 			leave(later)
 		}()
+	case n.IsSpace():
+		c.turns.shared(n, time.Now()) // it is company for others
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {

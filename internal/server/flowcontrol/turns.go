@@ -10,6 +10,11 @@ import (
 const (
 	// company is for how long after another tenant's request a tenant is not alone.
 	company = time.Second
+	// solitude is after how long without others a tenant has wide lanes, and wide is
+	// how many times as wide they are. Nobody has to wait for it then, and requests
+	// that wait for etcd leave the cores to others.
+	solitude = 10 * time.Second
+	wide     = 4
 	// mostRest bounds how long a place rests after a request.
 	mostRest = 5 * time.Millisecond
 )
@@ -24,7 +29,8 @@ type turns struct{ last atomic.Pointer[turn] }
 
 type turn struct {
 	tenant tenant.Name
-	since  time.Time // when it took over from another
+	since  time.Time
+	after  bool // another tenant
 }
 
 // shared notes a request of n and reports whether other tenants are served, too.
@@ -32,14 +38,20 @@ func (t *turns) shared(n tenant.Name, now time.Time) bool {
 	last := t.last.Load()
 	switch {
 	case last == nil:
-		t.last.Store(&turn{tenant: n})
+		t.last.Store(&turn{tenant: n, since: now})
 		return false
 	case last.tenant != n:
-		t.last.Store(&turn{tenant: n, since: now})
+		t.last.Store(&turn{tenant: n, since: now, after: true})
 		return true
 	default:
-		return now.Sub(last.since) < company
+		return last.after && now.Sub(last.since) < company
 	}
+}
+
+// alone reports whether n has long been the only tenant that is served.
+func (t *turns) alone(n tenant.Name, now time.Time) bool {
+	last := t.last.Load()
+	return last != nil && last.tenant == n && now.Sub(last.since) >= solitude
 }
 
 // rest returns for how long a place rests after a request that took some time.

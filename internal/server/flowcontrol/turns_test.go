@@ -16,17 +16,23 @@ func TestShared(t *testing.T) {
 		after  time.Duration
 		tenant tenant.Name
 		want   bool
+		alone  bool
 	}{
-		{0, "acme", false},
-		{0, "acme", false}, // alone from the start
-		{0, "globex", true},
-		{0, "acme", true},
-		{company / 2, "acme", true},
-		{company / 2, "acme", false}, // alone again
-		{time.Hour, "acme", false},
-		{0, "globex", true},
+		{0, "acme", false, false},
+		{0, "acme", false, false}, // not shared from the start
+		{solitude, "acme", false, true},
+		{0, "globex", true, false},
+		{0, "acme", true, false},
+		{company / 2, "acme", true, false},
+		{company / 2, "acme", false, false}, // not shared again
+		{solitude, "acme", false, true},
+		{time.Hour, "acme", false, true},
+		{0, "globex", true, false},
 	} {
 		now = now.Add(step.after)
+		if got := turns.alone(step.tenant, now); got != step.alone {
+			t.Errorf("request %d, of %q: alone is %v, want %v", i, step.tenant, got, step.alone)
+		}
 		if got := turns.shared(step.tenant, now); got != step.want {
 			t.Errorf("request %d, of %q: shared is %v, want %v", i, step.tenant, got, step.want)
 		}
@@ -57,5 +63,38 @@ func TestPlacesRest(t *testing.T) {
 	end()
 	if got := lanesOf(&c.lanes); got != 0 {
 		t.Errorf("%d lanes are left", got)
+	}
+}
+
+func TestLanesOfOneTenantAloneAreWide(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last turn
+		want int
+	}{
+		"alone":                  {turn{tenant: "acme", since: time.Now().Add(-solitude)}, 2 * wide},
+		"alone for a moment":     {turn{tenant: "acme", since: time.Now()}, 2},
+		"another has been alone": {turn{tenant: "globex", since: time.Now().Add(-solitude)}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := newControl()
+			c.config.Concurrency = Concurrency{Reads: 2}
+			c.turns.last.Store(&tc.last)
+			serve(t, c, "acme", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), func(http.ResponseWriter, *http.Request) {
+				own := c.lanes.lock(laneKey{"acme", read})
+				defer own.mu.Unlock()
+				if own.capacity != tc.want {
+					t.Errorf("%d places, want %d", own.capacity, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTenantsWithoutLanesAreCompany(t *testing.T) {
+	c, _ := newControl() // of any number of requests at a time
+	c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-solitude)})
+	serve(t, c, "globex", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), nothing)
+	if c.turns.alone("acme", time.Now()) {
+		t.Error("a tenant is alone beside another")
 	}
 }
