@@ -78,4 +78,5 @@ conformance: build ## Run Kubernetes' conformance tests in two spaces and on a s
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	go build -C test/conformance/suite -ldflags '$(STOCK_LDFLAGS)' -o ../../../bin/kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
 	go test -C test/conformance/suite -c -o ../../../bin/conformance.test .
+	go build -C test/conformance/suite -o ../../../bin/agnhost ./agnhost
 	go run ./test/conformance
