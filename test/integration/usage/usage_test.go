@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 var _ = Describe("What a tenant has stored", func() {
@@ -38,20 +42,32 @@ var _ = Describe("What a tenant has stored", func() {
 		Expect(two.settled(ctx)).To(Equal(other))
 	}, SpecTimeout(specTimeout))
 
-	It("includes its custom resources", func(ctx SpecContext) {
+	DescribeTable("includes its custom resources", func(ctx SpecContext, kind string, definedIn func(*space) *rest.Config) {
 		s := newSpace(ctx)
-		widgets := s.define(ctx)
+		define(ctx, definedIn(s), kind)
+		resource := resourceOf(kind)
+		client, err := dynamic.NewForConfig(s.config)
+		Expect(err).NotTo(HaveOccurred())
+		custom := client.Resource(resource)
+		Eventually(func() error {
+			_, err := custom.List(ctx, metav1.ListOptions{})
+			return err
+		}).Should(Succeed())
 		before := s.settled(ctx)
 		for _, name := range []string{"a", "b"} {
-			widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
-			widget.SetName(name)
-			_, err := widgets.Create(ctx, widget, metav1.CreateOptions{})
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(resource.GroupVersion().WithKind(kind))
+			object.SetName(name)
+			_, err := custom.Create(ctx, object, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
 		Expect(s.settled(ctx).Objects).To(Equal(before.Objects + 2))
-		Expect(widgets.Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
+		Expect(custom.Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
 		Expect(s.settled(ctx).Objects).To(Equal(before.Objects + 1))
-	}, SpecTimeout(specTimeout))
+	},
+		Entry("that it defines", "Widget", func(s *space) *rest.Config { return s.config }, SpecTimeout(specTimeout)),
+		Entry("of a published definition", "Gadget", func(*space) *rest.Config { return admin() }, SpecTimeout(specTimeout)),
+	)
 
 	It("has series for the largest tenants, which end with the tenant, and one for all others", func(ctx SpecContext) {
 		large, larger, small := newSpace(ctx), newSpace(ctx), newSpace(ctx)
@@ -121,17 +137,21 @@ var _ = Describe("The status of a Tenant", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// define defines widgets in the space and waits until they are served.
-func (s *space) define(ctx context.Context) dynamic.ResourceInterface {
+func resourceOf(kind string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: strings.ToLower(kind) + "s"}
+}
+
+// define defines a kind without namespaces and, in the system space, publishes it.
+func define(ctx context.Context, config *rest.Config, kind string) {
 	GinkgoHelper()
-	client, err := apiextensions.NewForConfig(s.config)
+	client, err := apiextensions.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
-	preserve := true
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
+	preserve, plural := true, resourceOf(kind).Resource
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com", Annotations: map[string]string{tenant.PublishedAnnotation: "true"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{
@@ -139,14 +159,7 @@ func (s *space) define(ctx context.Context) dynamic.ResourceInterface {
 				},
 			}},
 		},
-	}, metav1.CreateOptions{})
+	}
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	resources, err := dynamic.NewForConfig(s.config)
-	Expect(err).NotTo(HaveOccurred())
-	widgets := resources.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
-	Eventually(func() error {
-		_, err := widgets.List(ctx, metav1.ListOptions{})
-		return err
-	}).Should(Succeed())
-	return widgets
 }
