@@ -25,7 +25,8 @@ const (
 
 // Meter counts requests by tenant.
 type Meter struct {
-	// Exists, if set, reports whether there is a tenant. Series end with theirs.
+	// Exists, if set, reports whether there is a tenant. Others have no series, though
+	// there may be credentials of them.
 	Exists func(n tenant.Name) bool
 
 	limit int
@@ -78,7 +79,7 @@ func (m *Meter) note(n tenant.Name) {
 	m.mu.RLock()
 	recent, known := m.recent[n]
 	m.mu.RUnlock()
-	if !known {
+	if !known && !m.isGone(n) {
 		recent = m.consider(n)
 	}
 	if recent != nil {
@@ -104,12 +105,14 @@ func (m *Meter) consider(n tenant.Name) *atomic.Int64 {
 	return recent
 }
 
+func (m *Meter) isGone(n tenant.Name) bool { return m.Exists != nil && n.IsSpace() && !m.Exists(n) }
+
 // bury ends the series of tenants that are gone.
 func (m *Meter) bury() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n, account := range m.own {
-		if m.Exists != nil && n.IsSpace() && !m.Exists(n) {
+		if m.isGone(n) {
 			delete(m.own, n)
 			delete(m.recent, n)
 			m.left = append(m.left, account)

@@ -195,6 +195,35 @@ tenantry_tenant_requests_in_flight{tenant="b"} 0
 	}
 }
 
+// TestGone checks that series end with their tenant, and that requests with its
+// credentials are not lost.
+func TestGone(t *testing.T) {
+	s := newSystem(t, 2)
+	gone := map[tenant.Name]bool{"never": true}
+	s.meter.Exists = func(n tenant.Name) bool { return !gone[n] }
+	s.ask("a", "/", 3)
+	s.ask("never", "/forbidden", 2)
+	s.ask(tenant.System, "/", 1)
+	s.expect(t, requestsHelp+`
+tenantry_tenant_requests_total{code="2xx",tenant="a"} 3
+tenantry_tenant_requests_total{code="2xx",tenant="system"} 1
+tenantry_tenant_requests_total{code="4xx",tenant="_other"} 2
+`, "tenantry_tenant_requests_total")
+	gone["a"], gone[tenant.System] = true, true // which is no Tenant, if anything
+	s.expect(t, requestsHelp+`
+tenantry_tenant_requests_total{code="2xx",tenant="system"} 1
+tenantry_tenant_requests_total{code="4xx",tenant="_other"} 2
+`, "tenantry_tenant_requests_total")
+	s.ask("a", "/forbidden", 1)
+	s.expect(t, requestsHelp+`
+tenantry_tenant_requests_total{code="2xx",tenant="system"} 1
+tenantry_tenant_requests_total{code="4xx",tenant="_other"} 3
+`, "tenantry_tenant_requests_total")
+	if len(s.meter.recent) != 1 {
+		t.Errorf("%d tenants are considered, want the system alone", len(s.meter.recent))
+	}
+}
+
 // TestManyTenants checks that what is kept does not grow with the tenants.
 func TestManyTenants(t *testing.T) {
 	s := newSystem(t, 3)
