@@ -49,6 +49,7 @@ var defaultPublishable = []string{
 var neverPublishable = map[string]string{
 	"pods":                             "pods are made by what is published, such as Deployments",
 	"nodes":                            "nodes belong to the system space",
+	"services":                         "its endpoints are those of one space",
 	"events":                           "events are about objects of their own space",
 	"tenants.tenantry.io":              "tenants belong to the system space",
 	"tenantaccesspolicies.tenantry.io": "access to a space is for its tenant to grant",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,9 +31,16 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 		return func(runtime.Object) error { return nil }
 	}
 	was := marksOf(before)
+	var noted runtime.Object
+	if was.copied() && resource == deployments && byPlatform(ctx) {
+		noted = before.DeepCopyObject()
+	}
 	return func(after runtime.Object) error {
 		is := marksOf(after)
 		if was.none() && is.none() || tenant.ByPublisher(ctx) || r.Terminating(n) {
+			return nil
+		}
+		if noted != nil && after != nil && was == is && apiequality.Semantic.DeepEqual(withoutNotes(noted), withoutNotes(after)) {
 			return nil
 		}
 		name := was.name
@@ -44,6 +52,22 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 		}
 		return nil
 	}
+}
+
+// deployments are the resource on whose objects a controller of the platform notes
+// something outside of their status: which revision they have, in an annotation.
+var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+
+// withoutNotes returns a copy of an object without annotations, and without what
+// follows from a change of these.
+func withoutNotes(obj runtime.Object) runtime.Object {
+	obj = obj.DeepCopyObject()
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetAnnotations(nil)
+		accessor.SetManagedFields(nil)
+		accessor.SetResourceVersion("")
+	}
+	return obj
 }
 
 var (
@@ -69,6 +93,13 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 		return errCopy
 	case was.none() && is.none():
 		return nil
+	case was.kind == "" && is.kind == "":
+		// The annotation alone makes no copy. What controllers make of a copy, such as
+		// the ReplicaSets of a Deployment, have it.
+		if was.from == is.from || deleted || byPlatform(ctx) {
+			return nil
+		}
+		return errMarks
 	case deleted || is.terminating && !was.terminating:
 		return errNamespace
 	case was.kind != is.kind || was.from != is.from:
@@ -100,7 +131,7 @@ type marks struct {
 func (m marks) none() bool { return m.kind == "" && m.from == "" }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
-func (m marks) copied() bool { return !m.none() && m.kind != present+tenant.PublishedNamespace }
+func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.PublishedNamespace }
 
 const present = "="
 

@@ -78,7 +78,11 @@ func TestRules(t *testing.T) {
 		"unmark a copy":                       {who: jane, before: object(marked), after: object(), want: "copy of an object"},
 		"delete a copy":                       {who: jane, before: object(marked), want: "copy of an object"},
 		"status of a copy":                    {who: who{name: "jane", own: "a", subresource: "status"}, before: object(marked), after: object(marked), want: "copy of an object"},
-		"a copy with half of its marks":       {who: jane, before: object(from), want: "copy of an object"},
+		"delete what is made of a copy":       {who: jane, before: object(from)},
+		"edit what is made of a copy":         {who: jane, before: object(from), after: object(from, edited)},
+		"unmark what is made of a copy":       {who: jane, before: object(from), after: object(), want: "are the platform's"},
+		"platform makes something of a copy":  {who: platform, after: object(from)},
+		"platform makes a copy of it":         {who: platform, before: object(from), after: object(marked), want: "are the platform's"},
 		"a copy with an unknown mark":         {who: jane, before: object(emptyLabel), want: "copy of an object"},
 		"forge a copy":                        {who: jane, after: object(marked), want: "are the platform's"},
 		"forge with the label":                {who: jane, after: object(emptyLabel), want: "are the platform's"},
@@ -122,6 +126,35 @@ func TestRules(t *testing.T) {
 				t.Errorf("refused: %v", err)
 			case tc.want != allowed && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("got %v, want it forbidden because %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRevisionsOfDeployments(t *testing.T) {
+	platform, jane := who{name: "system:apiserver", own: tenant.System}, who{name: "jane", own: "a"}
+	noted := func(o *corev1.ConfigMap) {
+		o.Annotations["deployment.kubernetes.io/revision"], o.ResourceVersion = "1", "2"
+	}
+	for name, tc := range map[string]struct {
+		who       who
+		resource  string
+		after     runtime.Object
+		forbidden bool
+	}{
+		"noted by the platform":          {who: platform, resource: "deployments", after: object(marked, noted)},
+		"noted by the tenant":            {who: jane, resource: "deployments", after: object(marked, noted), forbidden: true},
+		"changed by the platform":        {who: platform, resource: "deployments", after: object(marked, noted, edited), forbidden: true},
+		"noted on something else":        {who: platform, resource: "statefulsets", after: object(marked, noted), forbidden: true},
+		"noted without where it is from": {who: platform, resource: "deployments", after: object(noted), forbidden: true},
+		"deleted by the platform":        {who: platform, resource: "deployments", forbidden: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := Rules{Terminating: func(tenant.Name) bool { return false }}
+			before := object(marked)
+			mayBecome := rules.Of(tc.who.in("a"), "a", schema.GroupResource{Group: "apps", Resource: tc.resource}, before)
+			if err := mayBecome(tc.after); apierrors.IsForbidden(err) != tc.forbidden {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
