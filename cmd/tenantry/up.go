@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
@@ -20,6 +21,7 @@ func newUpCommand() *cobra.Command {
 		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach, Usage: &detail,
 	}
 	var logs logFlags
+	managerConfig := ""
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process",
@@ -41,6 +43,10 @@ Two kinds of files are of interest to others:
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			footprint.Keep(cmd.Context())
 			ctx := cmd.Context()
+			var err error
+			if o.Manager, err = configv1alpha1.LoadManagerConfiguration(managerConfig); err != nil {
+				return err
+			}
 			return standalone.Run(ctx, o, func(r standalone.Running) error {
 				logs.errorsUntil(ctx)
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], o.Dir)
@@ -57,6 +63,10 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
+	fs.StringVar(&managerConfig, "manager-config", "",
+		"Configuration file of the operator, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
+	fs.StringVar(&o.AdmissionConfigFile, "admission-control-config-file", "",
+		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)
 	users.AddFlags(fs)
 	fs.Lookup("client-ca-file").Usage = "Bundle of further authorities that sign certificates of tenants' users. " +

@@ -14,6 +14,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/atomicfile"
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
@@ -55,6 +56,10 @@ type Options struct {
 	// AuditPolicyFile and AuditLogPath are as in kube-apiserver.
 	AuditPolicyFile string
 	AuditLogPath    string
+	// AdmissionConfigFile configures admission plugins, as in kube-apiserver.
+	AdmissionConfigFile string
+	// Manager configures the operator. Nil is the default.
+	Manager *configv1alpha1.ManagerConfiguration
 	// FlowControl says how tenants share the server. Nil is the default.
 	FlowControl *flowcontrol.Options
 	// Egress is how webhooks of tenants are reached. Nil is the default.
@@ -171,6 +176,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	}
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
+	kube.Admission.GenericAdmission.ConfigFile = o.AdmissionConfigFile
 	kube.Audit.PolicyFile = o.AuditPolicyFile
 	kube.Audit.LogOptions.Path = o.AuditLogPath
 	if o.ObjectCountPeriod > 0 {
@@ -241,7 +247,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server
 		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{
-				DefaultTenant: tenant.Name(o.DefaultTenant), ShowMetrics: operator.Show,
+				DefaultTenant: tenant.Name(o.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
 			})
 		})
 		return ready()
