@@ -8,11 +8,17 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 const namespace = "default"
@@ -22,7 +28,8 @@ func main() {
 	stock := flag.String("kube-apiserver", "bin/kube-apiserver", "Binary of the stock server.")
 	rounds := flag.Int("rounds", 5, "Rounds; in each both servers are measured in turn.")
 	var plan plan
-	flag.IntVar(&plan.requests, "requests", 1500, "Requests of each kind in a round; a fifth of that are lists.")
+	flag.IntVar(&plan.requests, "requests", 1500, "Requests of each kind in a round, but for lists.")
+	flag.IntVar(&plan.lists, "lists", 300, "Lists of each kind in a round.")
 	flag.IntVar(&plan.workers, "workers", 8, "Concurrent requests.")
 	only := flag.String("only", "", "Regular expression for the kinds of requests to measure, all if it is empty. Objects are created and deleted anyway.")
 	flag.Parse()
@@ -51,19 +58,23 @@ func bench(ctx context.Context, ours, stock string, rounds int, plan plan) error
 		return err
 	}
 	defer b.stop()
-	inSpace, err := space(ctx, a.config, "bench")
+	inSpace, err := space(ctx, a.config)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "bench: in a space %s, stock %s, token %s\n", inSpace.Host, b.config.Host, token)
-	for _, config := range []*rest.Config{inSpace, b.config} {
-		if err := fill(ctx, config); err != nil {
+	fmt.Fprintf(os.Stderr, "bench: in a space %s, stock %s, token of an administrator %s\n", inSpace.Host, b.config.Host, adminToken)
+	sides := [2]side{{inSpace, a.cpu}, {b.config, b.cpu}}
+	for i := range sides {
+		if err := fill(ctx, sides[i].config); err != nil {
 			return fmt.Errorf("filling namespace %q: %w", filled, err)
+		}
+		if sides[i].config, err = asUser(ctx, sides[i].config); err != nil {
+			return fmt.Errorf("giving %q its rights: %w", userName, err)
 		}
 	}
 	all := map[string][][2]measurement{}
 	for range rounds + 1 { // the first warms up
-		round, err := measure(ctx, [2]side{{inSpace, a.cpu}, {b.config, b.cpu}}, plan)
+		round, err := measure(ctx, sides, plan)
 		if err != nil {
 			return err
 		}
@@ -75,25 +86,57 @@ func bench(ctx context.Context, ours, stock string, rounds int, plan plan) error
 	return nil
 }
 
-// space creates a tenant with a namespace, for which no controller is needed.
-func space(ctx context.Context, config *rest.Config, name string) (*rest.Config, error) {
+// space creates a tenant with a namespace and a quota without limits, as the operator
+// would do; nothing else of a space is needed here.
+func space(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	tenant := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q}}`, name)
+	tenant := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q}}`, tenantName)
 	if err := client.CoreV1().RESTClient().Post().AbsPath("/api/v1/tenants").
 		SetHeader("Content-Type", "application/json").Body(tenant).Do(ctx).Error(); err != nil {
 		return nil, fmt.Errorf("creating a tenant: %w", err)
 	}
 	inSpace := rest.CopyConfig(config)
-	inSpace.Host += "/tenants/" + name
+	inSpace.Host += "/tenants/" + tenantName
 	client, err = kubernetes.NewForConfig(inSpace)
 	if err != nil {
 		return nil, err
 	}
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if _, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	_, err = client.CoreV1().ResourceQuotas(namespace).Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.TenantQuota}}, metav1.CreateOptions{})
 	return inSpace, err
+}
+
+// asUser gives the user all rights and returns when they are in effect.
+func asUser(ctx context.Context, config *rest.Config) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: userName},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: userName}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	user := rest.CopyConfig(config)
+	user.BearerToken = userToken
+	if client, err = kubernetes.NewForConfig(user); err != nil {
+		return nil, err
+	}
+	return user, wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().Namespaces().Get(ctx, filled, metav1.GetOptions{})
+		if apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // filled is a namespace with 500 objects of 2 KB, the size of a small pod; those

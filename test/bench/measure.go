@@ -26,6 +26,7 @@ const parts = 10
 // plan is what is measured in a round.
 type plan struct {
 	requests int
+	lists    int
 	workers  int
 	only     *regexp.Regexp
 }
@@ -64,7 +65,7 @@ func indexOf(name string) int {
 }
 
 // kinds returns what is measured at one server, in order. Watches end with ctx.
-func kinds(ctx context.Context, config *rest.Config, requests int) ([]kind, error) {
+func kinds(ctx context.Context, config *rest.Config, plan plan) ([]kind, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -88,27 +89,27 @@ func kinds(ctx context.Context, config *rest.Config, requests int) ([]kind, erro
 	}
 	var audience *audience
 	return []kind{
-		{name: "create", count: requests, do: func(i int) error {
+		{name: "create", count: plan.requests, do: func(i int) error {
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: objectName(i)}, Data: map[string]string{"k": "v"}}
 			_, err := maps.Create(ctx, object, metav1.CreateOptions{})
 			return err
 		}},
-		{name: "get", count: requests, do: func(i int) error { _, err := maps.Get(ctx, objectName(i), metav1.GetOptions{}); return err }},
-		{name: "get, JSON", count: requests, do: func(i int) error { _, err := jsonMaps.Get(ctx, objectName(i), metav1.GetOptions{}); return err }},
-		{name: "list 500", count: requests / 5, do: list(maps)},
-		{name: "list 500, JSON", count: requests / 5, do: list(jsonMaps)},
-		{name: "list 500 of 2 KB", count: requests / 5, do: list(client.CoreV1().ConfigMaps(filled))},
-		{name: "list 500 of 2 KB, JSON", count: requests / 5, do: list(jsonClient.CoreV1().ConfigMaps(filled))},
-		{name: "patch", count: requests, do: func(i int) error { return patch(i, "w") }},
-		{name: "change seen by 10 watches", count: requests,
-			prepare: func() (err error) { audience, err = watchAll(ctx, maps, requests); return err },
+		{name: "get", count: plan.requests, do: func(i int) error { _, err := maps.Get(ctx, objectName(i), metav1.GetOptions{}); return err }},
+		{name: "get, JSON", count: plan.requests, do: func(i int) error { _, err := jsonMaps.Get(ctx, objectName(i), metav1.GetOptions{}); return err }},
+		{name: "list 500", count: plan.lists, do: list(maps)},
+		{name: "list 500, JSON", count: plan.lists, do: list(jsonMaps)},
+		{name: "list 500 of 2 KB", count: plan.lists, do: list(client.CoreV1().ConfigMaps(filled))},
+		{name: "list 500 of 2 KB, JSON", count: plan.lists, do: list(jsonClient.CoreV1().ConfigMaps(filled))},
+		{name: "patch", count: plan.requests, do: func(i int) error { return patch(i, "w") }},
+		{name: "change seen by 10 watches", count: plan.requests,
+			prepare: func() (err error) { audience, err = watchAll(ctx, maps, plan.requests); return err },
 			do: func(i int) error {
 				if err := patch(i, "x"); err != nil {
 					return err
 				}
 				return audience.await(ctx, i)
 			}},
-		{name: "delete", count: requests, do: func(i int) error { return maps.Delete(ctx, objectName(i), metav1.DeleteOptions{}) }},
+		{name: "delete", count: plan.requests, do: func(i int) error { return maps.Delete(ctx, objectName(i), metav1.DeleteOptions{}) }},
 	}, nil
 }
 
@@ -119,7 +120,7 @@ func measure(ctx context.Context, sides [2]side, plan plan) (map[string][2]measu
 	var all [2][]kind
 	for i, side := range sides {
 		var err error
-		if all[i], err = kinds(watches, side.config, plan.requests); err != nil {
+		if all[i], err = kinds(watches, side.config, plan); err != nil {
 			return nil, err
 		}
 	}

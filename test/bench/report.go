@@ -14,7 +14,7 @@ func report(results map[string][][2]measurement, plan plan) {
 		rounds = len(measured) - 1
 	}
 	fmt.Printf("%d rounds, %d requests of each kind, %d lists, %d at once, %d cores, %s. Ratios are those within a round: median (lowest to highest).\n\n",
-		rounds, plan.requests, plan.requests/5, plan.workers, runtime.NumCPU(), runtime.Version())
+		rounds, plan.requests, plan.lists, plan.workers, runtime.NumCPU(), runtime.Version())
 	fmt.Println("| request | in a space, 1/s | stock, 1/s | throughput ratio | p99 ratio | processor time, µs | stock, µs | ratio |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, name := range slices.Sorted(maps.Keys(results)) {

@@ -18,7 +18,14 @@ import (
 	"github.com/tenantry/tenantry/test/bench/process"
 )
 
-const token = "bench-token"
+// Tokens of the administrator and of the user who sends what is measured: in a space
+// that is one of its own users.
+const (
+	adminToken = "bench-admin"
+	userToken  = "bench-user"
+	userName   = "jane"
+	tenantName = "bench"
+)
 
 // server is a running API server with an etcd of its own.
 type server struct {
@@ -36,7 +43,7 @@ func start(ctx context.Context, dir, name, binary string, args ...string) (*serv
 		return nil, err
 	}
 	tokens := filepath.Join(dir, "tokens.csv")
-	if err := os.WriteFile(tokens, []byte(token+",bench,1,system:masters\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokens, []byte(adminToken+",bench,1,system:masters\n"+userToken+","+userName+",2,,,"+tenantName+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	etcdPort, err := process.FreePort()
@@ -69,7 +76,7 @@ func start(ctx context.Context, dir, name, binary string, args ...string) (*serv
 		return nil, err
 	}
 	s := &server{name: name, process: process, store: store, config: &rest.Config{
-		Host: "https://127.0.0.1:" + strconv.Itoa(port), BearerToken: token, QPS: -1,
+		Host: "https://127.0.0.1:" + strconv.Itoa(port), BearerToken: adminToken, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: keys.ServerCA.PEM()},
 	}}
 	return s, s.await(ctx)
