@@ -1,13 +1,19 @@
 package discovery
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
@@ -39,18 +45,23 @@ func mergedPaths(sources ...source) http.Handler {
 			}
 			maps.Copy(merged.Paths, paths)
 		}
-		responsewriters.WriteRawJSON(http.StatusOK, merged, w)
+		body, err := json.Marshal(merged)
+		if err != nil {
+			responsewriters.InternalError(w, req, err)
+			return
+		}
+		tag := sha256.Sum256(body)
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		w.Header().Set("Etag", strconv.Quote(hex.EncodeToString(tag[:])))
+		http.ServeContent(w, req, openAPIv3Path, time.Time{}, bytes.NewReader(body))
 	})
 }
 
 func (s source) paths() (map[string]json.RawMessage, error) {
-	req, err := http.NewRequest(http.MethodGet, openAPIv3Path, nil)
+	response, err := ask(s.server, openAPIv3Path, runtime.ContentTypeJSON, "")
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "application/json")
-	response := &recorder{header: make(http.Header), status: http.StatusOK}
-	s.server.ServeHTTP(response, req)
 	var root openAPIPaths
 	if err := json.Unmarshal(response.body.Bytes(), &root); err != nil {
 		return nil, fmt.Errorf("reading the paths of OpenAPI v3 (status %d): %w", response.status, err)

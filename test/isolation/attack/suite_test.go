@@ -42,12 +42,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry, err = env.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
+	system, err := tenantry.Admin()
+	Expect(err).NotTo(HaveOccurred())
+	publishTargets(ctx, system)
 	for _, n := range []tenant.Name{"a", "b"} {
 		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
 		seed(ctx, admin(n), data(n))
 	}
-	system, err := tenantry.Admin()
-	Expect(err).NotTo(HaveOccurred())
 	seed(ctx, system, canary)
 }, NodeTimeout(2*time.Minute))
 
@@ -88,6 +89,7 @@ func seed(ctx context.Context, config *rest.Config, data string) {
 	Expect(err).NotTo(HaveOccurred())
 	_, err = client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"k": data}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+	seedTarget(ctx, config, data)
 	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = client.CoreV1().ServiceAccounts("default").Create(ctx,
@@ -108,7 +110,7 @@ func versions(ctx context.Context) map[string]int64 {
 	keys := map[string]int64{}
 	for _, prefix := range []string{
 		"/registry/configmaps/", "/registry/secrets/", "/registry/clusterroles/", "/registry/clusterrolebindings/",
-		"/registry/serviceaccounts/", "/registry/pods/", "/registry/namespaces/",
+		"/registry/" + targets.Group + "/", "/registry/serviceaccounts/", "/registry/pods/", "/registry/namespaces/",
 	} {
 		response, err := tenantry.Etcd().Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		Expect(err).NotTo(HaveOccurred())
