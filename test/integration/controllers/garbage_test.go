@@ -124,6 +124,10 @@ var _ = Describe("The garbage collector", func() {
 			dependent(ctx, n, "of-foreground", foreground)
 			dependent(ctx, n, "of-orphan", orphan)
 			dependent(ctx, n, "of-both", foreground, orphan)
+			// Who deletes an owner before the collector knows its dependents makes no
+			// orphans of them. What comes last and has no owner goes when it knows all.
+			dependent(ctx, n, "last", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"})
+			Eventually(isGone(ctx, n, "last")).WithContext(ctx).WithTimeout(collected).Should(BeTrue())
 		}
 		for n := range gears {
 			Expect(gearsIn(n).Delete(ctx, "foreground", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})).To(Succeed())
