@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -170,7 +171,7 @@ func (w *tenantWriter) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		name, after, _ := bytes.Cut(after, separator)
-		begin, end := fieldBreak(before)
+		begin, end := fieldBreak(before, after)
 		for _, part := range [][]byte{begin, name, end} {
 			if err := write(part); err != nil {
 				return 0, err
@@ -180,14 +181,20 @@ func (w *tenantWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// fieldBreak returns what ends the field selfLink and begins the field tenant, in
-// the format of the text before, and what ends the tenant.
-func fieldBreak(before []byte) (begin, end []byte) {
-	line := before[bytes.LastIndexByte(before, '\n')+1:]
-	field := bytes.TrimLeft(line, " -")
-	if !bytes.HasPrefix(field, []byte("selfLink: ")) {
-		return []byte(`","tenant":"`), nil
+var (
+	quote     = []byte(`"`)
+	jsonBreak = []byte(`","tenant":"`)
+)
+
+// fieldBreak returns what ends the field selfLink and begins the field tenant, and
+// what ends the tenant, in the format of the text before and after. In JSON the value
+// is in quotes; in YAML it is not, but that of the tenant is: names such as 123 and
+// null are strings in quotes alone.
+func fieldBreak(before, after []byte) (begin, end []byte) {
+	if bytes.HasPrefix(after, quote) {
+		return jsonBreak, nil
 	}
-	// Names of tenants such as 123 and null are strings in quotes alone.
-	return append(append([]byte("\n"), bytes.Repeat([]byte(" "), len(line)-len(field))...), `tenant: "`...), []byte(`"`)
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	indent := len(line) - len(bytes.TrimLeft(line, " -"))
+	return slices.Concat([]byte("\n"), bytes.Repeat([]byte(" "), indent), []byte(`tenant: "`)), quote
 }
