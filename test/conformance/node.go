@@ -125,9 +125,9 @@ func (n *node) podChanged(ctx context.Context, pod *corev1.Pod) error {
 	return unlessChanged(err)
 }
 
-// unlessChanged leaves out that a pod has changed: it is looked at again.
+// unlessChanged leaves out that a pod has changed, and is looked at again, or goes.
 func unlessChanged(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	return err
