@@ -79,7 +79,11 @@ func start(ctx context.Context, dir, name, binary string, args ...string) (*serv
 		Host: "https://127.0.0.1:" + strconv.Itoa(port), BearerToken: adminToken, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: keys.ServerCA.PEM()},
 	}}
-	return s, s.await(ctx)
+	if err := s.await(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
 }
 
 // await returns when the server is ready.
