@@ -86,8 +86,8 @@ var _ = Describe("A copy of any publishable kind", Ordered, func() {
 			return err
 		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy '" + name + "'")))
 		Eventually(func() (map[string]string, error) {
-			made, err := in(victim()).CoreV1().Endpoints("default").Create(ctx, //nolint:staticcheck // the policy is about the old kind
-				&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{GenerateName: "mutated-"}}, metav1.CreateOptions{}) //nolint:staticcheck // as above
+			made, err := in(victim()).CoreV1().Endpoints("default").Create(ctx,
+				&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{GenerateName: "mutated-"}}, metav1.CreateOptions{})
 			if err != nil {
 				return nil, err
 			}
