@@ -13,9 +13,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// rest is how long the recorder does nothing after each tenant, as a multiple of the
-// time that the tenant took: the more there is to count, the less often it is done.
-const rest = 9
+// How long the recorder does nothing after each tenant, as a multiple of the time that
+// the tenant took: the more there is to count, the less often it is done. Nobody waits
+// for those of which is not known whether there is anything new.
+const (
+	rest       = 9
+	unsureRest = 49
+)
 
 // Recorder writes into the status of Tenants what they have stored and asked. It
 // counts in etcd what was stored by whatever server, and adds what this server was
@@ -87,14 +91,14 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		due := time.Now().Add(r.Period)
 		for n, a := range r.take() {
-			if !r.paced(ctx, n, *a) {
+			if !r.paced(ctx, n, *a, rest) {
 				return
 			}
 		}
 		for len(r.unsure) > 0 && time.Now().Before(due) {
 			n := r.unsure[0]
 			r.unsure = r.unsure[1:]
-			if !r.paced(ctx, n, activity{wrote: true}) {
+			if !r.paced(ctx, n, activity{wrote: true}, unsureRest) {
 				return
 			}
 		}
@@ -110,7 +114,7 @@ func (r *Recorder) begin(context.Context) (known bool, err error) {
 }
 
 // paced records a tenant and rests. It reports false when ctx has ended.
-func (r *Recorder) paced(ctx context.Context, n tenant.Name, a activity) bool {
+func (r *Recorder) paced(ctx context.Context, n tenant.Name, a activity, rest time.Duration) bool {
 	began := time.Now()
 	if err := r.record(ctx, n, a); err != nil && ctx.Err() == nil {
 		klog.ErrorS(err, "Recording what a tenant uses", "tenant", n)

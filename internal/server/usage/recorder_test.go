@@ -155,7 +155,7 @@ func TestRecordFails(t *testing.T) {
 	r.asked("a")
 	r.wrote("a")
 	for n, a := range r.take() {
-		r.paced(t.Context(), n, *a)
+		r.paced(t.Context(), n, *a, rest)
 	}
 	s.err = nil
 	r.recordAll(t)
