@@ -25,7 +25,7 @@ const (
 	// a minute, and giving back after writeTimeout.
 	SettleTime = 100 * time.Second
 	// recountRate is how many tenants are recounted in a second at most.
-	recountRate = 50
+	recountRate = 25
 	// countWorkers count new quotas.
 	countWorkers = 4
 )

@@ -17,7 +17,7 @@ import (
 // the tenant took: the more there is to count, the less often it is done. Nobody waits
 // for those of which is not known whether there is anything new.
 const (
-	rest       = 9
+	rest       = 19
 	unsureRest = 49
 )
 
