@@ -185,6 +185,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey, custom: g.isCustom(),
 			counts: g.Counts, counted: counted{resource: resource.String(), only: g.Only},
 		}
+		space.uncached = etcd
 		if g.Uncached[resource] {
 			space.Interface = etcd
 			return space, destroy, nil

@@ -23,6 +23,9 @@ type Space struct {
 	// What is not wrapped below concerns the resource as a whole.
 	storage.Interface
 
+	// uncached is etcdKeys.
+	uncached storage.Interface
+
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	attributes     storage.AttrFunc
@@ -288,8 +291,18 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.list(ctx, c, list)
 }
 
+// listedBy returns what lists. Upstream's controller of definitions lists what it is to
+// delete of a resource that nobody may have asked for before, whose cache is not ready
+// then; after an error it may wait for minutes.
+func (s *Space) listedBy(ctx context.Context) storage.Interface {
+	if s.only != "" && tenant.RequestFrom(ctx) == nil {
+		return s.uncached
+	}
+	return s.Interface
+}
+
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
-	if err := s.Interface.GetList(ctx, c.key, c.opts, list); err != nil {
+	if err := s.listedBy(ctx).GetList(ctx, c.key, c.opts, list); err != nil {
 		return bindContinueError(c.tenant, err)
 	}
 	accessor, err := meta.ListAccessor(list)
