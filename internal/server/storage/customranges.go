@@ -17,7 +17,7 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 // custom resources when a server is first asked for them, and what was stored by way
 // of another server, or before a restart, counts as well.
 func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
-	if r.Custom == nil {
+	if r.Custom == nil || !n.IsSpace() {
 		return nil
 	}
 	known := r.snapshot()

@@ -62,7 +62,10 @@ func fullPrefix(etcdPrefix, resourcePrefix string) string {
 // Resources without keys are left out.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
 	counts := make(map[string]int64)
-	err := r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
+	if err := r.learn(ctx, n); err != nil {
+		return nil, err
+	}
+	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		count, err := countRange(ctx, client, key, n, stored)
 		if count > 0 {
 			counts[stored.resource.String()] += count
@@ -75,8 +78,13 @@ func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, er
 // CountOf returns the number of objects of a resource that tenant n has in etcd, in
 // all namespaces or, if one is named, in that.
 func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
+	if !r.knows(resource) {
+		if err := r.learn(ctx, n); err != nil {
+			return 0, err
+		}
+	}
 	var sum int64
-	err := r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
+	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		if stored.resource != resource {
 			return nil
 		}
@@ -94,7 +102,10 @@ func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.Gro
 // encryption left out, as far as they count: counts is asked with the key below that
 // of the tenant.
 func (r *Ranges) Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error) {
-	err = r.each(ctx, n, func(client *clientv3.Client, key string, stored etcdRange) error {
+	if err := r.learn(ctx, n); err != nil {
+		return 0, 0, err
+	}
+	err = r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
 		return readRange(ctx, client, key, func(full string, data []byte) {
 			if counts(stored.resource, full[len(key):]) && stored.holds(ctx, key, full, data, n) {
 				objects++
@@ -105,13 +116,21 @@ func (r *Ranges) Stored(ctx context.Context, n tenant.Name, counts func(resource
 	return objects, bytes, err
 }
 
-// each calls visit with the range of tenant n in each resource.
-func (r *Ranges) each(ctx context.Context, n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
+// knows reports whether it is known where a resource is stored, which is one place for
+// all spaces.
+func (r *Ranges) knows(resource schema.GroupResource) bool {
+	for _, stored := range r.snapshot() {
+		if stored.resource == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls visit with the known range of tenant n in each resource.
+func (r *Ranges) each(n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
 	if !n.IsSpace() {
 		return fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
-	}
-	if err := r.learn(ctx, n); err != nil {
-		return err
 	}
 	for prefix, stored := range r.snapshot() {
 		client, err := r.Client(stored.transport)
