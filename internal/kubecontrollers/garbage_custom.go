@@ -182,8 +182,8 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 }
 
 // customInformer watches one resource of one space, or one that is published to all,
-// for the garbage collector alone. Unlike a shared informer it ends when the collector no longer wants it:
-// when the definition goes.
+// for the garbage collector alone. Unlike a shared informer it ends when the collector
+// no longer wants it: when the definition goes.
 type customInformer struct {
 	cache.SharedIndexInformer
 	interest *interest

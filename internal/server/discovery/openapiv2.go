@@ -51,7 +51,9 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 				if err := custom[i].UnmarshalJSON(body); err != nil {
 					return nil, fmt.Errorf("decoding: %w", err)
 				}
-				dropUnserved(custom[i], servers[i])
+				if custom[i].Paths != nil {
+					dropUnseen(custom[i].Paths.Paths, servers[i])
+				}
 			}
 			return serveLazily(o.builtin, custom), nil
 		})
@@ -61,18 +63,6 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 		}
 		put.ServeHTTP(w, req)
 	})
-}
-
-// dropUnserved drops the paths of what the space does not see of a server.
-func dropUnserved(document *spec.Swagger, server Server) {
-	if server.Unseen == "" || document.Paths == nil {
-		return
-	}
-	for path := range document.Paths.Paths {
-		if resource := customResourceOf(path); resource.Resource != "" && !server.Serves(resource, false) {
-			delete(document.Paths.Paths, path)
-		}
-	}
 }
 
 // serveLazily serves the built-in documents and custom ones as one that is put

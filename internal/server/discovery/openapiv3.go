@@ -68,11 +68,7 @@ func documentAmong(gv schema.GroupVersion, servers []Server) (*spec3.OpenAPI, er
 			return nil, fmt.Errorf("reading OpenAPI v3 of %s (status %d): %w", gv, response.status, err)
 		}
 		if document.Paths != nil {
-			for path := range document.Paths.Paths {
-				if resource := customResourceOf(path); resource.Resource != "" && !server.Serves(resource, false) {
-					delete(document.Paths.Paths, path)
-				}
-			}
+			dropUnseen(document.Paths.Paths, server)
 		}
 		if i == 0 {
 			together = document

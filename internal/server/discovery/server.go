@@ -72,6 +72,18 @@ func ask(handler http.Handler, path, accept, tag string) (*recorder, error) {
 	return response, nil
 }
 
+// dropUnseen drops the paths of what the space does not see of a server from a document.
+func dropUnseen[T any](paths map[string]T, server Server) {
+	if server.Unseen == "" {
+		return
+	}
+	for path := range paths {
+		if resource := customResourceOf(path); resource.Resource != "" && !server.Serves(resource, false) {
+			delete(paths, path)
+		}
+	}
+}
+
 // customResourceOf returns the custom resource that a path in an OpenAPI document is
 // about.
 func customResourceOf(path string) schema.GroupResource {
