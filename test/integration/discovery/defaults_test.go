@@ -21,11 +21,11 @@ const kubernetesService = "kubernetes"
 
 var _ = Describe("The Service kubernetes", func() {
 	It("is that of the system space, and found by every read that should find it", func(ctx SpecContext) {
-		own, err := client(tenant.System).CoreV1().Services(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
+		own, err := tenantry.Client(tenant.System).CoreV1().Services(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		uids := map[types.UID]bool{own.UID: true}
 		for _, t := range []tenant.Name{"a", "b"} {
-			services := client(t).CoreV1().Services(metav1.NamespaceDefault)
+			services := tenantry.Client(t).CoreV1().Services(metav1.NamespaceDefault)
 			service, err := services.Get(ctx, kubernetesService, metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(service.Spec).To(Equal(own.Spec))
@@ -44,7 +44,7 @@ var _ = Describe("The Service kubernetes", func() {
 				list, err := services.List(ctx, selector)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(len(list.Items) == 1).To(Equal(want), "list by %v", selector)
-				all, err := client(t).CoreV1().Services(metav1.NamespaceAll).List(ctx, selector)
+				all, err := tenantry.Client(t).CoreV1().Services(metav1.NamespaceAll).List(ctx, selector)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(all.Items).To(Equal(list.Items), "list of all namespaces by %v", selector)
 				if want {
@@ -53,7 +53,7 @@ var _ = Describe("The Service kubernetes", func() {
 					}, selector)).To(Equal(service), "watch by %v", selector)
 				}
 			}
-			elsewhere, err := client(t).CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+			elsewhere, err := tenantry.Client(t).CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(elsewhere.Items).To(BeEmpty())
 		}
@@ -61,20 +61,20 @@ var _ = Describe("The Service kubernetes", func() {
 
 	It("has the addresses of the server", func(ctx SpecContext) {
 		Eventually(ctx, func(g Gomega) { // the server notes them after it is ready
-			own, err := client(tenant.System).DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
+			own, err := tenantry.Client(tenant.System).DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
-			slices, err := client("a").DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx,
+			slices, err := tenantry.Client("a").DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx,
 				metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + kubernetesService})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(slices.Items).To(HaveLen(1))
 			g.Expect(slices.Items[0].Endpoints).To(Equal(own.Endpoints))
-			_, err = client("a").CoreV1().Endpoints(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
+			_, err = tenantry.Client("a").CoreV1().Endpoints(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 		}).Should(Succeed())
 	})
 
 	It("cannot be changed, and is not stored", func(ctx SpecContext) {
-		services := client("a").CoreV1().Services(metav1.NamespaceDefault)
+		services := tenantry.Client("a").CoreV1().Services(metav1.NamespaceDefault)
 		service, err := services.Get(ctx, kubernetesService, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		service.Labels["mine"] = "yes"
@@ -92,7 +92,7 @@ var _ = Describe("The Service kubernetes", func() {
 		Expect(apierrors.IsAlreadyExists(err)).To(BeTrue(), "%v", err)
 
 		By("deleting all there is")
-		Expect(client("a").CoreV1().RESTClient().Delete().Namespace(metav1.NamespaceDefault).Resource("endpoints").Do(ctx).Error()).To(Succeed())
+		Expect(tenantry.Client("a").CoreV1().RESTClient().Delete().Namespace(metav1.NamespaceDefault).Resource("endpoints").Do(ctx).Error()).To(Succeed())
 		_, err = services.Get(ctx, kubernetesService, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		stored, err := tenantry.Etcd().Get(ctx, "/registry/services/specs/a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -115,22 +115,22 @@ func firstEvent(ctx context.Context, start func(metav1.ListOptions) (watch.Inter
 
 var _ = Describe("Default ClusterRoles", func() {
 	It("have an age and a UID of their own in every space", func(ctx SpecContext) {
-		own, err := client(tenant.System).RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+		own, err := tenantry.Client(tenant.System).RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		a, err := client("a").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+		a, err := tenantry.Client("a").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		b, err := client("b").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+		b, err := tenantry.Client("b").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(a.CreationTimestamp).To(Equal(own.CreationTimestamp))
 		Expect(a.CreationTimestamp.IsZero()).To(BeFalse())
 		Expect([]types.UID{"", own.UID, b.UID}).NotTo(ContainElement(a.UID))
-		again, err := client("a").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+		again, err := tenantry.Client("a").RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again).To(Equal(a))
 	})
 
 	It("can be edited, which stores a copy, and are back when it is deleted", func(ctx SpecContext) {
-		roles := client("a").RbacV1().ClusterRoles()
+		roles := tenantry.Client("a").RbacV1().ClusterRoles()
 		selector := metav1.ListOptions{FieldSelector: "metadata.name=edit"}
 		w, err := roles.Watch(ctx, selector)
 		Expect(err).NotTo(HaveOccurred())
@@ -152,7 +152,7 @@ var _ = Describe("Default ClusterRoles", func() {
 		Expect(seen).To(Equal(edited))
 		_, err = roles.Update(ctx, unstored, metav1.UpdateOptions{})
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-		other, err := client("b").RbacV1().ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
+		other, err := tenantry.Client("b").RbacV1().ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(other.Labels).NotTo(HaveKey("mine"))
 
@@ -172,7 +172,7 @@ var _ = Describe("TokenReviews", func() {
 		spaces := []tenant.Name{"a", "b", tenant.System}
 		for _, t := range spaces {
 			Eventually(ctx, func() error {
-				request, err := client(t).CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(ctx, "default",
+				request, err := tenantry.Client(t).CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(ctx, "default",
 					&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 				tokens[t] = request.Status.Token
 				return err
@@ -180,7 +180,7 @@ var _ = Describe("TokenReviews", func() {
 		}
 		for _, asked := range spaces {
 			for _, owner := range spaces {
-				review, err := client(asked).AuthenticationV1().TokenReviews().Create(ctx,
+				review, err := tenantry.Client(asked).AuthenticationV1().TokenReviews().Create(ctx,
 					&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokens[owner]}}, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(review.Status.Authenticated).To(Equal(asked == owner), "token of %s in %s: %s", owner, asked, review.Status.Error)

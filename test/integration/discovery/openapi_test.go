@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // definition returns a definition whose spec has the given fields.
@@ -57,7 +57,7 @@ func established(definition *apiextensionsv1.CustomResourceDefinition) apiextens
 // define creates a definition and removes it when the test ends.
 func define(ctx context.Context, t tenant.Name, definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	GinkgoHelper()
-	client := definitions(t).ApiextensionsV1().CustomResourceDefinitions()
+	client := definitions(t)
 	created, err := client.Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
@@ -73,7 +73,7 @@ func define(ctx context.Context, t tenant.Name, definition *apiextensionsv1.Cust
 // openAPIv2 reads the document of a space, and the status and ETag it came with.
 func openAPIv2(ctx context.Context, t tenant.Name, etag string) (spec.Definitions, int, string) {
 	GinkgoHelper()
-	config := config(t)
+	config := tenantry.Config(t)
 	transport, err := rest.TransportFor(config)
 	Expect(err).NotTo(HaveOccurred())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/openapi/v2", nil)
@@ -124,7 +124,7 @@ var _ = Describe("OpenAPI", func() {
 		Expect(status).To(Equal(http.StatusOK))
 
 		By("following a change")
-		client := definitions("a").ApiextensionsV1().CustomResourceDefinitions()
+		client := definitions("a")
 		Eventually(ctx, func() error {
 			changed, err := client.Get(ctx, created.Name, metav1.GetOptions{})
 			if err != nil {
@@ -142,7 +142,7 @@ var _ = Describe("OpenAPI", func() {
 		define(ctx, tenant.System, definition("gadgets", "Gadget"))
 		groups := func(t tenant.Name) func() []string {
 			return func() []string {
-				paths, err := client(t).Discovery().OpenAPIV3().Paths()
+				paths, err := tenantry.Client(t).Discovery().OpenAPIV3().Paths()
 				Expect(err).NotTo(HaveOccurred())
 				return slices.Sorted(maps.Keys(paths))
 			}
@@ -156,9 +156,7 @@ var _ = Describe("OpenAPI", func() {
 var _ = Describe("A custom resource", func() {
 	It("can be deleted by every policy", func(ctx SpecContext) {
 		define(ctx, "a", definition("bolts", "Bolt"))
-		client, err := dynamic.NewForConfig(config("a"))
-		Expect(err).NotTo(HaveOccurred())
-		bolts := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bolts"}).Namespace(metav1.NamespaceDefault)
+		bolts := suite.Dynamic(tenantry.Config("a")).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bolts"}).Namespace(metav1.NamespaceDefault)
 		bolt := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Bolt", "metadata": map[string]any{"name": "m8"},
 		}}
@@ -183,7 +181,7 @@ var _ = Describe("A new definition", func() {
 		created := define(ctx, "a", definition("cogs", "Cog"))
 		Expect(established(created)).To(Equal(apiextensionsv1.ConditionFalse))
 		Eventually(ctx, func(g Gomega) {
-			current, err := definitions("a").ApiextensionsV1().CustomResourceDefinitions().Get(ctx, created.Name, metav1.GetOptions{})
+			current, err := definitions("a").Get(ctx, created.Name, metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(established(current)).To(Equal(apiextensionsv1.ConditionTrue))
 		}).Should(Succeed())
@@ -192,7 +190,7 @@ var _ = Describe("A new definition", func() {
 
 var _ = Describe("APIServices", func() {
 	It("are in discovery without a verb, and refused with a reason", func(ctx SpecContext) {
-		client := client("a")
+		client := tenantry.Client("a")
 		_, lists, err := client.Discovery().ServerGroupsAndResources()
 		Expect(err).NotTo(HaveOccurred())
 		legacy, err := client.Discovery().ServerResourcesForGroupVersion("apiregistration.k8s.io/v1")
@@ -218,7 +216,7 @@ var _ = Describe("APIServices", func() {
 
 var _ = Describe("Health checks", func() {
 	It("in a space are those of the whole server", func(ctx SpecContext) {
-		body, err := client("a").RESTClient().Get().AbsPath("/readyz").Param("verbose", "1").DoRaw(ctx)
+		body, err := tenantry.Client("a").RESTClient().Get().AbsPath("/readyz").Param("verbose", "1").DoRaw(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(body)).To(ContainSubstring("[+]autoregister-completion ok"))
 	})

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -37,8 +36,7 @@ var _ = Describe("The dashboard", func() {
 		}
 		Expect(len(names)).To(BeNumerically(">", 10))
 
-		client, err := kubernetes.NewForConfig(system())
-		Expect(err).NotTo(HaveOccurred())
+		client := tenantry.Client(tenant.System)
 		_, err = client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "published", Annotations: map[string]string{tenant.PublishedAnnotation: "true"}},
 		}, metav1.CreateOptions{})
@@ -49,7 +47,7 @@ var _ = Describe("The dashboard", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return string(metrics)
 		}
-		Eventually(read).WithTimeout(startTimeout).Should(ContainSubstring(`tenantry_published_objects{reason="InAllSpaces",resource="configmaps"} 1`))
+		Eventually(read).Should(ContainSubstring(`tenantry_published_objects{reason="InAllSpaces",resource="configmaps"} 1`))
 		for name := range names {
 			Expect(string(metrics)).To(ContainSubstring("# TYPE " + name + " "))
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("Spaces", Ordered, func() {
@@ -24,7 +25,7 @@ var _ = Describe("Spaces", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		for _, t := range spaces {
-			client := clientFor(admin(t))
+			client := tenantry.Client(t)
 			_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"owner": t.String()}}
@@ -38,33 +39,28 @@ var _ = Describe("Spaces", Ordered, func() {
 
 	It("hold objects of the same name apart, at the space root and on the short path", func(ctx SpecContext) {
 		for _, t := range spaces {
-			for _, config := range []*rest.Config{admin(t), tenantry.ShortPath(admin(t))} {
-				Expect(owners(ctx, clientFor(config))).To(Equal([]string{t.String()}), config.Host)
+			for _, config := range []*rest.Config{tenantry.Config(t), tenantry.ShortPath(tenantry.Config(t))} {
+				Expect(owners(ctx, suite.Client(config))).To(Equal([]string{t.String()}), config.Host)
 			}
 		}
-		Expect(owners(ctx, clientFor(system()))).To(BeEmpty())
+		Expect(owners(ctx, tenantry.Client(tenant.System))).To(BeEmpty())
 	})
 
 	It("are open to system users that name them", func(ctx SpecContext) {
-		config := system()
-		config.Host += "/tenants/a"
-		Expect(owners(ctx, clientFor(config))).To(Equal([]string{"a"}))
-		config = system()
-		config.Host += "/tenants/all"
-		Expect(owners(ctx, clientFor(config))).To(ConsistOf("a", "b"))
+		inSpace := tenantry.In("a", tenantry.Config(tenant.System))
+		Expect(owners(ctx, suite.Client(inSpace))).To(Equal([]string{"a"}))
+		Expect(owners(ctx, tenantry.Client(tenant.All))).To(ConsistOf("a", "b"))
 	})
 
 	It("are closed to others, whether or not they exist", func(ctx SpecContext) {
-		base := tenantry.ShortPath(admin("a"))
-		refusal := func(space string) string {
-			config := rest.CopyConfig(base)
-			config.Host += "/tenants/" + space
-			_, err := clientFor(config).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+		refusal := func(space tenant.Name) string {
+			config := tenantry.In(space, tenantry.Config("a"))
+			_, err := suite.Client(config).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", space, err)
 			return err.Error()
 		}
 		existing := refusal("b")
-		for _, space := range []string{"c", "all", "system"} {
+		for _, space := range []tenant.Name{"c", tenant.All, tenant.System} {
 			Expect(mask(refusal(space), space)).To(Equal(mask(existing, "b")))
 		}
 	})
@@ -72,11 +68,11 @@ var _ = Describe("Spaces", Ordered, func() {
 	It("are open to their administrators as soon as they are ready", func(ctx SpecContext) {
 		for i := range 20 {
 			t := tenant.Name(fmt.Sprintf("ready-%d", i))
-			Expect(tenantry.CreateTenant(ctx, t)).To(Succeed())
-			_, err := clientFor(admin(t)).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+			tenantry.CreateTenants(ctx, t)
+			_, err := tenantry.Client(t).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
-	}, NodeTimeout(startTimeout))
+	}, NodeTimeout(suite.StartTimeout))
 
 	It("are stored at the keys of their tenants", func(ctx SpecContext) {
 		for _, t := range spaces {
@@ -89,7 +85,7 @@ var _ = Describe("Spaces", Ordered, func() {
 			}
 		}
 		Expect(count(ctx, "/registry/tenants/a")).To(BeEquivalentTo(1))
-		_, err := clientFor(system()).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "yard"}}, metav1.CreateOptions{})
+		_, err := tenantry.Client(tenant.System).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "yard"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(count(ctx, "/registry/namespaces/yard")).To(BeEquivalentTo(1))
 		Expect(count(ctx, "/registry/namespaces/"+namespace)).To(BeZero())
@@ -118,6 +114,6 @@ func count(ctx context.Context, key string, options ...clientv3.OpOption) int64 
 }
 
 // mask hides the name of a space in a message.
-func mask(message, space string) string {
-	return strings.ReplaceAll(message, `"`+space+`"`, `"SPACE"`)
+func mask(message string, space tenant.Name) string {
+	return strings.ReplaceAll(message, `"`+space.String()+`"`, `"SPACE"`)
 }

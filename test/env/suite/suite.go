@@ -1,0 +1,104 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/standalone"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env"
+)
+
+const (
+	// StartTimeout is what a BeforeSuite gets to start Tenantry and create tenants.
+	StartTimeout = 2 * time.Minute
+
+	timeout = time.Minute
+	poll    = 50 * time.Millisecond
+)
+
+// Environment is a running Tenantry.
+type Environment struct {
+	*env.Environment
+	tenants atomic.Int32
+}
+
+// Start runs Tenantry until the suite ends and returns when the namespaces of the
+// system space are there, which a controller makes some time after the server is
+// ready. Changes adjust the options. From then on Eventually polls every 50 ms for a
+// minute, unless the suite sets something else.
+func Start(ctx context.Context, changes ...func(*standalone.Options)) *Environment {
+	GinkgoHelper()
+	klog.LogToStderr(false)
+	klog.SetOutput(GinkgoWriter)
+	SetDefaultEventuallyTimeout(timeout)
+	SetDefaultEventuallyPollingInterval(poll)
+	started, err := env.Start(ctx, changes...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(started.Stop)
+	e := &Environment{Environment: started}
+	Eventually(func() error {
+		_, err := e.Client(tenant.System).CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	return e
+}
+
+// CreateTenants creates tenants for the whole suite and waits until they are ready.
+func (e *Environment) CreateTenants(ctx context.Context, names ...tenant.Name) {
+	GinkgoHelper()
+	for _, n := range names {
+		Expect(e.CreateTenant(ctx, n)).To(Succeed())
+	}
+}
+
+// NewTenant creates a tenant whose name nobody else has, and has it deleted when the
+// spec ends.
+func (e *Environment) NewTenant(ctx context.Context, prefix string) tenant.Name {
+	GinkgoHelper()
+	n := tenant.Name(fmt.Sprintf("%s-%d", prefix, e.tenants.Add(1)))
+	e.CreateTenants(ctx, n)
+	DeferCleanup(func(ctx SpecContext) { e.requestDeletion(ctx, n) })
+	return n
+}
+
+// DeleteTenant deletes a tenant, if it is still there, and waits until it is gone.
+func (e *Environment) DeleteTenant(ctx context.Context, n tenant.Name) {
+	GinkgoHelper()
+	e.requestDeletion(ctx, n)
+	Eventually(func() error {
+		_, err := e.Tenants().Get(ctx, n.String(), metav1.GetOptions{})
+		return err
+	}).Should(Satisfy(apierrors.IsNotFound))
+}
+
+func (e *Environment) requestDeletion(ctx context.Context, n tenant.Name) {
+	GinkgoHelper()
+	if err := e.Tenants().Delete(ctx, n.String(), metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// SetSpec sets a field of a Tenant's spec to a value in JSON.
+func (e *Environment) SetSpec(ctx context.Context, n tenant.Name, field, value string) error {
+	patch := fmt.Appendf(nil, `{"spec":{%q:%s}}`, field, value)
+	_, err := e.Tenants().Patch(ctx, n.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// Tenants returns a client of the Tenants.
+func (e *Environment) Tenants() dynamic.ResourceInterface {
+	GinkgoHelper()
+	return Dynamic(e.Config(tenant.System)).Resource(v1alpha1.GroupVersion.WithResource("tenants"))
+}
