@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const (
@@ -27,10 +28,18 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 			_, _ = client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		}
 	}
-	anonymous := func() *rest.Config { return rest.AnonymousClientConfig(system()) }
+	// as returns the config of an administrator.
+	as := func(n tenant.Name) func() *rest.Config {
+		return func() *rest.Config { return tenantry.Config(n) }
+	}
+	anonymous := func() *rest.Config { return rest.AnonymousClientConfig(tenantry.Config(tenant.System)) }
 
 	DescribeTable("decides what is logged", func(ctx SpecContext, config func() *rest.Config, space tenant.Name, level auditv1.Level, code int, own, target string) {
-		events := logged(ctx, in(space, config()), list(ctx))
+		sender := tenantry.ShortPath(config())
+		if space != "" {
+			sender = tenantry.In(space, sender)
+		}
+		events := logged(ctx, sender, list(ctx))
 		if level == auditv1.LevelNone {
 			Expect(events).To(BeEmpty())
 			return
@@ -42,32 +51,32 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 		Expect(event.Annotations[annotationUserTenant]).To(Equal(own))
 		Expect(event.Annotations[annotationTenant]).To(Equal(target))
 	},
-		Entry("of who has much logged", func() *rest.Config { return user(verbose) }, tenant.Name(""), auditv1.LevelRequestResponse, http.StatusOK, "verbose", "verbose"),
-		Entry("and names its space", func() *rest.Config { return user(verbose) }, verbose, auditv1.LevelRequestResponse, http.StatusOK, "verbose", "verbose"),
-		Entry("of who has nothing logged", func() *rest.Config { return user(silent) }, tenant.Name(""), auditv1.LevelNone, 0, "", ""),
-		Entry("and names its space", func() *rest.Config { return user(silent) }, silent, auditv1.LevelNone, 0, "", ""),
-		Entry("of who has no policy", func() *rest.Config { return user(plain) }, plain, auditv1.LevelMetadata, http.StatusOK, "plain", "plain"),
-		Entry("of the system", system, tenant.Name(""), auditv1.LevelMetadata, http.StatusOK, "system", "system"),
+		Entry("of who has much logged", as(verbose), tenant.Name(""), auditv1.LevelRequestResponse, http.StatusOK, "verbose", "verbose"),
+		Entry("and names its space", as(verbose), verbose, auditv1.LevelRequestResponse, http.StatusOK, "verbose", "verbose"),
+		Entry("of who has nothing logged", as(silent), tenant.Name(""), auditv1.LevelNone, 0, "", ""),
+		Entry("and names its space", as(silent), silent, auditv1.LevelNone, 0, "", ""),
+		Entry("of who has no policy", as(plain), plain, auditv1.LevelMetadata, http.StatusOK, "plain", "plain"),
+		Entry("of the system", as(tenant.System), tenant.Name(""), auditv1.LevelMetadata, http.StatusOK, "system", "system"),
 
-		Entry("not of attempts in another space", func() *rest.Config { return user(silent) }, plain, auditv1.LevelMetadata, http.StatusForbidden, "silent", "plain"),
-		Entry("not of attempts where much is logged", func() *rest.Config { return user(silent) }, verbose, auditv1.LevelRequestResponse, http.StatusForbidden, "silent", "verbose"),
-		Entry("not of attempts where nothing is logged", func() *rest.Config { return user(plain) }, silent, auditv1.LevelMetadata, http.StatusForbidden, "plain", "silent"),
-		Entry("not of attempts in no space", func() *rest.Config { return user(silent) }, tenant.Name("unknown"), auditv1.LevelMetadata, http.StatusForbidden, "silent", "unknown"),
-		Entry("not of attempts in all spaces", func() *rest.Config { return user(silent) }, tenant.All, auditv1.LevelMetadata, http.StatusForbidden, "silent", "all"),
-		Entry("not of attempts in the system space", func() *rest.Config { return user(silent) }, tenant.System, auditv1.LevelMetadata, http.StatusForbidden, "silent", "system"),
+		Entry("not of attempts in another space", as(silent), plain, auditv1.LevelMetadata, http.StatusForbidden, "silent", "plain"),
+		Entry("not of attempts where much is logged", as(silent), verbose, auditv1.LevelRequestResponse, http.StatusForbidden, "silent", "verbose"),
+		Entry("not of attempts where nothing is logged", as(plain), silent, auditv1.LevelMetadata, http.StatusForbidden, "plain", "silent"),
+		Entry("not of attempts in no space", as(silent), tenant.Name("unknown"), auditv1.LevelMetadata, http.StatusForbidden, "silent", "unknown"),
+		Entry("not of attempts in all spaces", as(silent), tenant.All, auditv1.LevelMetadata, http.StatusForbidden, "silent", "all"),
+		Entry("not of attempts in the system space", as(silent), tenant.System, auditv1.LevelMetadata, http.StatusForbidden, "silent", "system"),
 		Entry("not of attempts to become somebody else", func() *rest.Config {
-			config := user(silent)
+			config := tenantry.Config(silent)
 			config.Impersonate = rest.ImpersonationConfig{UserName: "joe", Extra: map[string][]string{tenant.UserExtraKey: {"plain"}}}
 			return config
 		}, silent, auditv1.LevelMetadata, http.StatusForbidden, "silent", "silent"),
-		Entry("of attempts of who has much logged", func() *rest.Config { return user(verbose) }, silent, auditv1.LevelRequestResponse, http.StatusForbidden, "verbose", "silent"),
+		Entry("of attempts of who has much logged", as(verbose), silent, auditv1.LevelRequestResponse, http.StatusForbidden, "verbose", "silent"),
 		Entry("not of nobody, where nothing is logged", anonymous, silent, auditv1.LevelMetadata, http.StatusForbidden, "", "silent"),
-		Entry("not of the system, where nothing is logged", system, silent, auditv1.LevelMetadata, http.StatusOK, "system", "silent"),
-		Entry("of the system, where much is logged", system, verbose, auditv1.LevelRequestResponse, http.StatusOK, "system", "verbose"),
+		Entry("not of the system, where nothing is logged", as(tenant.System), silent, auditv1.LevelMetadata, http.StatusOK, "system", "silent"),
+		Entry("of the system, where much is logged", as(tenant.System), verbose, auditv1.LevelRequestResponse, http.StatusOK, "system", "verbose"),
 	)
 
 	It("logs bodies, and what users do whom another tenant has let in", func(ctx SpecContext) {
-		events := logged(ctx, user(verbose), func(client *kubernetes.Clientset) {
+		events := logged(ctx, tenantry.Config(verbose), func(client *kubernetes.Clientset) {
 			_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: "logged"}, Data: map[string]string{"what": "a body"}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -77,11 +86,11 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 		Expect(string(last.RequestObject.Raw)).To(ContainSubstring("a body"))
 		Expect(string(last.ResponseObject.Raw)).To(ContainSubstring("resourceVersion"))
 
-		Expect(clientFor(user(verbose)).RESTClient().Post().AbsPath("/apis/tenantry.io/v1alpha1/tenantaccesspolicies").Body([]byte(
+		Expect(tenantry.Client(verbose).RESTClient().Post().AbsPath("/apis/tenantry.io/v1alpha1/tenantaccesspolicies").Body([]byte(
 			`{"apiVersion": "tenantry.io/v1alpha1", "kind": "TenantAccessPolicy", "metadata": {"name": "visitors"}, "spec": {
 				"subjects": [{"tenant": "silent", "kind": "User", "name": "admin"}],
 				"rules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}]}}`)).Do(ctx).Error()).To(Succeed())
-		events = logged(ctx, in(verbose, user(silent)), list(ctx))
+		events = logged(ctx, tenantry.In(verbose, tenantry.Config(silent)), list(ctx))
 		last = events[len(events)-1]
 		Expect(last.Level).To(Equal(auditv1.LevelRequestResponse))
 		Expect(last.ResponseStatus.Code).To(BeEquivalentTo(http.StatusOK))
@@ -89,7 +98,7 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 	})
 
 	It("holds by its rules, from the next request on, and no longer than it is there", func(ctx SpecContext) {
-		Expect(environment.CreateTenant(ctx, "ruled")).To(Succeed())
+		tenantry.CreateTenants(ctx, "ruled")
 		Expect(setPolicy(ctx, "ruled", `{"omitStages": ["RequestReceived"], "rules": [
 			{"level": "None", "verbs": ["get", "list", "watch"]},
 			{"level": "Request", "resources": [{"group": "", "resources": ["configmaps"]}]}]}`)).To(Succeed())
@@ -97,15 +106,15 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 			_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Expect(logged(ctx, user("ruled"), list(ctx))).To(BeEmpty())
-		events := logged(ctx, user("ruled"), write)
+		Expect(logged(ctx, tenantry.Config("ruled"), list(ctx))).To(BeEmpty())
+		events := logged(ctx, tenantry.Config("ruled"), write)
 		Expect(events).To(HaveLen(1))
 		Expect(events[0].Level).To(Equal(auditv1.LevelRequest))
 		Expect(events[0].RequestObject).NotTo(BeNil())
 		Expect(events[0].ResponseObject).To(BeNil())
 
 		Expect(setPolicy(ctx, "ruled", "null")).To(Succeed())
-		events = logged(ctx, user("ruled"), write)
+		events = logged(ctx, tenantry.Config("ruled"), write)
 		Expect(events).To(HaveLen(2))
 		Expect(events[1].Level).To(Equal(auditv1.LevelMetadata))
 	})
@@ -125,7 +134,7 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 
 	It("is the platform's to choose", func(ctx SpecContext) {
 		for _, path := range []string{"/api/v1/tenants/verbose", "/apis/tenantry.io/v1alpha1/tenants/verbose"} {
-			err := clientFor(in("", user(verbose))).RESTClient().Patch("application/merge-patch+json").AbsPath(path).
+			err := suite.Client(tenantry.ShortPath(tenantry.Config(verbose))).RESTClient().Patch("application/merge-patch+json").AbsPath(path).
 				Body([]byte(`{"spec": {"auditPolicy": null}}`)).Do(ctx).Error()
 			Expect(err).To(Or(Satisfy(apierrors.IsForbidden), Satisfy(apierrors.IsNotFound)))
 		}

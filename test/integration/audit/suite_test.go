@@ -10,23 +10,19 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const (
-	startTimeout = 2 * time.Minute
 	serverPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}`
 
 	// verbose and silent have policies of their own, plain has none.
@@ -36,71 +32,29 @@ const (
 )
 
 var (
-	environment *env.Environment
-	log         string
+	tenantry *suite.Environment
+	log      string
 )
 
 func TestAudit(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Audit")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
 	dir := GinkgoT().TempDir()
 	log = filepath.Join(dir, "audit.log")
 	policy := filepath.Join(dir, "policy.json")
 	Expect(os.WriteFile(policy, []byte(serverPolicy), 0o600)).To(Succeed())
-	var err error
-	environment, err = env.Start(ctx, func(o *standalone.Options) { o.AuditPolicyFile, o.AuditLogPath = policy, log })
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	for _, n := range []tenant.Name{verbose, silent, plain} {
-		Expect(environment.CreateTenant(ctx, n)).To(Succeed())
-	}
+	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.AuditPolicyFile, o.AuditLogPath = policy, log })
+	tenantry.CreateTenants(ctx, verbose, silent, plain)
 	Expect(setPolicy(ctx, verbose, `{"rules": [{"level": "RequestResponse"}]}`)).To(Succeed())
 	Expect(setPolicy(ctx, silent, `{"rules": [{"level": "None"}]}`)).To(Succeed())
-}, NodeTimeout(startTimeout))
-
-// user returns the config of an administrator of a tenant, at the root of its space.
-func user(n tenant.Name) *rest.Config {
-	GinkgoHelper()
-	config, err := environment.UserConfig(n, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-// system returns the config of a system administrator.
-func system() *rest.Config {
-	GinkgoHelper()
-	config, err := environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-// in returns config for the space of a tenant, or for that of the credentials.
-func in(n tenant.Name, config *rest.Config) *rest.Config {
-	config = environment.ShortPath(config)
-	if n != "" {
-		config.Host += "/tenants/" + n.String()
-	}
-	return config
-}
-
-func clientFor(config *rest.Config) *kubernetes.Clientset {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
+}, NodeTimeout(suite.StartTimeout))
 
 // setPolicy sets the audit policy of a tenant. The next request is logged by it.
 func setPolicy(ctx SpecContext, n tenant.Name, policy string) error {
-	return clientFor(system()).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", n.String()).
-		Body(fmt.Appendf(nil, `{"spec":{"auditPolicy":%s}}`, policy)).Do(ctx).Error()
+	return tenantry.SetSpec(ctx, n, "auditPolicy", policy)
 }
 
 var agents atomic.Int32
@@ -111,10 +65,10 @@ func logged(ctx SpecContext, config *rest.Config, do func(*kubernetes.Clientset)
 	GinkgoHelper()
 	config = rest.CopyConfig(config)
 	config.UserAgent = fmt.Sprintf("audited-%d", agents.Add(1))
-	do(clientFor(config))
-	last := in(plain, user(plain))
+	do(suite.Client(config))
+	last := tenantry.In(plain, tenantry.Config(plain))
 	last.UserAgent = config.UserAgent + "-last"
-	Expect(clientFor(last).RESTClient().Get().AbsPath("/api/v1/namespaces").Do(ctx).Error()).To(Succeed())
+	Expect(suite.Client(last).RESTClient().Get().AbsPath("/api/v1/namespaces").Do(ctx).Error()).To(Succeed())
 	var events []auditv1.Event
 	Eventually(func() bool {
 		events = nil

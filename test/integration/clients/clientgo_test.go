@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -33,6 +32,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var (
@@ -47,13 +47,13 @@ var _ = Describe("client-go", func() {
 			namespace := "clientgo-" + form.name
 
 			BeforeAll(func(ctx SpecContext) {
-				a, b = form.config(admin("a")), form.config(admin("b"))
+				a, b = form.config(tenantry.Config("a")), form.config(tenantry.Config("b"))
 				createNamespace(ctx, a, namespace)
 				createNamespace(ctx, b, namespace)
 			})
 
 			It("discovers what a space serves", func() {
-				client := clientFor(a).Discovery()
+				client := suite.Client(a).Discovery()
 				lists, err := discovery.ServerPreferredResources(client)
 				Expect(err).NotTo(HaveOccurred())
 				served, err := discovery.GroupVersionResources(lists)
@@ -66,11 +66,9 @@ var _ = Describe("client-go", func() {
 			})
 
 			It("fills informers of all kinds with the space's own objects", func(ctx SpecContext) {
-				typed := informers.NewSharedInformerFactory(clientFor(a), 0)
+				typed := informers.NewSharedInformerFactory(suite.Client(a), 0)
 				lister := typed.Core().V1().ConfigMaps().Lister()
-				dynamicClient, err := dynamic.NewForConfig(a)
-				Expect(err).NotTo(HaveOccurred())
-				untyped := dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0)
+				untyped := dynamicinformer.NewDynamicSharedInformerFactory(suite.Dynamic(a), 0)
 				untypedLister := untyped.ForResource(configMaps).Lister()
 				typed.StartWithContext(ctx)
 				untyped.Start(ctx.Done())
@@ -92,7 +90,7 @@ var _ = Describe("client-go", func() {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(all).To(HaveLen(1))
 
-				Expect(clientFor(a).CoreV1().ConfigMaps(namespace).Delete(ctx, "settings", metav1.DeleteOptions{})).To(Succeed())
+				Expect(suite.Client(a).CoreV1().ConfigMaps(namespace).Delete(ctx, "settings", metav1.DeleteOptions{})).To(Succeed())
 				Eventually(func() error {
 					_, err := lister.ConfigMaps(namespace).Get("settings")
 					return err
@@ -109,13 +107,11 @@ var _ = Describe("client-go", func() {
 			}, NodeTimeout(timeout))
 
 			It("creates, updates and patches unstructured objects", func(ctx SpecContext) {
-				client, err := dynamic.NewForConfig(a)
-				Expect(err).NotTo(HaveOccurred())
-				resource := client.Resource(configMaps).Namespace(namespace)
+				resource := suite.Dynamic(a).Resource(configMaps).Namespace(namespace)
 				object := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"step": "1"}}}
 				object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 				object.SetName("unstructured")
-				object, err = resource.Create(ctx, object, metav1.CreateOptions{})
+				object, err := resource.Create(ctx, object, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(unstructured.SetNestedField(object.Object, "2", "data", "step")).To(Succeed())
 				// What was read is written back whole, with the fields that the
@@ -133,7 +129,7 @@ var _ = Describe("client-go", func() {
 					WithSpec(coreapply.PodSpec().WithContainers(coreapply.Container().WithName("c").WithImage("nginx")))
 				deployment := appsapply.Deployment("web", namespace).WithSpec(appsapply.DeploymentSpec().WithReplicas(1).
 					WithSelector(metaapply.LabelSelector().WithMatchLabels(map[string]string{"app": "web"})).WithTemplate(pod))
-				client := clientFor(a)
+				client := suite.Client(a)
 				_, err := client.AppsV1().Deployments(namespace).Apply(ctx, deployment, metav1.ApplyOptions{FieldManager: "test"})
 				Expect(err).NotTo(HaveOccurred())
 				mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
@@ -168,7 +164,7 @@ var _ = Describe("client-go", func() {
 				Expect([]tenant.Name{first, second}).To(ConsistOf(tenant.Name("a"), tenant.Name("b")))
 				Expect(elected).To(BeEmpty())
 				for _, config := range []*rest.Config{a, b} {
-					lease, err := clientFor(config).CoordinationV1().Leases(namespace).Get(ctx, "leader", metav1.GetOptions{})
+					lease, err := suite.Client(config).CoordinationV1().Leases(namespace).Get(ctx, "leader", metav1.GetOptions{})
 					Expect(err).NotTo(HaveOccurred())
 					Expect(lease.Spec.HolderIdentity).To(HaveValue(BeElementOf("1", "2")))
 				}
@@ -183,7 +179,7 @@ var _ = Describe("client-go", func() {
 func apply(ctx context.Context, config *rest.Config, namespace, name, owner string) {
 	GinkgoHelper()
 	object := coreapply.ConfigMap(name, namespace).WithLabels(map[string]string{"test": namespace}).WithData(map[string]string{"owner": owner})
-	_, err := clientFor(config).CoreV1().ConfigMaps(namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: "test"})
+	_, err := suite.Client(config).CoreV1().ConfigMaps(namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: "test"})
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -193,7 +189,7 @@ func newElector(config *rest.Config, namespace, identity string, leading func())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: "leader"},
-			Client:     clientFor(config).CoordinationV1(),
+			Client:     suite.Client(config).CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration: timeout, RenewDeadline: timeout / 2, RetryPeriod: time.Second,
@@ -215,11 +211,4 @@ func receive(ctx context.Context, elected <-chan tenant.Name) tenant.Name {
 		Fail("nobody was elected")
 		return ""
 	}
-}
-
-func clientFor(config *rest.Config) *kubernetes.Clientset {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
 }

@@ -63,12 +63,12 @@ var _ = Describe("controller-runtime", func() {
 			spaces := []tenant.Name{"a", "b"}
 			clients := map[tenant.Name]client.Client{}
 			for _, space := range spaces {
-				config := form.config(admin(space))
+				config := form.config(tenantry.Config(space))
 				createNamespace(ctx, config, namespace)
 				clients[space] = startOperator(config, namespace, space)
 			}
 			for _, space := range spaces {
-				apply(ctx, form.config(admin(space)), namespace, "settings", space.String())
+				apply(ctx, form.config(tenantry.Config(space)), namespace, "settings", space.String())
 			}
 			for _, space := range spaces {
 				Eventually(func(g Gomega) {

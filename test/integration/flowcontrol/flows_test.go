@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // schemaOf returns the UID of the FlowSchema that classified an answer.
@@ -25,7 +26,7 @@ func schemaOf(response *http.Response) types.UID {
 var _ = Describe("A request of a tenant", func() {
 	uid := func(ctx SpecContext, name string) types.UID {
 		GinkgoHelper()
-		schema, err := clientFor(system()).FlowcontrolV1().FlowSchemas().Get(ctx, name, metav1.GetOptions{})
+		schema, err := tenantry.Client(tenant.System).FlowcontrolV1().FlowSchemas().Get(ctx, name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		return schema.UID
 	}
@@ -33,19 +34,19 @@ var _ = Describe("A request of a tenant", func() {
 
 	DescribeTable("has the tenants' priority, whoever sends it",
 		func(ctx SpecContext, config func(ctx SpecContext, t tenant.Name) *rest.Config, header http.Header) {
-			response := answer(ctx, config(ctx, newTenant(ctx)), path, header)
+			response := answer(ctx, config(ctx, tenantry.NewTenant(ctx, "flow")), path, header)
 			Expect(schemaOf(response)).To(Equal(uid(ctx, "tenants")))
 		},
-		Entry("its administrator", func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "admin") }, nil),
-		Entry("a user of nothing", func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "jane") }, nil),
+		Entry("its administrator", func(_ SpecContext, t tenant.Name) *rest.Config { return tenantry.Config(t) }, nil),
+		Entry("a user of nothing", func(_ SpecContext, t tenant.Name) *rest.Config { return tenantry.User(t, "jane") }, nil),
 		Entry("groups of the system", func(_ SpecContext, t tenant.Name) *rest.Config {
-			return user(t, "admin", "system:masters", "system:nodes")
+			return tenantry.User(t, "admin", "system:masters", "system:nodes")
 		}, nil),
 		Entry("a service account of its kube-system", func(ctx SpecContext, t tenant.Name) *rest.Config {
-			admin := user(t, "admin")
+			admin := tenantry.Config(t)
 			var token *authenticationv1.TokenRequest
 			Eventually(func() (err error) { // a controller makes the account
-				token, err = clientFor(admin).CoreV1().ServiceAccounts("kube-system").
+				token, err = suite.Client(admin).CoreV1().ServiceAccounts("kube-system").
 					CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 				return err
 			}).Should(Succeed())
@@ -54,13 +55,13 @@ var _ = Describe("A request of a tenant", func() {
 			return config
 		}, nil),
 		Entry("somebody else, impersonated",
-			func(_ SpecContext, t tenant.Name) *rest.Config { return user(t, "admin") },
+			func(_ SpecContext, t tenant.Name) *rest.Config { return tenantry.Config(t) },
 			http.Header{"Impersonate-User": {"root"}}),
 	)
 
 	It("costs what its space holds", func(ctx SpecContext) {
-		big, empty := newTenant(ctx), newTenant(ctx)
-		maps := clientFor(user(big, "admin")).CoreV1().ConfigMaps("default")
+		big, empty := tenantry.NewTenant(ctx, "flow"), tenantry.NewTenant(ctx, "flow")
+		maps := tenantry.Client(big).CoreV1().ConfigMaps("default")
 		data := map[string]string{"k": strings.Repeat("x", 20_000)}
 		for i := range 100 {
 			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d", i)}, Data: data}, metav1.CreateOptions{})
@@ -70,14 +71,14 @@ var _ = Describe("A request of a tenant", func() {
 			return func() types.UID { return schemaOf(answer(ctx, config, path, nil)) }
 		}
 		large, small := uid(ctx, "tenants-large"), uid(ctx, "tenants")
-		Eventually(schema(user(big, "admin"), path)).Should(Equal(large))
-		Expect(schema(user(big, "admin"), path+"?limit=5")()).To(Equal(small))
-		Expect(schema(user(empty, "admin"), path)()).To(Equal(small))
+		Eventually(schema(tenantry.Config(big), path)).Should(Equal(large))
+		Expect(schema(tenantry.Config(big), path+"?limit=5")()).To(Equal(small))
+		Expect(schema(tenantry.Config(empty), path)()).To(Equal(small))
 	})
 
 	It("is not affected by FlowSchemas of its space", func(ctx SpecContext) {
-		own := newTenant(ctx)
-		_, err := clientFor(user(own, "admin")).FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
+		own := tenantry.NewTenant(ctx, "flow")
+		_, err := tenantry.Client(own).FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
 			ObjectMeta: metav1.ObjectMeta{Name: "mine"},
 			Spec: flowcontrolv1.FlowSchemaSpec{
 				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
@@ -92,14 +93,14 @@ var _ = Describe("A request of a tenant", func() {
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Consistently(func() types.UID {
-			return schemaOf(answer(ctx, user(own, "admin"), path, nil))
+			return schemaOf(answer(ctx, tenantry.Config(own), path, nil))
 		}).Should(Equal(uid(ctx, "tenants")))
-		Expect(schemaOf(answer(ctx, user(newTenant(ctx), "admin"), path, nil))).To(Equal(uid(ctx, "tenants")))
+		Expect(schemaOf(answer(ctx, tenantry.Config(tenantry.NewTenant(ctx, "flow")), path, nil))).To(Equal(uid(ctx, "tenants")))
 	})
 
 	It("can be given another priority by an administrator of the system", func(ctx SpecContext) {
-		own, other := newTenant(ctx), newTenant(ctx)
-		schemas := clientFor(system()).FlowcontrolV1().FlowSchemas()
+		own, other := tenantry.NewTenant(ctx, "flow"), tenantry.NewTenant(ctx, "flow")
+		schemas := tenantry.Client(tenant.System).FlowcontrolV1().FlowSchemas()
 		created, err := schemas.Create(ctx, &flowcontrolv1.FlowSchema{
 			ObjectMeta: metav1.ObjectMeta{Name: "premium"},
 			Spec: flowcontrolv1.FlowSchemaSpec{
@@ -119,22 +120,22 @@ var _ = Describe("A request of a tenant", func() {
 			Expect(schemas.Delete(ctx, created.Name, metav1.DeleteOptions{})).To(Succeed())
 		})
 		Eventually(func() types.UID {
-			return schemaOf(answer(ctx, user(own, "jane"), path, nil))
+			return schemaOf(answer(ctx, tenantry.User(own, "jane"), path, nil))
 		}).Should(Equal(created.UID))
-		Expect(schemaOf(answer(ctx, user(other, "jane"), path, nil))).To(Equal(uid(ctx, "tenants")))
+		Expect(schemaOf(answer(ctx, tenantry.User(other, "jane"), path, nil))).To(Equal(uid(ctx, "tenants")))
 	})
 
 	It("leaves the system's own users what they had", func(ctx SpecContext) {
-		Expect(schemaOf(answer(ctx, system(), path, nil))).To(Equal(uid(ctx, "exempt")))
-		Expect(schemaOf(answer(ctx, user(tenant.System, "joe"), path, nil))).To(Equal(uid(ctx, "global-default")))
+		Expect(schemaOf(answer(ctx, tenantry.Config(tenant.System), path, nil))).To(Equal(uid(ctx, "exempt")))
+		Expect(schemaOf(answer(ctx, tenantry.User(tenant.System, "joe"), path, nil))).To(Equal(uid(ctx, "global-default")))
 	})
 })
 
 var _ = Describe("Metrics of flow control", func() {
 	It("have no series of a tenant", func(ctx SpecContext) {
-		own := newTenant(ctx)
-		Expect(answer(ctx, user(own, "admin"), "/api/v1/namespaces/default/configmaps", nil).StatusCode).To(Equal(http.StatusOK))
-		metrics, err := clientFor(system()).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		own := tenantry.NewTenant(ctx, "flow")
+		Expect(answer(ctx, tenantry.Config(own), "/api/v1/namespaces/default/configmaps", nil).StatusCode).To(Equal(http.StatusOK))
+		metrics, err := tenantry.Client(tenant.System).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		series := 0
 		for line := range strings.Lines(string(metrics)) {

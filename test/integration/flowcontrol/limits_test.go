@@ -1,7 +1,6 @@
 package flowcontrol
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -9,17 +8,16 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("Tenant.spec.rateLimit", func() {
-	patch := func(ctx SpecContext, t tenant.Name, rateLimit string) error {
-		return clientFor(system()).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", t.String()).
-			Body(fmt.Appendf(nil, `{"spec":{"rateLimit":%s}}`, rateLimit)).Do(ctx).Error()
+	setRateLimit := func(ctx SpecContext, t tenant.Name, rateLimit string) error {
+		return tenantry.SetSpec(ctx, t, "rateLimit", rateLimit)
 	}
 	// once returns a client that does not try again after a refusal.
 	once := func(config *rest.Config) *kubernetes.Clientset {
@@ -33,7 +31,7 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 				return response, err
 			})
 		})
-		return clientFor(config)
+		return suite.Client(config)
 	}
 	list := func(ctx SpecContext, client *kubernetes.Clientset) error {
 		_, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
@@ -41,9 +39,9 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 	}
 
 	It("limits requests per second, whoever sends them, and nobody else's", func(ctx SpecContext) {
-		own, other := newTenant(ctx), newTenant(ctx)
-		Expect(patch(ctx, own, `{"requestsPerSecond":1,"burst":3}`)).To(Succeed())
-		clients := []*kubernetes.Clientset{once(user(own, "admin")), once(environment.ShortPath(user(own, "admin", "developers")))}
+		own, other := tenantry.NewTenant(ctx, "flow"), tenantry.NewTenant(ctx, "flow")
+		Expect(setRateLimit(ctx, own, `{"requestsPerSecond":1,"burst":3}`)).To(Succeed())
+		clients := []*kubernetes.Clientset{once(tenantry.Config(own)), once(tenantry.ShortPath(tenantry.User(own, "admin", "developers")))}
 		var err error
 		Eventually(func() error {
 			for _, client := range clients {
@@ -59,23 +57,21 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 		Expect(after).To(Equal(1))
 
 		By("leaving others and the system alone")
-		unlimited := once(user(other, "admin"))
-		inSpace := system()
-		inSpace.Host += "/tenants/" + own.String()
-		administrator := once(inSpace)
+		unlimited := once(tenantry.Config(other))
+		administrator := once(tenantry.In(own, tenantry.Config(tenant.System)))
 		for range 20 {
 			Expect(list(ctx, unlimited)).To(Succeed())
 			Expect(list(ctx, administrator)).To(Succeed())
 		}
 
 		By("being followed by clients that wait as they are told")
-		patient := clientFor(user(own, "admin"))
+		patient := tenantry.Client(own)
 		for range 2 {
 			Expect(list(ctx, patient)).To(Succeed())
 		}
 
 		By("being lifted")
-		Expect(patch(ctx, own, "null")).To(Succeed())
+		Expect(setRateLimit(ctx, own, "null")).To(Succeed())
 		Eventually(func() error {
 			for range 20 {
 				if err := list(ctx, clients[0]); err != nil {
@@ -87,9 +83,9 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 	})
 
 	DescribeTable("limits open watches", func(ctx SpecContext, limit, paths string, most int) {
-		own := newTenant(ctx)
-		Expect(patch(ctx, own, limit)).To(Succeed())
-		client := once(user(own, "admin"))
+		own := tenantry.NewTenant(ctx, "flow")
+		Expect(setRateLimit(ctx, own, limit)).To(Succeed())
+		client := once(tenantry.Config(own))
 		next := 0
 		watch := func() (func(), error) {
 			next++
@@ -129,7 +125,7 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 	)
 
 	DescribeTable("is refused", func(ctx SpecContext, rateLimit, message string) {
-		Expect(patch(ctx, newTenant(ctx), rateLimit)).To(MatchError(ContainSubstring(message)))
+		Expect(setRateLimit(ctx, tenantry.NewTenant(ctx, "flow"), rateLimit)).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("negative", `{"inFlight":-1}`, "spec.rateLimit.inFlight"),
 		Entry("a burst alone", `{"burst":5}`, "burst needs requestsPerSecond"),

@@ -14,11 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const widgets = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"}, "spec": {
@@ -51,8 +51,7 @@ func send(ctx SpecContext, config *rest.Config, method, path string, header map[
 
 // setRequestLimit patches a tenant. The next request is decided by the patch.
 func setRequestLimit(ctx SpecContext, t tenant.Name, limit string) error {
-	return clientFor(system()).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", t.String()).
-		Body(fmt.Appendf(nil, `{"spec":{"requestLimit":%s}}`, limit)).Do(ctx).Error()
+	return tenantry.SetSpec(ctx, t, "requestLimit", limit)
 }
 
 // addWidgets defines widgets in a space, and waits until they are served.
@@ -81,8 +80,8 @@ var _ = Describe("Tenant.spec.requestLimit.bodyBytes", Ordered, func() {
 	json := map[string]string{"Content-Type": "application/json"}
 
 	BeforeAll(func(ctx SpecContext) {
-		own, other = newTenant(ctx), newTenant(ctx)
-		addWidgets(ctx, user(own, "admin"))
+		own, other = tenantry.NewTenant(ctx, "flow"), tenantry.NewTenant(ctx, "flow")
+		addWidgets(ctx, tenantry.Config(own))
 		Expect(setRequestLimit(ctx, own, fmt.Sprintf(`{"bodyBytes": %d}`, limit))).To(Succeed())
 	})
 
@@ -92,7 +91,7 @@ var _ = Describe("Tenant.spec.requestLimit.bodyBytes", Ordered, func() {
 			if chunked {
 				reader = struct{ io.Reader }{reader}
 			}
-			status := send(ctx, user(own, "admin"), method, path, map[string]string{"Content-Type": contentType}, reader)
+			status := send(ctx, tenantry.Config(own), method, path, map[string]string{"Content-Type": contentType}, reader)
 			Expect(status.Code).To(BeEquivalentTo(http.StatusRequestEntityTooLarge), "chunked: %v, %s", chunked, status.Message)
 			Expect(status.Reason).To(Equal(metav1.StatusReasonRequestEntityTooLarge))
 			Expect(status.Message).To(ContainSubstring("users of tenant %q may send %d bytes at once (requestLimit.bodyBytes)", own, limit))
@@ -115,18 +114,17 @@ var _ = Describe("Tenant.spec.requestLimit.bodyBytes", Ordered, func() {
 	)
 
 	It("lets through what is smaller, and what others send", func(ctx SpecContext) {
-		inSpace := system()
-		inSpace.Host += "/tenants/" + own.String()
+		inSpace := tenantry.In(own, tenantry.Config(tenant.System))
 		for name, sent := range map[string]struct {
 			config *rest.Config
 			size   int
 			want   int32
 		}{
-			"at-the-limit":           {user(own, "admin"), limit, http.StatusCreated},
+			"at-the-limit":           {tenantry.Config(own), limit, http.StatusCreated},
 			"of-the-system":          {inSpace, 2 * limit, http.StatusCreated},
-			"of-another":             {user(other, "admin"), 2 * limit, http.StatusCreated},
-			"of-another-by-default":  {user(other, "admin"), defaultBody, http.StatusCreated},
-			"of-another-too-large":   {user(other, "admin"), defaultBody + 1, http.StatusRequestEntityTooLarge},
+			"of-another":             {tenantry.Config(other), 2 * limit, http.StatusCreated},
+			"of-another-by-default":  {tenantry.Config(other), defaultBody, http.StatusCreated},
+			"of-another-too-large":   {tenantry.Config(other), defaultBody + 1, http.StatusRequestEntityTooLarge},
 			"of-the-system-too-much": {inSpace, 3<<20 + 1, http.StatusRequestEntityTooLarge},
 		} {
 			for i, reader := range []io.Reader{
@@ -144,7 +142,7 @@ var _ = Describe("Tenant.spec.requestLimit.bodyBytes", Ordered, func() {
 		_, err := writer.Write([]byte(padded(object("packed"), limit+1)))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(writer.Close()).To(Succeed())
-		status := send(ctx, user(own, "admin"), http.MethodPost, configMaps,
+		status := send(ctx, tenantry.Config(own), http.MethodPost, configMaps,
 			map[string]string{"Content-Type": "application/json", "Content-Encoding": "gzip"}, &packed)
 		Expect(status.Code).To(BeEquivalentTo(http.StatusBadRequest), "the server reads no compressed bodies: %s", status.Message)
 	})
@@ -176,9 +174,9 @@ var _ = Describe("Tenant.spec.requestLimit.listObjects", Ordered, func() {
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		own = newTenant(ctx)
-		config = user(own, "admin")
-		client = clientFor(config)
+		own = tenantry.NewTenant(ctx, "flow")
+		config = tenantry.Config(own)
+		client = suite.Client(config)
 		addWidgets(ctx, config)
 		create(ctx, path, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m-%d", "labels": {"own": "yes"}}}`)
 		create(ctx, "/api/v1/namespaces/default/events", `{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e-%d"}, "involvedObject": {"namespace": "default"}}`)
@@ -220,14 +218,13 @@ var _ = Describe("Tenant.spec.requestLimit.listObjects", Ordered, func() {
 	})
 
 	It("lets through what is within it, and what others read", func(ctx SpecContext) {
-		inSpace := system()
-		inSpace.Host += "/tenants/" + own.String()
-		found, err := clientFor(inSpace).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "own"})
+		inSpace := tenantry.In(own, tenantry.Config(tenant.System))
+		found, err := suite.Client(inSpace).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "own"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Items).To(HaveLen(objects))
 		version := found.ResourceVersion
 
-		Expect(clientFor(user(newTenant(ctx), "admin")).RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})).NotTo(BeNil())
+		Expect(tenantry.Client(tenantry.NewTenant(ctx, "flow")).RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})).NotTo(BeNil())
 		Expect(client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=m-1"})).NotTo(BeNil())
 		Expect(client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})).NotTo(BeNil())
 		watch, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: version})
@@ -236,8 +233,8 @@ var _ = Describe("Tenant.spec.requestLimit.listObjects", Ordered, func() {
 	})
 
 	It("has a default for all tenants", func(ctx SpecContext) {
-		many := newTenant(ctx)
-		maps := clientFor(user(many, "admin")).CoreV1().ConfigMaps("default")
+		many := tenantry.NewTenant(ctx, "flow")
+		maps := tenantry.Client(many).CoreV1().ConfigMaps("default")
 		for i := range defaultList {
 			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d", i)}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -250,11 +247,10 @@ var _ = Describe("Tenant.spec.requestLimit.listObjects", Ordered, func() {
 
 	It("refuses to delete more at once, and deletes in parts", func(ctx SpecContext) {
 		maps := client.CoreV1().ConfigMaps("default")
-		inSpace := system()
-		inSpace.Host += "/tenants/" + own.String()
+		inSpace := tenantry.In(own, tenantry.Config(tenant.System))
 		left := func() int {
 			GinkgoHelper()
-			all, err := clientFor(inSpace).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "own"})
+			all, err := suite.Client(inSpace).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "own"})
 			Expect(err).NotTo(HaveOccurred())
 			return len(all.Items)
 		}
