@@ -3,7 +3,6 @@ package suite
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -63,12 +62,4 @@ func Dynamic(config *rest.Config) dynamic.Interface {
 	client, err := dynamic.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 	return client
-}
-
-// Definitions returns a client of CustomResourceDefinitions with a config.
-func Definitions(config *rest.Config) apiextensions.CustomResourceDefinitionInterface {
-	GinkgoHelper()
-	client, err := apiextensions.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client.CustomResourceDefinitions()
 }

@@ -3,11 +3,13 @@ package suite
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -101,4 +103,21 @@ func (e *Environment) SetSpec(ctx context.Context, n tenant.Name, field, value s
 func (e *Environment) Tenants() dynamic.ResourceInterface {
 	GinkgoHelper()
 	return Dynamic(e.Config(tenant.System)).Resource(v1alpha1.GroupVersion.WithResource("tenants"))
+}
+
+// Stored returns the number and the bytes of what etcd has with the tenant in its
+// key, but for events and the quota, as the tenant is charged for it.
+func (e *Environment) Stored(ctx context.Context, n tenant.Name) (objects, bytes int64) {
+	GinkgoHelper()
+	response, err := e.Etcd().Get(ctx, "/registry/", clientv3.WithPrefix())
+	Expect(err).NotTo(HaveOccurred())
+	for _, kv := range response.Kvs {
+		key := string(kv.Key)
+		if strings.Contains(key, "/"+n.String()+"/") && !strings.HasPrefix(key, "/registry/events/") &&
+			!strings.HasSuffix(key, "/default/"+v1alpha1.TenantQuota) {
+			objects++
+			bytes += int64(len(kv.Value))
+		}
+	}
+	return objects, bytes
 }

@@ -8,11 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("Limits", func() {
@@ -119,20 +118,20 @@ var _ = Describe("Limits", func() {
 		for _, scope := range []apiextensionsv1.ResourceScope{apiextensionsv1.NamespaceScoped, apiextensionsv1.ClusterScoped} {
 			s := newSpace(ctx, limits{"count/widgets.example.com": "10"})
 			s.define(ctx, scope)
-			widgets := s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("")
+			objects := s.dynamic.Resource(widgets).Namespace("")
 			if scope == apiextensionsv1.NamespaceScoped {
-				widgets = s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
+				objects = s.dynamic.Resource(widgets).Namespace("default")
 			}
 			create := func(ctx context.Context, i int) error {
 				widget := &unstructured.Unstructured{}
 				widget.SetAPIVersion("example.com/v1")
 				widget.SetKind("Widget")
 				widget.SetName(fmt.Sprintf("w-%d", i))
-				_, err := widgets.Create(ctx, widget, metav1.CreateOptions{})
+				_, err := objects.Create(ctx, widget, metav1.CreateOptions{})
 				return err
 			}
 			Expect(race(ctx, create)).To(Equal(10), string(scope))
-			Expect(widgets.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+			Expect(objects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 			Expect(s.used(ctx, "count/widgets.example.com")).To(BeZero(), string(scope))
 			Expect(race(ctx, create)).To(Equal(10), string(scope))
 			if scope == apiextensionsv1.NamespaceScoped {
@@ -143,10 +142,10 @@ var _ = Describe("Limits", func() {
 				Expect(create(ctx, creators+1)).To(Succeed())
 				Expect(create(ctx, creators+2)).To(And(beForbidden(), MatchError(ContainSubstring("exceeded quota: widgets"))))
 				for i := range 2 {
-					Expect(widgets.Delete(ctx, fmt.Sprintf("w-%d", creators+i), metav1.DeleteOptions{})).To(Succeed())
+					Expect(objects.Delete(ctx, fmt.Sprintf("w-%d", creators+i), metav1.DeleteOptions{})).To(Succeed())
 				}
 				Expect(create(ctx, creators)).To(Succeed())
-				Expect(widgets.Delete(ctx, fmt.Sprintf("w-%d", creators), metav1.DeleteOptions{})).To(Succeed())
+				Expect(objects.Delete(ctx, fmt.Sprintf("w-%d", creators), metav1.DeleteOptions{})).To(Succeed())
 			}
 			By("counting them anew")
 			s.limit(ctx, limits{"pods": "1"})
@@ -157,6 +156,10 @@ var _ = Describe("Limits", func() {
 
 	It("hold for what is stored, to the byte", func(ctx SpecContext) {
 		s := newSpace(ctx, limits{v1alpha1.ResourceStoredBytes: "1Mi"})
+		stored := func() int64 {
+			_, bytes := tenantry.Stored(ctx, s.name)
+			return bytes
+		}
 		maps := s.CoreV1().ConfigMaps("default")
 		configMap := func(i, size int) *corev1.ConfigMap {
 			return &corev1.ConfigMap{
@@ -169,7 +172,7 @@ var _ = Describe("Limits", func() {
 			return err
 		})
 		Expect(admitted).To(BeNumerically("~", 20, 1))
-		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(stored()))
 		By("an object that grows")
 		list, err := maps.List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -182,10 +185,10 @@ var _ = Describe("Limits", func() {
 		_, err = maps.Update(ctx, &large, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(maps.Delete(ctx, list.Items[len(list.Items)-2].Name, metav1.DeleteOptions{})).To(Succeed())
-		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(stored()))
 		_, err = maps.Create(ctx, configMap(creators, 80_000), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(s.stored(ctx)))
+		Expect(s.used(ctx, v1alpha1.ResourceStoredBytes)).To(Equal(stored()))
 	}, SpecTimeout(time.Minute))
 
 	It("that are lowered below the use block new objects and end none", func(ctx SpecContext) {
@@ -223,45 +226,15 @@ func (s *space) apply(ctx context.Context, group, version, resource, kind string
 	return err
 }
 
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
 // define defines widgets in the space and waits until they are served.
 func (s *space) define(ctx context.Context, scope apiextensionsv1.ResourceScope) {
 	GinkgoHelper()
-	client, err := apiextensions.NewForConfig(s.config)
-	Expect(err).NotTo(HaveOccurred())
-	preserve := true
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com", Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-				},
-			}},
-		},
-	}, metav1.CreateOptions{})
+	_, err := suite.Definitions(tenantry.Config(s.name)).Create(ctx, suite.NewDefinition(widgets, "Widget", scope), metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() error {
-		_, err := s.dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).List(ctx, metav1.ListOptions{})
+		_, err := s.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
 		return err
 	}).Should(Succeed())
-}
-
-// stored is the size of everything in etcd that has the tenant in its key, but for
-// events and the quota itself.
-func (s *space) stored(ctx context.Context) int64 {
-	GinkgoHelper()
-	response, err := environment.Etcd().Get(ctx, "/registry/", clientv3.WithPrefix())
-	Expect(err).NotTo(HaveOccurred())
-	var sum int64
-	for _, kv := range response.Kvs {
-		key := string(kv.Key)
-		if strings.Contains(key, "/"+s.name.String()+"/") && !strings.HasPrefix(key, "/registry/events/") &&
-			!strings.HasSuffix(key, "/default/"+v1alpha1.TenantQuota) {
-			sum += int64(len(kv.Value))
-		}
-	}
-	return sum
 }

@@ -28,7 +28,7 @@ var _ = Describe("The quota of a tenant", func() {
 		Expect(s.createPod(ctx, "default", "p")).To(Succeed())
 		Expect(s.used(ctx, "pods")).To(BeEquivalentTo(1))
 		Eventually(func(g Gomega) {
-			object, err := tenantResource().Get(ctx, s.name.String(), metav1.GetOptions{})
+			object, err := tenantry.Tenants().Get(ctx, s.name.String(), metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			used, _, _ := unstructured.NestedString(object.Object, "status", "quota", "used", "pods")
 			g.Expect(used).To(Equal("1"))

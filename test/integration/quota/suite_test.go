@@ -4,7 +4,6 @@ package quota
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,45 +16,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-const (
-	startTimeout = 2 * time.Minute
-	readyTimeout = time.Minute
-	poll         = 20 * time.Millisecond
-)
-
-var environment *env.Environment
+var tenantry *suite.Environment
 
 func TestQuota(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(readyTimeout)
-	SetDefaultEventuallyPollingInterval(poll)
 	RunSpecs(t, "Quota")
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	var err error
-	environment, err = env.Start(ctx, func(o *standalone.Options) { o.QuotaSettle = time.Second })
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-}, NodeTimeout(startTimeout))
+var _ = BeforeSuite(func(ctx SpecContext) {
+	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.QuotaSettle = time.Second })
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond) // some specs do the same a thousand times
+}, NodeTimeout(suite.StartTimeout))
 
 // space is a tenant's, with clients of its administrator.
 type space struct {
 	*kubernetes.Clientset
 	name    tenant.Name
-	config  *rest.Config
 	dynamic dynamic.Interface
 }
-
-var tenants atomic.Int32
 
 // limits of a quota, by name.
 type limits map[corev1.ResourceName]string
@@ -71,53 +56,25 @@ func (l limits) list() corev1.ResourceList {
 // newSpace creates a tenant with a quota of its own, if it is given one.
 func newSpace(ctx context.Context, quota limits) *space {
 	GinkgoHelper()
-	name := tenant.Name(fmt.Sprintf("quota-%d", tenants.Add(1)))
-	Expect(environment.CreateTenant(ctx, name)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(tenantResource().Delete(ctx, name.String(), metav1.DeleteOptions{})).To(Succeed())
-	})
-	config, err := environment.UserConfig(name, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	s := &space{name: name, config: config, Clientset: newClient(config)}
-	s.dynamic, err = dynamic.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
+	name := tenantry.NewTenant(ctx, "quota")
+	s := &space{name: name, Clientset: tenantry.Client(name), dynamic: suite.Dynamic(tenantry.Config(name))}
 	if quota != nil {
 		s.limit(ctx, quota)
 	}
 	return s
 }
 
-func newClient(config *rest.Config) *kubernetes.Clientset {
-	GinkgoHelper()
-	config.WarningHandler = rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
-func tenantResource() dynamic.ResourceInterface {
-	GinkgoHelper()
-	config, err := environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	client, err := dynamic.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client.Resource(v1alpha1.GroupVersion.WithResource("tenants"))
-}
-
 // admin returns a system administrator's client of the space.
 func (s *space) admin() *kubernetes.Clientset {
 	GinkgoHelper()
-	config, err := environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	config.Host += "/tenants/" + s.name.String()
-	return newClient(config)
+	return suite.Client(tenantry.In(s.name, tenantry.Config(tenant.System)))
 }
 
 // limit changes the tenant's quota and waits for it to be in force.
 func (s *space) limit(ctx context.Context, quota limits) {
 	GinkgoHelper()
 	patch := []byte(`[{"op":"add","path":"/spec","value":{"quota":` + jsonOf(quota) + `}}]`)
-	_, err := tenantResource().Patch(ctx, s.name.String(), types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err := tenantry.Tenants().Patch(ctx, s.name.String(), types.JSONPatchType, patch, metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func(g Gomega) {
 		q := s.quota(ctx)

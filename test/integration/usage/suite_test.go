@@ -7,109 +7,60 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const (
-	startTimeout = 2 * time.Minute
-	specTimeout  = 30 * time.Second
-	poll         = 50 * time.Millisecond
+	specTimeout = 30 * time.Second
 	// shown is how many tenants have series of their own.
 	shown = 2
 )
 
-var environment *env.Environment
+var tenantry *suite.Environment
 
 func TestUsage(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(specTimeout)
-	SetDefaultEventuallyPollingInterval(poll)
 	RunSpecs(t, "Usage")
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	var err error
-	environment, err = env.Start(ctx, func(o *standalone.Options) {
-		o.Usage = &usage.Options{Tenants: shown, Period: poll}
+var _ = BeforeSuite(func(ctx SpecContext) {
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
+		o.Usage = &usage.Options{Tenants: shown, Period: 50 * time.Millisecond}
 	})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-}, NodeTimeout(startTimeout))
+}, NodeTimeout(suite.StartTimeout))
 
-// space is a tenant's, with clients of its administrator.
+// space is a tenant's, with a client of its administrator.
 type space struct {
 	*kubernetes.Clientset
-	name   tenant.Name
-	config *rest.Config
+	name tenant.Name
 }
 
-var tenants atomic.Int32
-
-// newSpace creates a tenant, which is deleted after the spec.
+// newSpace creates a tenant, which is gone after the spec.
 func newSpace(ctx context.Context) *space {
 	GinkgoHelper()
-	name := tenant.Name(fmt.Sprintf("usage-%d", tenants.Add(1)))
-	Expect(environment.CreateTenant(ctx, name)).To(Succeed())
-	config, err := environment.UserConfig(name, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	s := &space{name: name, config: config, Clientset: newClient(config)}
-	DeferCleanup(s.delete)
-	return s
-}
-
-func (s *space) delete(ctx SpecContext) {
-	GinkgoHelper()
-	Expect(client.IgnoreNotFound(tenantResource().Delete(ctx, s.name.String(), metav1.DeleteOptions{}))).To(Succeed())
-	Eventually(func() error {
-		_, err := tenantResource().Get(ctx, s.name.String(), metav1.GetOptions{})
-		return err
-	}).ShouldNot(Succeed())
-}
-
-func newClient(config *rest.Config) *kubernetes.Clientset {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
-func admin() *rest.Config {
-	GinkgoHelper()
-	config, err := environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-func tenantResource() dynamic.ResourceInterface {
-	GinkgoHelper()
-	client, err := dynamic.NewForConfig(admin())
-	Expect(err).NotTo(HaveOccurred())
-	return client.Resource(v1alpha1.GroupVersion.WithResource("tenants"))
+	name := tenantry.NewTenant(ctx, "usage")
+	DeferCleanup(func(ctx SpecContext) { tenantry.DeleteTenant(ctx, name) })
+	return &space{name: name, Clientset: tenantry.Client(name)}
 }
 
 // read returns the Tenant.
 func (s *space) read(ctx context.Context) *v1alpha1.Tenant {
 	GinkgoHelper()
-	object, err := tenantResource().Get(ctx, s.name.String(), metav1.GetOptions{})
+	object, err := tenantry.Tenants().Get(ctx, s.name.String(), metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	t := &v1alpha1.Tenant{}
 	Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, t)).To(Succeed())
@@ -119,21 +70,10 @@ func (s *space) read(ctx context.Context) *v1alpha1.Tenant {
 // amount is what a space has stored.
 type amount struct{ Objects, Bytes int64 }
 
-// inEtcd is what etcd holds with the tenant in its key, but for events and the quota.
 func (s *space) inEtcd(ctx context.Context) amount {
 	GinkgoHelper()
-	response, err := environment.Etcd().Get(ctx, "/registry/", clientv3.WithPrefix())
-	Expect(err).NotTo(HaveOccurred())
-	var found amount
-	for _, kv := range response.Kvs {
-		key := string(kv.Key)
-		if strings.Contains(key, "/"+s.name.String()+"/") && !strings.HasPrefix(key, "/registry/events/") &&
-			!strings.HasSuffix(key, "/default/"+v1alpha1.TenantQuota) {
-			found.Objects++
-			found.Bytes += int64(len(kv.Value))
-		}
-	}
-	return found
+	objects, bytes := tenantry.Stored(ctx, s.name)
+	return amount{objects, bytes}
 }
 
 // settled waits until the Tenant says what etcd holds, and returns it.
@@ -164,7 +104,7 @@ func (s *space) fill(ctx context.Context, count, size int) {
 // metrics returns the series of a metric of tenants, by their labels.
 func metrics(ctx context.Context, name string) map[string]int64 {
 	GinkgoHelper()
-	text, err := newClient(admin()).RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+	text, err := tenantry.Client(tenant.System).RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
 	Expect(err).NotTo(HaveOccurred())
 	found := map[string]int64{}
 	for line := range strings.Lines(string(text)) {

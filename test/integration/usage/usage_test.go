@@ -9,15 +9,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("What a tenant has stored", func() {
@@ -42,13 +40,15 @@ var _ = Describe("What a tenant has stored", func() {
 		Expect(two.settled(ctx)).To(Equal(other))
 	}, SpecTimeout(specTimeout))
 
-	DescribeTable("includes its custom resources", func(ctx SpecContext, kind string, definedIn func(*space) *rest.Config) {
+	DescribeTable("includes its custom resources", func(ctx SpecContext, kind string, published bool) {
 		s := newSpace(ctx)
-		define(ctx, definedIn(s), kind)
+		definedIn := s.name
+		if published {
+			definedIn = tenant.System
+		}
+		define(ctx, definedIn, kind)
 		resource := resourceOf(kind)
-		client, err := dynamic.NewForConfig(s.config)
-		Expect(err).NotTo(HaveOccurred())
-		custom := client.Resource(resource)
+		custom := suite.Dynamic(tenantry.Config(s.name)).Resource(resource)
 		Eventually(func() error {
 			_, err := custom.List(ctx, metav1.ListOptions{})
 			return err
@@ -65,8 +65,8 @@ var _ = Describe("What a tenant has stored", func() {
 		Expect(custom.Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
 		Expect(s.settled(ctx).Objects).To(Equal(before.Objects + 1))
 	},
-		Entry("that it defines", "Widget", func(s *space) *rest.Config { return s.config }, SpecTimeout(specTimeout)),
-		Entry("of a published definition", "Gadget", func(*space) *rest.Config { return admin() }, SpecTimeout(specTimeout)),
+		Entry("that it defines", "Widget", false, SpecTimeout(specTimeout)),
+		Entry("of a published definition", "Gadget", true, SpecTimeout(specTimeout)),
 	)
 
 	It("has series for the largest tenants, which end with the tenant, and one for all others", func(ctx SpecContext) {
@@ -82,7 +82,7 @@ var _ = Describe("What a tenant has stored", func() {
 		Expect(bytes).To(HaveKeyWithValue(labeled(larger.name), larger.inEtcd(ctx).Bytes))
 		Expect(sum(bytes)).To(Equal(large.inEtcd(ctx).Bytes + larger.inEtcd(ctx).Bytes + small.inEtcd(ctx).Bytes))
 
-		Expect(tenantResource().Delete(ctx, larger.name.String(), metav1.DeleteOptions{})).To(Succeed())
+		tenantry.DeleteTenant(ctx, larger.name)
 		Eventually(func(g Gomega) {
 			for _, name := range []string{"objects", "stored_bytes", "requests_total", "watches"} {
 				g.Expect(metrics(ctx, "tenantry_tenant_"+name)).NotTo(HaveKey(ContainSubstring(labeled(larger.name))))
@@ -97,8 +97,7 @@ var _ = Describe("What a tenant has stored", func() {
 var _ = Describe("What a tenant uses of its quota", func() {
 	It("has series for the tenants with the least room", func(ctx SpecContext) {
 		full, _, _ := newSpace(ctx), newSpace(ctx), newSpace(ctx)
-		_, err := tenantResource().Patch(ctx, full.name.String(), types.MergePatchType, []byte(`{"spec":{"quota":{"configmaps":"7"}}}`), metav1.PatchOptions{})
-		Expect(err).NotTo(HaveOccurred())
+		Expect(tenantry.SetSpec(ctx, full.name, "quota", `{"configmaps":"7"}`)).To(Succeed())
 		Eventually(metrics).WithContext(ctx).WithArguments("tenantry_tenant_quota_hard").Should(
 			HaveKeyWithValue(`resource="configmaps",`+labeled(full.name), BeEquivalentTo(7)))
 		root := metrics(ctx, "tenantry_tenant_quota_used")[`resource="configmaps",`+labeled(full.name)]
@@ -142,24 +141,10 @@ func resourceOf(kind string) schema.GroupVersionResource {
 }
 
 // define defines a kind without namespaces and, in the system space, publishes it.
-func define(ctx context.Context, config *rest.Config, kind string) {
+func define(ctx context.Context, n tenant.Name, kind string) {
 	GinkgoHelper()
-	client, err := apiextensions.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	preserve, plural := true, resourceOf(kind).Resource
-	definition := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com", Annotations: map[string]string{tenant.PublishedAnnotation: "true"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-				},
-			}},
-		},
-	}
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, definition, metav1.CreateOptions{})
+	definition := suite.NewDefinition(resourceOf(kind), kind, apiextensionsv1.ClusterScoped)
+	definition.Annotations = map[string]string{tenant.PublishedAnnotation: "true"}
+	_, err := suite.Definitions(tenantry.Config(n)).Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
