@@ -2,14 +2,17 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -90,6 +93,36 @@ func TestServer(t *testing.T) {
 	}
 	defer outside.Close()
 	wantValue(t, outside, "/a", "1")
+}
+
+// Reads do not wait for writes under way, and see all that were answered.
+func TestLocalReads(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir()})
+	kv := s.sharedClient(0).kv
+	var writers errgroup.Group
+	for writer := range 8 {
+		key := fmt.Sprintf("/writers/%d", writer)
+		writers.Go(func() error {
+			for round := range 200 {
+				written, err := kv.Put(t.Context(), key, strconv.Itoa(round))
+				if err != nil {
+					return err
+				}
+				read, err := kv.Get(t.Context(), key)
+				if err != nil {
+					return err
+				}
+				if read.Header.Revision < written.Header.Revision || string(read.Kvs[0].Value) != strconv.Itoa(round) {
+					return fmt.Errorf("%s is %s at revision %d, after %d had been written at %d",
+						key, read.Kvs[0].Value, read.Header.Revision, round, written.Header.Revision)
+				}
+			}
+			return nil
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestStartRefuses(t *testing.T) {

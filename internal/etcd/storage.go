@@ -75,13 +75,24 @@ func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
 	client := s.Client()
 	compactor := etcd3.NewCompactor(client, compactionInterval, clock.RealClock{}, nil)
 	s.shared = &sharedClient{
-		kv: etcd3.NewETCDLatencyTracker(client.KV), lease: client.Lease,
+		kv: etcd3.NewETCDLatencyTracker(localReads{client.KV}), lease: client.Lease,
 		compactor: compactor, stop: compactor.Stop,
 	}
 	// The storages would ask on behalf of the addresses that their clients
 	// connect to; these clients have none.
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(client.Ctx(), direct{client}, storage.RequestWatchProgress)
 	return s.shared
+}
+
+// localReads reads what this member has applied, without asking the others. There are
+// none: a write is answered when it is durable and applied, so that every read sees
+// all writes that were answered before. Otherwise each read waited for the entry
+// that is just being written to disk.
+type localReads struct{ clientv3.KV }
+
+// Get implements clientv3.KV.
+func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return l.KV.Get(ctx, key, append(opts, clientv3.WithSerializable())...)
 }
 
 // newClient returns a client that only watches. Each resource has its own: a
