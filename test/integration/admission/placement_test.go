@@ -2,8 +2,6 @@ package admission
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,17 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-)
 
-// setPlacement changes spec.nodePlacement of the tenant of a client.
-func setPlacement(ctx context.Context, of *kubernetes.Clientset, placement string) {
-	GinkgoHelper()
-	_, name, _ := strings.Cut(of.RESTClient().Get().URL().Path, "/tenants/")
-	name, _, _ = strings.Cut(name, "/")
-	patch := fmt.Sprintf(`{"spec":{"nodePlacement":%s}}`, placement)
-	Expect(system().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/apis/tenantry.io/v1alpha1/tenants", name).
-		Body([]byte(patch)).Do(ctx).Error()).To(Succeed())
-}
+	"github.com/tenantry/tenantry/internal/tenant"
+)
 
 var _ = Describe("Pods that choose their nodes", func() {
 	selecting := func(label string) func(*corev1.Pod) {
@@ -47,7 +37,8 @@ var _ = Describe("Pods that choose their nodes", func() {
 	}
 
 	It("are refused, limited or allowed as their tenant says", func(ctx SpecContext) {
-		a := newTenant(ctx, "placed")
+		n := tenantry.NewTenant(ctx, "placed")
+		a := tenantry.Client(n)
 		ensureServiceAccount(ctx, a, "default")
 		refused := func(err error, what string) {
 			GinkgoHelper()
@@ -66,7 +57,7 @@ var _ = Describe("Pods that choose their nodes", func() {
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"},
 		}, metav1.CreateOptions{}), `target "n"`)
 
-		setPlacement(ctx, a, `{"mode":"Limited","allowedLabels":["zone"]}`)
+		Expect(tenantry.SetSpec(ctx, n, "nodePlacement", `{"mode":"Limited","allowedLabels":["zone"]}`)).To(Succeed())
 		Eventually(func() error {
 			_, err := newPod(ctx, a, "default", selecting("zone"))
 			return err
@@ -76,14 +67,14 @@ var _ = Describe("Pods that choose their nodes", func() {
 		refused(err, `Limited to labels [zone] and taints []`)
 		refused(deploying(ctx, a, "disk"), `spec.template.spec.nodeSelector "disk"`)
 
-		setPlacement(ctx, a, `{"mode":"Enabled","allowedLabels":null}`)
+		Expect(tenantry.SetSpec(ctx, n, "nodePlacement", `{"mode":"Enabled","allowedLabels":null}`)).To(Succeed())
 		Eventually(func() error {
 			_, err := newPod(ctx, a, "default", selecting("disk"))
 			return err
 		}).Should(Succeed())
 		Expect(deploying(ctx, a, "disk")).To(Succeed())
 
-		_, err = newPod(ctx, system(), "default", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
+		_, err = newPod(ctx, tenantry.Client(tenant.System), "default", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
 		Expect(err).NotTo(HaveOccurred(), "in the system space")
 	})
 

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // hook is a mutating webhook that labels objects with the path it is called by.
@@ -113,8 +115,8 @@ var _ = Describe("Webhooks of two tenants", func() {
 		Expect(hookA.called()).To(Equal([]string{"default"}))
 		Expect(hookB.called()).To(BeEmpty())
 		Expect(label(ctx, other)()).To(BeEmpty())
-		ensureServiceAccount(ctx, system(), "default")
-		Expect(label(ctx, system())()).To(BeEmpty())
+		ensureServiceAccount(ctx, tenantry.Client(tenant.System), "default")
+		Expect(label(ctx, tenantry.Client(tenant.System))()).To(BeEmpty())
 		Expect(append(hookA.called(), hookB.called()...)).To(BeEmpty())
 
 		By("removing one")

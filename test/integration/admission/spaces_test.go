@@ -15,6 +15,8 @@ import (
 	applyapps "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func daemonSet() *appsv1.DaemonSet {
@@ -59,7 +61,7 @@ var _ = Describe("What belongs to nodes", func() {
 			err := create(a)
 			Expect(err).To(beForbidden(), what)
 			Expect(err).To(MatchError(ContainSubstring(what + " is forbidden: SpacePolicy: ")))
-			Expect(create(system())).To(Succeed(), what)
+			Expect(create(tenantry.Client(tenant.System))).To(Succeed(), what)
 		}
 	})
 })

@@ -3,13 +3,9 @@
 package admission
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,68 +13,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
-	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-const (
-	startTimeout = 2 * time.Minute
-	readyTimeout = time.Minute
-	poll         = 50 * time.Millisecond
-)
-
-var environment *env.Environment
+var tenantry *suite.Environment
 
 func TestAdmission(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(readyTimeout)
-	SetDefaultEventuallyPollingInterval(poll)
 	RunSpecs(t, "Admission")
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	var err error
-	environment, err = env.Start(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-	// A controller makes the system space's own namespaces some time after the
-	// server is ready.
-	Eventually(func() error {
-		_, err := system().CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
-		return err
-	}, startTimeout).Should(Succeed())
-}, NodeTimeout(startTimeout))
+var _ = BeforeSuite(func(ctx SpecContext) { tenantry = suite.Start(ctx) }, NodeTimeout(suite.StartTimeout))
 
-// system returns a system administrator's client of the system space.
-func system() *kubernetes.Clientset {
-	config, err := environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	return newClient(config)
-}
-
-func newClient(config *rest.Config) *kubernetes.Clientset {
-	config.WarningHandler = rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
-// tenants numbers the tenants of the suite.
-var tenants atomic.Int32
-
-// newTenant creates a tenant and returns a client of its administrator.
+// newTenant creates a tenant for the spec and returns a client of its administrator.
 func newTenant(ctx SpecContext, prefix string) *kubernetes.Clientset {
-	name := tenant.Name(fmt.Sprintf("%s-%d", prefix, tenants.Add(1)))
-	Expect(environment.CreateTenant(ctx, name)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		result := system().CoreV1().RESTClient().Delete().AbsPath("/api/v1/tenants", name.String()).Do(ctx)
-		Expect(result.Error()).NotTo(HaveOccurred())
-	})
-	config, err := environment.UserConfig(name, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	return newClient(config)
+	GinkgoHelper()
+	return tenantry.Client(tenantry.NewTenant(ctx, prefix))
 }
 
 // ensureServiceAccount creates the default service account of a namespace unless

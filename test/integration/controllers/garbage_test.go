@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // collected is how long a test waits for the collector to learn of a definition.
@@ -25,16 +25,14 @@ const collected = time.Minute
 var _ = Describe("The garbage collector", func() {
 	// In a, gears belong to namespaces; in b, to the cluster, by another plural.
 	gears := map[tenant.Name]struct {
-		plural string
-		scope  apiextensionsv1.ResourceScope
+		resource schema.GroupVersionResource
+		scope    apiextensionsv1.ResourceScope
 	}{
-		"a": {"gears", apiextensionsv1.NamespaceScoped},
-		"b": {"gearz", apiextensionsv1.ClusterScoped},
+		"a": {schema.GroupVersionResource{Group: "garbage.test", Version: "v1", Resource: "gears"}, apiextensionsv1.NamespaceScoped},
+		"b": {schema.GroupVersionResource{Group: "garbage.test", Version: "v1", Resource: "gearz"}, apiextensionsv1.ClusterScoped},
 	}
 	gearsIn := func(n tenant.Name) dynamic.ResourceInterface {
-		c, err := dynamic.NewForConfig(inSpace(n))
-		Expect(err).NotTo(HaveOccurred())
-		all := c.Resource(schema.GroupVersionResource{Group: "garbage.test", Version: "v1", Resource: gears[n].plural})
+		all := suite.Dynamic(inSpace(n)).Resource(gears[n].resource)
 		if gears[n].scope == apiextensionsv1.ClusterScoped {
 			return all
 		}
@@ -66,21 +64,8 @@ var _ = Describe("The garbage collector", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		for n, defined := range gears {
-			c, err := apiextensions.NewForConfig(inSpace(n))
-			Expect(err).NotTo(HaveOccurred())
-			_, err = c.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-				ObjectMeta: metav1.ObjectMeta{Name: defined.plural + ".garbage.test"},
-				Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-					Group: "garbage.test", Scope: defined.scope,
-					Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: defined.plural, Kind: "Gear"},
-					Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-						Name: "v1", Served: true, Storage: true,
-						Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-							Type: "object", XPreserveUnknownFields: ptr.To(true),
-						}},
-					}},
-				},
-			}, metav1.CreateOptions{})
+			definition := suite.NewDefinition(defined.resource, "Gear", defined.scope)
+			_, err := suite.Definitions(inSpace(n)).Create(ctx, definition, metav1.CreateOptions{})
 			if !apierrors.IsAlreadyExists(err) {
 				Expect(err).NotTo(HaveOccurred())
 			}

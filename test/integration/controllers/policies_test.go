@@ -7,10 +7,11 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // checkedPolicy is about gauges, whose spec.value must be a number for its
@@ -32,18 +33,15 @@ func checkedPolicy() *admissionv1.ValidatingAdmissionPolicy {
 
 func defineGauges(ctx context.Context, n tenant.Name, value string) {
 	GinkgoHelper()
-	definitions, err := apiextensions.NewForConfig(inSpace(n))
-	Expect(err).NotTo(HaveOccurred())
-	definition := widgetDefinition()
-	definition.Name = "gauges.example.org"
-	definition.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "gauges", Singular: "gauge", Kind: "Gauge", ListKind: "GaugeList"}
+	gauges := schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "gauges"}
+	definition := suite.NewDefinition(gauges, "Gauge", apiextensionsv1.NamespaceScoped)
 	definition.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{
 		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 			"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"value": {Type: value}}},
 		},
 	}
-	client := definitions.ApiextensionsV1().CustomResourceDefinitions()
-	_, err = client.Create(ctx, definition, metav1.CreateOptions{})
+	client := suite.Definitions(inSpace(n))
+	_, err := client.Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx context.Context) {
 		Expect(client.Delete(ctx, definition.Name, metav1.DeleteOptions{})).To(Succeed())

@@ -1,9 +1,7 @@
 package controllers
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 func TestControllers(t *testing.T) {
@@ -24,35 +22,27 @@ func TestControllers(t *testing.T) {
 // nodeName is a node of the system space.
 const nodeName = "node-1"
 
-// admin is the config of a system administrator.
-var admin *rest.Config
+var tenantry *suite.Environment
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	environment, err := env.Start(ctx)
+var _ = BeforeSuite(func(ctx SpecContext) {
+	tenantry = suite.Start(ctx)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	_, err := client(tenant.System).CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
-	admin, err = environment.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	admin.WarningHandler = rest.NoWarnings{}
-	_, err = client(tenant.System).CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	Expect(environment.CreateTenant(ctx, "a")).To(Succeed())
-	Expect(environment.CreateTenant(ctx, "b")).To(Succeed())
-}, NodeTimeout(time.Minute))
+	tenantry.CreateTenants(ctx, "a", "b")
+}, NodeTimeout(suite.StartTimeout))
 
-// inSpace returns an administrator's config for the space of n.
+// inSpace returns a system administrator's config for the space of n.
 func inSpace(n tenant.Name) *rest.Config {
-	config := rest.CopyConfig(admin)
-	if n != tenant.System {
-		config.Host += "/tenants/" + string(n)
+	GinkgoHelper()
+	config := tenantry.Config(tenant.System)
+	if n == tenant.System {
+		return config
 	}
-	return config
+	return tenantry.In(n, config)
 }
 
 func client(n tenant.Name) *kubernetes.Clientset {
-	c, err := kubernetes.NewForConfig(inSpace(n))
-	Expect(err).NotTo(HaveOccurred())
-	return c
+	GinkgoHelper()
+	return suite.Client(inSpace(n))
 }

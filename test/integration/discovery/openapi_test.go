@@ -28,21 +28,13 @@ func definition(plural, kind string, fields ...string) *apiextensionsv1.CustomRe
 	for _, field := range fields {
 		properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 	}
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com",
-			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type:       "object",
-					Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object", Properties: properties}},
-				}},
-			}},
-		},
+	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}
+	definition := suite.NewDefinition(resource, kind, apiextensionsv1.NamespaceScoped)
+	definition.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{
+		Type:       "object",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object", Properties: properties}},
 	}
+	return definition
 }
 
 func established(definition *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.ConditionStatus {
