@@ -20,24 +20,20 @@ func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
 	if r.Custom == nil || !n.IsSpace() {
 		return nil
 	}
-	known := r.snapshot()
-	for prefix, stored := range known {
-		if stored.resource != definitions {
-			continue
-		}
+	for _, stored := range r.of(definitions) {
 		client, err := r.Client(stored.transport)
 		if err != nil {
 			return fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
 		}
 		var defined []schema.GroupResource
-		below := prefix + string(n) + "/"
+		below := stored.prefix + string(n) + "/"
 		if err := readRange(ctx, client, below, func(full string, _ []byte) {
 			defined = append(defined, schema.ParseGroupResource(full[len(below):])) // which definitions are called by
 		}, clientv3.WithKeysOnly()); err != nil {
 			return err
 		}
 		for _, resource := range defined {
-			if err := r.addCustom(known, resource); err != nil {
+			if err := r.addCustom(resource); err != nil {
 				return fmt.Errorf("finding where %s is stored: %w", resource, err)
 			}
 		}
@@ -50,16 +46,16 @@ func (r *Ranges) Know(resource schema.GroupResource) error {
 	if r.Custom == nil {
 		return nil
 	}
-	return r.addCustom(r.snapshot(), resource)
+	return r.addCustom(resource)
 }
 
-func (r *Ranges) addCustom(known map[string]etcdRange, resource schema.GroupResource) error {
+func (r *Ranges) addCustom(resource schema.GroupResource) error {
 	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
 	if err != nil {
 		return err
 	}
 	config, prefix := options.StorageConfig, "/"+options.ResourcePrefix+"/"
-	if _, ok := known[fullPrefix(config.Prefix, prefix)]; !ok {
+	if !r.has(config.Prefix, prefix) {
 		r.add(config.Prefix, prefix, etcdRange{resource: resource, custom: true, transformer: config.Transformer, transport: config.Transport})
 	}
 	return nil

@@ -2,8 +2,7 @@ package storage
 
 import (
 	"context"
-	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,12 +26,17 @@ type Ranges struct {
 	// been asked for those of a definition yet.
 	Custom generic.RESTOptionsGetter
 
-	mu     sync.Mutex
-	ranges map[string]etcdRange
+	mu sync.Mutex
+	// known are all ranges. Only appended to: who reads them keeps what it has.
+	known []*etcdRange
+	// at says where in known a prefix is.
+	at map[string]int
 }
 
 // etcdRange is where one resource is stored.
 type etcdRange struct {
+	// prefix is that of the keys of all spaces.
+	prefix     string
 	resource   schema.GroupResource
 	namespaced bool
 	// custom resources have namespaces in one space and none in another.
@@ -46,12 +50,27 @@ func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
 	if r == nil {
 		return
 	}
+	stored.prefix = fullPrefix(etcdPrefix, resourcePrefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ranges == nil {
-		r.ranges = make(map[string]etcdRange)
+	if i, ok := r.at[stored.prefix]; ok {
+		r.known = slices.Clone(r.known)
+		r.known[i] = &stored
+		return
 	}
-	r.ranges[fullPrefix(etcdPrefix, resourcePrefix)] = stored
+	if r.at == nil {
+		r.at = make(map[string]int)
+	}
+	r.at[stored.prefix] = len(r.known)
+	r.known = append(r.known, &stored)
+}
+
+// has reports whether a range is known.
+func (r *Ranges) has(etcdPrefix, resourcePrefix string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.at[fullPrefix(etcdPrefix, resourcePrefix)]
+	return ok
 }
 
 func fullPrefix(etcdPrefix, resourcePrefix string) string {
@@ -62,114 +81,83 @@ func fullPrefix(etcdPrefix, resourcePrefix string) string {
 // Resources without keys are left out.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
 	counts := make(map[string]int64)
-	if err := r.learn(ctx, n); err != nil {
+	ranges, err := r.occupied(ctx, n)
+	if err != nil {
 		return nil, err
 	}
-	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
-		count, err := countRange(ctx, client, key, n, stored)
-		if count > 0 {
-			counts[stored.resource.String()] += count
+	for _, o := range ranges {
+		count, err := o.count(ctx, n)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
-	return counts, err
+		if count > 0 {
+			counts[o.stored.resource.String()] += count
+		}
+	}
+	return counts, nil
 }
 
 // CountOf returns the number of objects of a resource that tenant n has in etcd, in
 // all namespaces or, if one is named, in that.
 func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
-	if !r.knows(resource) {
+	ranges := r.of(resource)
+	if len(ranges) == 0 { // which is one place for all spaces, once it is known
 		if err := r.learn(ctx, n); err != nil {
 			return 0, err
 		}
+		ranges = r.of(resource)
+	}
+	found, err := r.ask(ctx, n, namespace, ranges)
+	if err != nil {
+		return 0, err
 	}
 	var sum int64
-	err := r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
-		if stored.resource != resource {
-			return nil
+	for _, o := range found {
+		if namespace != "" && !o.stored.custom {
+			sum += o.keys // nothing else begins like it
+			continue
 		}
-		if namespace != "" {
-			key, stored.namespaced = key+namespace+"/", false // nothing else begins like it
+		count, err := o.count(ctx, n)
+		if err != nil {
+			return 0, err
 		}
-		count, err := countRange(ctx, client, key, n, stored)
 		sum += count
-		return err
-	})
-	return sum, err
+	}
+	return sum, nil
 }
 
 // Stored returns the number of objects that tenant n has in etcd and their size,
 // encryption left out, as far as they count: counts is asked with the key below that
 // of the tenant.
 func (r *Ranges) Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error) {
-	if err := r.learn(ctx, n); err != nil {
+	ranges, err := r.occupied(ctx, n)
+	if err != nil {
 		return 0, 0, err
 	}
-	err = r.each(n, func(client *clientv3.Client, key string, stored etcdRange) error {
-		return readRange(ctx, client, key, func(full string, data []byte) {
-			if counts(stored.resource, full[len(key):]) && stored.holds(ctx, key, full, data, n) {
-				objects++
-				bytes += int64(len(stored.plain(ctx, full, data)))
-			}
-		})
+	err = readAll(ctx, ranges, func(o occupied, full string, data []byte) {
+		if counts(o.stored.resource, full[len(o.key):]) && o.stored.holds(ctx, o.key, full, data, n) {
+			objects++
+			bytes += int64(len(o.stored.plain(ctx, full, data)))
+		}
 	})
 	return objects, bytes, err
 }
 
-// knows reports whether it is known where a resource is stored, which is one place for
-// all spaces.
-func (r *Ranges) knows(resource schema.GroupResource) bool {
-	for _, stored := range r.snapshot() {
-		if stored.resource == resource {
-			return true
-		}
-	}
-	return false
-}
-
-// each calls visit with the known range of tenant n in each resource.
-func (r *Ranges) each(n tenant.Name, visit func(client *clientv3.Client, key string, stored etcdRange) error) error {
-	if !n.IsSpace() {
-		return fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
-	}
-	for prefix, stored := range r.snapshot() {
-		client, err := r.Client(stored.transport)
-		if err != nil {
-			return fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
-		}
-		if err := visit(client, prefix+string(n)+"/", stored); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Ranges) snapshot() map[string]etcdRange {
+func (r *Ranges) snapshot() []*etcdRange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.ranges)
+	return r.known
 }
 
-// countRange counts the keys of one tenant in one resource.
-func countRange(ctx context.Context, client *clientv3.Client, key string, n tenant.Name, stored etcdRange) (int64, error) {
-	response, err := client.Get(ctx, key, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		return 0, fmt.Errorf("counting keys below %q: %w", key, err)
-	}
-	if response.Count == 0 || !stored.namespaced && !stored.custom {
-		return response.Count, nil
-	}
-	var options []clientv3.OpOption
-	if !stored.custom {
-		options = append(options, clientv3.WithKeysOnly())
-	}
-	var count int64
-	err = readRange(ctx, client, key, func(full string, value []byte) {
-		if stored.holds(ctx, key, full, value, n) {
-			count++
+// of returns the known ranges of a resource.
+func (r *Ranges) of(resource schema.GroupResource) []*etcdRange {
+	var ranges []*etcdRange
+	for _, stored := range r.snapshot() {
+		if stored.resource == resource {
+			ranges = append(ranges, stored)
 		}
-	}, options...)
-	return count, err
+	}
+	return ranges
 }
 
 // holds reports whether what is stored at full, below key, is tenant n's. The range
@@ -194,33 +182,4 @@ func (r etcdRange) plain(ctx context.Context, full string, data []byte) []byte {
 		return data
 	}
 	return plain
-}
-
-const (
-	// pageSize is how many keys are read from etcd at once, and smallPage how many
-	// whose size is not known yet.
-	pageSize, smallPage = 500, 20
-	// pageBytes is about how much is read at once.
-	pageBytes = 4 << 20
-)
-
-// readRange visits all that is below key.
-func readRange(ctx context.Context, client *clientv3.Client, key string, visit func(full string, value []byte), options ...clientv3.OpOption) error {
-	end, limit := clientv3.GetPrefixRangeEnd(key), smallPage
-	for from := key; ; {
-		response, err := client.Get(ctx, from, append(options, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)))...)
-		if err != nil {
-			return fmt.Errorf("reading keys below %q: %w", key, err)
-		}
-		size := 1
-		for _, kv := range response.Kvs {
-			size += len(kv.Value)
-			visit(string(kv.Key), kv.Value)
-		}
-		if !response.More {
-			return nil
-		}
-		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
-		limit = min(max(pageBytes*len(response.Kvs)/size, smallPage), pageSize)
-	}
 }
