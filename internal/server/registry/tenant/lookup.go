@@ -49,7 +49,7 @@ type State struct {
 // storage in this process and reads it through where it has not seen a tenant.
 type Lookup struct {
 	store  *REST
-	status *StatusREST
+	usage  *StatusREST
 	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State
@@ -62,7 +62,7 @@ type Lookup struct {
 // NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
 // reading through, and from memory once Run has caught up.
 func NewLookup(storage *Storage) *Lookup {
-	return &Lookup{store: storage.Tenant, status: storage.Status, seen: storage.seen, states: make(map[tenant.Name]State)}
+	return &Lookup{store: storage.Tenant, usage: storage.usage, seen: storage.seen, states: make(map[tenant.Name]State)}
 }
 
 // Get returns the state of a tenant and whether there is one.

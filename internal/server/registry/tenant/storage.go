@@ -38,6 +38,8 @@ type Storage struct {
 	Status   *StatusREST
 	Finalize *FinalizeREST
 
+	// usage is Status for what the server itself says of usage.
+	usage *StatusREST
 	// seen is how far a Lookup has followed; writers wait for it.
 	seen *progress.Progress
 }
@@ -66,14 +68,16 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	}
 	seen := &progress.Progress{}
 	follow.Await(store, seen)
-	status, finalize := *store, *store
+	status, finalize, usage := *store, *store, *store
 	status.AfterUpdate = nil // decides nothing
 	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{main}, statusStrategy{main}
 	finalize.UpdateStrategy = finalizeStrategy{main}
+	usage.AfterUpdate, usage.UpdateStrategy = nil, usageStrategy{statusStrategy{main}}
 	return &Storage{
 		seen:     seen,
 		Tenant:   &REST{store},
 		Status:   &StatusREST{store: &status},
+		usage:    &StatusREST{store: &usage},
 		Finalize: &FinalizeREST{store: &finalize, counter: counter, record: deletions.record},
 	}, nil
 }

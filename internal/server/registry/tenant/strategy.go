@@ -107,6 +107,15 @@ func resetFields(name string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
+// usageStrategy are the rules for what the server itself changes of the status, which
+// are numbers: the rest is as it was. The definition's rules would cost more than the
+// change.
+type usageStrategy struct{ statusStrategy }
+
+func (usageStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
 // finalizeStrategy are the rules for the subresource finalize, which changes
 // finalizers only.
 type finalizeStrategy struct{ strategy }

@@ -17,7 +17,7 @@ import (
 // request.
 func (l *Lookup) UpdateUsage(ctx context.Context, n tenant.Name, change func(*v1alpha1.TenantUsage)) error {
 	own := request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), tenant.System), "")
-	_, _, err := l.status.Update(own, string(n), usageChange(change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
+	_, _, err := l.usage.Update(own, string(n), usageChange(change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
 		false, &metav1.UpdateOptions{})
 	return err
 }
