@@ -21,7 +21,7 @@ var _ = Describe("Continue tokens", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		for _, n := range spaces {
-			client := clientOf(n)
+			client := tenantry.Client(n)
 			ensureNamespace(ctx, client, namespace)
 			for _, name := range []string{"one", "two", "three"} {
 				_, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -29,7 +29,7 @@ var _ = Describe("Continue tokens", Ordered, func() {
 			}
 		}
 		for _, n := range everywhere {
-			list, err := clientOf(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+			list, err := tenantry.Client(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(list.Continue).NotTo(BeEmpty())
 			tokens[n] = list.Continue
@@ -39,7 +39,7 @@ var _ = Describe("Continue tokens", Ordered, func() {
 	It("are refused in any other space", func(ctx SpecContext) {
 		for _, of := range everywhere {
 			for _, in := range everywhere {
-				list, err := clientOf(in).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{Limit: 1, Continue: tokens[of]})
+				list, err := tenantry.Client(in).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{Limit: 1, Continue: tokens[of]})
 				if of == in {
 					Expect(err).NotTo(HaveOccurred())
 					Expect(list.Items).To(HaveLen(1))
@@ -51,7 +51,7 @@ var _ = Describe("Continue tokens", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("lead nowhere else when they are forged", func(ctx SpecContext) {
-		client := clientOf("foo")
+		client := tenantry.Client("foo")
 		forge := func(start string, version int64) string {
 			token, err := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": version, "start": start})
 			Expect(err).NotTo(HaveOccurred())

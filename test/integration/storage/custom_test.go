@@ -36,7 +36,7 @@ var _ = Describe("Custom resources", Ordered, func() {
 			define(ctx, n, plural, apiextensionsv1.NamespaceScoped)
 		}
 		for _, n := range spaces {
-			client := clientOf(n).CoreV1().RESTClient()
+			client := tenantry.Client(n).CoreV1().RESTClient()
 			body, err := json.Marshal(thing(map[string]any{}))
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(func() error {
@@ -47,7 +47,7 @@ var _ = Describe("Custom resources", Ordered, func() {
 
 	It("cannot be moved by an annotation of whatever type", func(ctx SpecContext) {
 		for _, n := range []tenant.Name{tenant.System, "foo"} {
-			client := clientOf(n).CoreV1().RESTClient()
+			client := tenantry.Client(n).CoreV1().RESTClient()
 			for _, value := range []any{"foobar", "foo", "", "system", nil, 5, true, []any{"foobar"}, map[string]any{"foobar": "foobar"}} {
 				for _, annotations := range []any{map[string]any{tenant.Annotation: value}, map[string]any{tenant.Annotation: value, "other": 5}, value} {
 					metadata := func() map[string]any { return map[string]any{"annotations": annotations} }

@@ -13,21 +13,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("A tenant that is being deleted", func() {
 	const n, held = tenant.Name("ending"), "held"
 
 	It("takes no new objects, by whatever verb", func(ctx SpecContext) {
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		config := configOf(tenant.System)
-		config.Host += "/tenants/" + n.String()
-		client, err := kubernetes.NewForConfig(config)
-		Expect(err).NotTo(HaveOccurred())
+		tenantry.CreateTenants(ctx, n)
+		client := suite.Client(tenantry.In(n, tenantry.Config(tenant.System)))
 		maps := client.CoreV1().ConfigMaps("default")
-		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: held, Finalizers: []string{"storage.test/held"}}}, metav1.CreateOptions{})
+		_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: held, Finalizers: []string{"storage.test/held"}}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		tenants := clientOf(tenant.System).CoreV1().RESTClient()
+		tenants := tenantry.Client(tenant.System).CoreV1().RESTClient()
 		Expect(tenants.Delete().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error()).To(Succeed())
 
 		for _, w := range writes[:2] { // those that create what they do not find
@@ -52,7 +50,7 @@ var _ = Describe("A tenant that is being deleted", func() {
 		Eventually(func() bool {
 			return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
 		}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
-		receipts, err := clientOf(tenant.System).CoreV1().Events("default").List(ctx, metav1.ListOptions{
+		receipts, err := tenantry.Client(tenant.System).CoreV1().Events("default").List(ctx, metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=Tenant,involvedObject.name=" + n.String() + ",reason=SpaceDeleted",
 		})
 		Expect(err).NotTo(HaveOccurred())

@@ -9,13 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // segment returns what the tenant adds to a key.
@@ -29,7 +28,7 @@ func segment(n tenant.Name) string {
 var _ = Describe("Keys in etcd", func() {
 	It("are those of the tenant: built-in resources", func(ctx SpecContext) {
 		for _, n := range spaces {
-			client := clientOf(n)
+			client := tenantry.Client(n)
 			ensureNamespace(ctx, client, "keys")
 			_, err := client.CoreV1().ConfigMaps("keys").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "object"}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -53,15 +52,14 @@ var _ = Describe("Keys in etcd", func() {
 	It("are those of the tenant: custom resources", func(ctx SpecContext) {
 		for _, scope := range []apiextensionsv1.ResourceScope{apiextensionsv1.NamespaceScoped, apiextensionsv1.ClusterScoped} {
 			plural := strings.ToLower(string(scope)) + "things"
+			resource := resourceOf(plural)
 			for _, n := range []tenant.Name{tenant.System, "foo", "foobar"} {
 				define(ctx, n, plural, scope)
-				client, err := dynamic.NewForConfig(configOf(n))
-				Expect(err).NotTo(HaveOccurred())
 				object := &unstructured.Unstructured{}
 				object.SetAPIVersion("storage.test/v1")
 				object.SetKind(kindOf(plural))
 				object.SetName("object")
-				things := client.Resource(schema.GroupVersionResource{Group: "storage.test", Version: "v1", Resource: plural})
+				things := suite.Dynamic(tenantry.Config(n)).Resource(resource)
 				key := "/registry/storage.test/" + plural + "/" + segment(n) + "object"
 				create := things.Create
 				if scope == apiextensionsv1.NamespaceScoped {
@@ -76,9 +74,7 @@ var _ = Describe("Keys in etcd", func() {
 			}
 			// Each lists its own alone.
 			for _, n := range []tenant.Name{tenant.System, "foo", "foobar"} {
-				client, err := dynamic.NewForConfig(configOf(n))
-				Expect(err).NotTo(HaveOccurred())
-				list, err := client.Resource(schema.GroupVersionResource{Group: "storage.test", Version: "v1", Resource: plural}).List(ctx, metav1.ListOptions{})
+				list, err := suite.Dynamic(tenantry.Config(n)).Resource(resource).List(ctx, metav1.ListOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(list.Items).To(HaveLen(1))
 			}
@@ -109,24 +105,14 @@ func kindOf(plural string) string {
 	return strings.ToUpper(plural[:1]) + strings.TrimSuffix(plural[1:], "s")
 }
 
+func resourceOf(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "storage.test", Version: "v1", Resource: plural}
+}
+
 // define creates a definition in a space.
 func define(ctx SpecContext, n tenant.Name, plural string, scope apiextensionsv1.ResourceScope) {
 	GinkgoHelper()
-	client, err := apiextensions.NewForConfig(configOf(n))
-	Expect(err).NotTo(HaveOccurred())
-	preserve := true
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".storage.test"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "storage.test", Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kindOf(plural)},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: &preserve,
-				}},
-			}},
-		},
-	}, metav1.CreateOptions{})
+	definition := suite.NewDefinition(resourceOf(plural), kindOf(plural), scope)
+	_, err := suite.Definitions(tenantry.Config(n)).Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }

@@ -134,7 +134,7 @@ func describe(n tenant.Name, item runtime.Object) []string {
 var _ = Describe("Lists and watches", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		for _, n := range spaces {
-			client := clientOf(n)
+			client := tenantry.Client(n)
 			for _, namespace := range namespaces {
 				ensureNamespace(ctx, client, namespace)
 				for i := range each {
@@ -154,7 +154,7 @@ var _ = Describe("Lists and watches", Ordered, func() {
 				in := fmt.Sprintf("of %s in %q of %s", r.name, namespace, n)
 
 				It("find their own: list "+in, func(ctx SpecContext) {
-					client := clientOf(n)
+					client := tenantry.Client(n)
 					now, err := r.list(ctx, client, namespace, metav1.ListOptions{Limit: 1})
 					Expect(err).NotTo(HaveOccurred())
 					version := now.(metav1.ListInterface).GetResourceVersion()
@@ -189,7 +189,7 @@ var _ = Describe("Lists and watches", Ordered, func() {
 				}, SpecTimeout(timeout))
 
 				It("find their own page by page: list "+in, func(ctx SpecContext) {
-					client := clientOf(n)
+					client := tenantry.Client(n)
 					now, err := r.list(ctx, client, namespace, metav1.ListOptions{Limit: 1})
 					Expect(err).NotTo(HaveOccurred())
 					version := now.(metav1.ListInterface).GetResourceVersion()
@@ -204,7 +204,7 @@ var _ = Describe("Lists and watches", Ordered, func() {
 				}, SpecTimeout(timeout))
 
 				It("find their own: initial events "+in, func(ctx SpecContext) {
-					client := clientOf(n)
+					client := tenantry.Client(n)
 					for name, options := range map[string]metav1.ListOptions{
 						"most recent": {SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true},
 						"any":         {SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true, ResourceVersion: "0"},
@@ -222,7 +222,7 @@ var _ = Describe("Lists and watches", Ordered, func() {
 	for _, r := range resources {
 		It("tell only of changes in their space: "+r.name, func(ctx SpecContext) {
 			const quiet, busy = tenant.Name("foo"), tenant.Name("foobar")
-			client := clientOf(quiet)
+			client := tenantry.Client(quiet)
 			now, err := r.list(ctx, client, "", metav1.ListOptions{Limit: 1})
 			Expect(err).NotTo(HaveOccurred())
 			events, err := r.watch(ctx, client, "", metav1.ListOptions{
@@ -252,9 +252,9 @@ var _ = Describe("Lists and watches", Ordered, func() {
 		}, SpecTimeout(timeout))
 
 		It("delete collections of their space alone: "+r.name, func(ctx SpecContext) {
-			Expect(r.clear(ctx, clientOf("foo"), "foo", metav1.ListOptions{LabelSelector: suiteLabel})).To(Succeed())
+			Expect(r.clear(ctx, tenantry.Client("foo"), "foo", metav1.ListOptions{LabelSelector: suiteLabel})).To(Succeed())
 			for _, n := range spaces {
-				list, err := r.list(ctx, clientOf(n), "", metav1.ListOptions{LabelSelector: suiteLabel})
+				list, err := r.list(ctx, tenantry.Client(n), "", metav1.ListOptions{LabelSelector: suiteLabel})
 				Expect(err).NotTo(HaveOccurred())
 				found := ours(n, list)
 				slices.Sort(found)
@@ -275,7 +275,7 @@ var clients = func() map[tenant.Name]func() kubernetes.Interface {
 		var client kubernetes.Interface
 		made[n] = func() kubernetes.Interface {
 			if client == nil {
-				client = clientOf(n)
+				client = tenantry.Client(n)
 			}
 			return client
 		}

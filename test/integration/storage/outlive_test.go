@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -12,14 +11,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // slowHook is a webhook that allows everything, once it is released.
@@ -51,29 +48,18 @@ func newSlowHook() *slowHook {
 	return h
 }
 
-// deleteTenant deletes a tenant and waits until it is gone.
-func deleteTenant(ctx context.Context, n tenant.Name) {
-	GinkgoHelper()
-	tenants := clientOf(tenant.System).CoreV1().RESTClient()
-	Expect(tenants.Delete().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error()).To(Succeed())
-	Eventually(func() bool {
-		return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
-	}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
-}
-
 var _ = Describe("A request that outlives its tenant", func() {
 	const n = tenant.Name("outlived")
 
 	It("ends, if it is a watch, and shows nothing of the next tenant of the name", func(ctx SpecContext) {
-		Expect(tenantry.CreateTenant(ctx, "watched")).To(Succeed())
-		config := configOf("watched")
-		secrets, err := kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("").Watch(ctx, metav1.ListOptions{})
+		tenantry.CreateTenants(ctx, "watched")
+		secrets, err := tenantry.Client("watched").CoreV1().Secrets("").Watch(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(secrets.Stop)
-		deleteTenant(ctx, "watched")
-		Expect(tenantry.CreateTenant(ctx, "watched")).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { deleteTenant(ctx, "watched") })
-		_, err = clientOf("watched").CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-next"}}, metav1.CreateOptions{})
+		tenantry.DeleteTenant(ctx, "watched")
+		tenantry.CreateTenants(ctx, "watched")
+		DeferCleanup(func(ctx SpecContext) { tenantry.DeleteTenant(ctx, "watched") })
+		_, err = tenantry.Client("watched").CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-next"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for {
 			select {
@@ -92,21 +78,18 @@ var _ = Describe("A request that outlives its tenant", func() {
 
 	It("ends, if it is a watch of the tenant's, when the tenant is suspended", func(ctx SpecContext) {
 		const n = tenant.Name("watching")
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		config := configOf(tenant.System)
-		config.Host += "/tenants/" + n.String()
-		system := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
+		tenantry.CreateTenants(ctx, n)
+		system := suite.Client(tenantry.In(n, tenantry.Config(tenant.System))).CoreV1().ConfigMaps("default")
 		list, err := system.List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		options := metav1.ListOptions{ResourceVersion: list.ResourceVersion}
-		theirs, err := clientOf(n).CoreV1().ConfigMaps("default").Watch(ctx, options)
+		theirs, err := tenantry.Client(n).CoreV1().ConfigMaps("default").Watch(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(theirs.Stop)
 		ours, err := system.Watch(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(ours.Stop)
-		Expect(clientOf(tenant.System).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/api/v1/tenants", n.String()).
-			Body([]byte(`{"spec":{"suspended":true}}`)).Do(ctx).Error()).To(Succeed())
+		Expect(tenantry.SetSpec(ctx, n, "suspended", "true")).To(Succeed())
 		Eventually(theirs.ResultChan()).WithContext(ctx).WithTimeout(timeout).Should(BeClosed())
 		_, err = system.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -114,8 +97,8 @@ var _ = Describe("A request that outlives its tenant", func() {
 	}, SpecTimeout(timeout))
 
 	It("leaves nothing for the next tenant of the name", func(ctx SpecContext) {
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		client := clientOf(n)
+		tenantry.CreateTenants(ctx, n)
+		client := tenantry.Client(n)
 		hook := newSlowHook()
 		_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &registrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "slow"},
@@ -153,7 +136,7 @@ var _ = Describe("A request that outlives its tenant", func() {
 		}).WithContext(ctx).WithTimeout(timeout).Should(Succeed())
 
 		By("ending when the tenant is gone")
-		deleteTenant(ctx, n)
+		tenantry.DeleteTenant(ctx, n)
 		close(hook.release)
 		Eventually(result).WithContext(ctx).WithTimeout(timeout).Should(Receive(&err))
 		Expect(err).To(HaveOccurred())

@@ -15,16 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const timeout = 2 * time.Minute
 
-var tenantry *env.Environment
+var tenantry *suite.Environment
 
 // spaces have names that are prefixes of each other, and of namespaces.
 var spaces = []tenant.Name{tenant.System, "foo", "foobar", "a", "a-b"}
@@ -35,39 +33,9 @@ func TestStorage(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
-	var err error
-	tenantry, err = env.Start(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
-	for _, n := range spaces[1:] {
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-	}
-}, NodeTimeout(timeout))
-
-// configOf returns the config of an administrator of a space, at its root.
-func configOf(n tenant.Name) *rest.Config {
-	GinkgoHelper()
-	if n == tenant.System || n == tenant.All {
-		config, err := tenantry.Admin()
-		Expect(err).NotTo(HaveOccurred())
-		if n == tenant.All {
-			config.Host += "/tenants/all"
-		}
-		return config
-	}
-	config, err := tenantry.UserConfig(n, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-func clientOf(n tenant.Name) *kubernetes.Clientset {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(configOf(n))
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
+	tenantry = suite.Start(ctx)
+	tenantry.CreateTenants(ctx, spaces[1:]...)
+}, NodeTimeout(suite.StartTimeout))
 
 // ensureNamespace creates a namespace, if it is not there yet, whose objects need
 // no service account.

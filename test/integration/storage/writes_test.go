@@ -76,14 +76,14 @@ var _ = Describe("Writes", Ordered, func() {
 	}
 	stored := func(ctx context.Context, n tenant.Name) *corev1.ConfigMap {
 		GinkgoHelper()
-		object, err := clientOf(n).CoreV1().ConfigMaps(written).Get(ctx, written, metav1.GetOptions{})
+		object, err := tenantry.Client(n).CoreV1().ConfigMaps(written).Get(ctx, written, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		return object
 	}
 
 	BeforeEach(func(ctx SpecContext) {
 		for _, n := range spaces {
-			client := clientOf(n)
+			client := tenantry.Client(n)
 			ensureNamespace(ctx, client, written)
 			err := client.CoreV1().ConfigMaps(written).Delete(ctx, written, metav1.DeleteOptions{})
 			Expect(err == nil || apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
@@ -107,7 +107,7 @@ var _ = Describe("Writes", Ordered, func() {
 				others := map[tenant.Name]*corev1.ConfigMap{"foobar": stored(ctx, "foobar"), tenant.System: stored(ctx, tenant.System)}
 				body, err := encode(w.body(map[string]any{"labels": map[string]any{"now": "changed"}}))
 				Expect(err).NotTo(HaveOccurred())
-				Expect(send(ctx, clientOf("foo"), w.verb, contentType, body)).To(Succeed())
+				Expect(send(ctx, tenantry.Client("foo"), w.verb, contentType, body)).To(Succeed())
 				Expect(stored(ctx, "foo").Labels).To(HaveKeyWithValue("now", "changed"))
 				for n, before := range others {
 					Expect(stored(ctx, n)).To(Equal(before))
@@ -118,13 +118,13 @@ var _ = Describe("Writes", Ordered, func() {
 				for _, given := range []string{"", "foo"} {
 					body, err := encode(w.body(map[string]any{"tenant": given, "labels": map[string]any{"given": "a" + given}}))
 					Expect(err).NotTo(HaveOccurred())
-					Expect(send(ctx, clientOf("foo"), w.verb, contentType, body)).To(Succeed(), "%q", given)
+					Expect(send(ctx, tenantry.Client("foo"), w.verb, contentType, body)).To(Succeed(), "%q", given)
 					Expect(stored(ctx, "foo").Labels).To(HaveKeyWithValue("given", "a"+given))
 				}
 				for _, given := range []string{"foobar", "system", "all", "FOO", "../foo"} {
 					body, err := encode(w.body(map[string]any{"tenant": given, "labels": map[string]any{"given": "b"}}))
 					Expect(err).NotTo(HaveOccurred())
-					err = send(ctx, clientOf("foo"), w.verb, contentType, body)
+					err = send(ctx, tenantry.Client("foo"), w.verb, contentType, body)
 					Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "%q: %v", given, err)
 					Expect(err).To(MatchError(And(ContainSubstring(given), ContainSubstring("foo"))))
 				}
@@ -137,7 +137,7 @@ var _ = Describe("Writes", Ordered, func() {
 					Expect(err).NotTo(HaveOccurred())
 					for _, n := range []tenant.Name{"foo", tenant.System} {
 						// Refused or ignored, as the resource's own rules for null values say.
-						_ = send(ctx, clientOf(n), w.verb, contentType, body)
+						_ = send(ctx, tenantry.Client(n), w.verb, contentType, body)
 					}
 					Expect(owner(ctx, "/registry/configmaps/foo/written/written")).To(Equal("foo"), "%v", given)
 					Expect(owner(ctx, "/registry/configmaps/written/written")).To(BeEmpty(), "%v", given)
@@ -150,7 +150,7 @@ var _ = Describe("Writes", Ordered, func() {
 
 	for contentType, encode := range encodings {
 		It("take metadata.tenant: create in "+contentType, func(ctx SpecContext) {
-			client := clientOf("foo")
+			client := tenantry.Client("foo")
 			for given, fits := range map[string]bool{"": true, "foo": true, "foobar": false, "system": false, "all": false} {
 				Expect(client.CoreV1().ConfigMaps(written).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + written})).To(Succeed())
 				body, err := encode(object(map[string]any{"tenant": given, "annotations": map[string]any{tenant.Annotation: "foobar"}}))
@@ -169,7 +169,7 @@ var _ = Describe("Writes", Ordered, func() {
 	It("delete with the UID of another space's object are refused", func(ctx SpecContext) {
 		remove := func(n, of tenant.Name) error {
 			options := metav1.NewPreconditionDeleteOptions(string(stored(ctx, of).UID))
-			return clientOf(n).CoreV1().ConfigMaps(written).Delete(ctx, written, *options)
+			return tenantry.Client(n).CoreV1().ConfigMaps(written).Delete(ctx, written, *options)
 		}
 		for _, n := range spaces {
 			for _, other := range spaces {
@@ -186,7 +186,7 @@ var _ = Describe("Writes", Ordered, func() {
 
 	It("show the tenant and the full path in JSON", func(ctx SpecContext) {
 		for _, n := range spaces {
-			raw, err := clientOf(n).CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", written, "configmaps", written).
+			raw, err := tenantry.Client(n).CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", written, "configmaps", written).
 				SetHeader("Accept", "application/json").DoRaw(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			var shown struct {
