@@ -12,7 +12,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
@@ -74,9 +75,7 @@ var _ = Describe("An audit event", func() {
 // metric returns the value of a metric of the server, empty if there is none.
 func metric(name string) string {
 	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(admin)
-	Expect(err).NotTo(HaveOccurred())
-	all, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(GinkgoT().Context())
+	all, err := tenantry.Client(tenant.System).RESTClient().Get().AbsPath("/metrics").DoRaw(GinkgoT().Context())
 	Expect(err).NotTo(HaveOccurred())
 	for line := range strings.Lines(string(all)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

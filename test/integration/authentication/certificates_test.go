@@ -60,8 +60,7 @@ var _ = Describe("A certificate of the tenants' authority", func() {
 
 var _ = Describe("A certificate of the authority of this installation", func() {
 	It("may be one of the system tenant", func() {
-		config, err := tenantry.UserConfig("system", "root", "system:masters")
-		Expect(err).NotTo(HaveOccurred())
+		config := tenantry.User(tenant.System, "root", "system:masters")
 		credentials{cert: config.CertData, key: config.KeyData}.expect("root", "system", "system:masters")
 	})
 })

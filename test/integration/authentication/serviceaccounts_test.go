@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // every space in which the tests make service accounts of the same name.
@@ -23,11 +24,7 @@ var spaces = []tenant.Name{"a", "b", tenant.System}
 
 func inSpace(t tenant.Name) kubernetes.Interface {
 	GinkgoHelper()
-	config, err := tenantry.UserConfig(t, "admin", "system:masters")
-	Expect(err).NotTo(HaveOccurred())
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
+	return suite.Client(tenantry.User(t, "admin", "system:masters"))
 }
 
 func newAccount(ctx SpecContext, t tenant.Name, name string) {

@@ -12,28 +12,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 	"github.com/tenantry/tenantry/test/identities"
 )
 
-const (
-	startTimeout = 2 * time.Minute
-	timeout      = time.Minute
-)
-
 var (
-	tenantry *env.Environment
-	admin    *rest.Config
+	tenantry *suite.Environment
 	dir      string
 	// tenantsCA issues users of tenants, proxyCA front proxies.
 	tenantsCA, proxyCA *identities.Authority
@@ -48,9 +40,6 @@ func TestAuthentication(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
-	SetDefaultEventuallyTimeout(timeout)
 	dir = GinkgoT().TempDir()
 	var err error
 	for name, ca := range map[string]**identities.Authority{"tenants": &tenantsCA, "proxies": &proxyCA} {
@@ -65,14 +54,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	webhook = identities.NewWebhook()
 	DeferCleanup(webhook.Close)
 
-	tenantry, err = env.Start(ctx, configure)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
-	admin, err = tenantry.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	Expect(tenantry.CreateTenant(ctx, "a")).To(Succeed())
-	Expect(tenantry.CreateTenant(ctx, "b")).To(Succeed())
-}, NodeTimeout(startTimeout))
+	tenantry = suite.Start(ctx, configure)
+	tenantry.CreateTenants(ctx, "a", "b")
+}, NodeTimeout(suite.StartTimeout))
 
 // configure lets every kind of credentials in.
 func configure(o *standalone.Options) {
@@ -150,7 +134,7 @@ func (c credentials) with(fields ...string) credentials {
 // do sends a request with credentials and returns the answer and its body.
 func (c credentials) do(method, path string, body any) (*http.Response, []byte) {
 	GinkgoHelper()
-	config := tenantry.ShortPath(rest.AnonymousClientConfig(admin))
+	config := tenantry.ShortPath(rest.AnonymousClientConfig(tenantry.Config(tenant.System)))
 	config.CertData, config.KeyData = c.cert, c.key
 	config.NextProtos = []string{"http/1.1"}
 	tlsConfig, err := rest.TLSConfigFor(config)

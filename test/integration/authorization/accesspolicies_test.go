@@ -40,7 +40,7 @@ func accessRule(namespace, resource string, verbs ...string) v1alpha1.AccessRule
 // grant creates a policy in the space of n and removes it when the spec ends.
 func grant(ctx context.Context, n tenant.Name, p *v1alpha1.TenantAccessPolicy) {
 	GinkgoHelper()
-	config := who{tenant: n, name: "admin"}.config()
+	config := tenantry.Config(n)
 	status, body := send(ctx, config, http.MethodPost, collection, encode(p))
 	Expect(status).To(Equal(http.StatusCreated), body)
 	DeferCleanup(func(ctx SpecContext) {
@@ -66,8 +66,8 @@ var _ = Describe("A TenantAccessPolicy", func() {
 	space := func(ctx context.Context) tenant.Name {
 		GinkgoHelper()
 		n := tenant.Name("t-" + string(uuid.NewUUID())[:8])
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		client := adminOf(n)
+		tenantry.CreateTenants(ctx, n)
+		client := tenantry.Client(n)
 		for _, namespace := range []string{"x", "y"} {
 			_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -127,7 +127,7 @@ var _ = Describe("A TenantAccessPolicy", func() {
 		n := space(ctx)
 		root, config := "/tenants/"+n.String(), bob.config()
 		// The space's own bob may do everything, and the visitor is not him.
-		_, err := adminOf(n).RbacV1().ClusterRoleBindings().Create(ctx, bindingTo("cluster-admin", "bob"), metav1.CreateOptions{})
+		_, err := tenantry.Client(n).RbacV1().ClusterRoleBindings().Create(ctx, bindingTo("cluster-admin", "bob"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(statusOf(ctx, who{tenant: n, name: "bob"}.config(), "/api/v1/secrets")()).To(Equal(http.StatusOK))
 		everything := accessPolicy("everything", "b", "bob", v1alpha1.AccessRule{
@@ -168,7 +168,7 @@ var _ = Describe("A TenantAccessPolicy", func() {
 			Expect(statusOf(ctx, config, "/tenants/"+other+"/api/v1/pods")()).To(Equal(http.StatusForbidden), other)
 		}
 		// The object is the space's, and so is what it costs.
-		created, err := adminOf(n).CoreV1().ConfigMaps("y").Get(ctx, "mine", metav1.GetOptions{})
+		created, err := tenantry.Client(n).CoreV1().ConfigMaps("y").Get(ctx, "mine", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(created.Annotations).To(HaveKeyWithValue(tenant.Annotation, n.String()))
 	}, SpecTimeout(specTimeout))
@@ -221,7 +221,7 @@ var _ = Describe("A TenantAccessPolicy", func() {
 	It("ends with the next request when it is revoked, and refuses as if there were no such tenant", func(ctx SpecContext) {
 		n := space(ctx)
 		config, path := bob.config(), "/api/v1/namespaces/x/pods"
-		admin := who{tenant: n, name: "admin"}.config()
+		admin := tenantry.Config(n)
 		status, body := send(ctx, admin, http.MethodPatch, collection+"/bobs", encode(map[string]any{"spec": map[string]any{
 			"rules": []v1alpha1.AccessRule{accessRule("y", "pods", "list")}}}))
 		Expect(status).To(Equal(http.StatusOK), body)
@@ -238,14 +238,14 @@ var _ = Describe("A TenantAccessPolicy", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("is written by those who have what it grants", func(ctx SpecContext) {
-		give(ctx, adminOf("a"), clusterRole("grantors", nil, rule("tenantaccesspolicies", "create", "update", "patch", "get"), rule("pods", "list")), "grantor")
+		give(ctx, tenantry.Client("a"), clusterRole("grantors", nil, rule("tenantaccesspolicies", "create", "update", "patch", "get"), rule("pods", "list")), "grantor")
 		grantor := who{tenant: "a", name: "grantor"}.config()
 		create := func(config *rest.Config, p *v1alpha1.TenantAccessPolicy) (int, string) {
 			GinkgoHelper()
 			status, body := send(ctx, config, http.MethodPost, collection, encode(p))
 			if status == http.StatusCreated {
 				DeferCleanup(func(ctx SpecContext) {
-					send(ctx, who{tenant: "a", name: "admin"}.config(), http.MethodDelete, collection+"/"+p.Name, "")
+					send(ctx, tenantry.Config("a"), http.MethodDelete, collection+"/"+p.Name, "")
 				})
 			}
 			return status, body
@@ -265,22 +265,22 @@ var _ = Describe("A TenantAccessPolicy", func() {
 			"itself":      accessPolicy("p", "a", "bob", accessRule("*", "pods", "get")),
 			"the system":  accessPolicy("p", tenant.System, "bob", accessRule("*", "pods", "get")),
 		} {
-			status, body := create(who{tenant: "a", name: "admin"}.config(), p)
+			status, body := create(tenantry.Config("a"), p)
 			Expect(status).To(Equal(http.StatusUnprocessableEntity), "%s: %s", name, body)
 		}
-		status, body = send(ctx, adminConfig(), http.MethodPost, collection, encode(accessPolicy("p", "b", "bob", accessRule("*", "pods", "get"))))
+		status, body = send(ctx, tenantry.Config(tenant.System), http.MethodPost, collection, encode(accessPolicy("p", "b", "bob", accessRule("*", "pods", "get"))))
 		Expect(status).To(Equal(http.StatusUnprocessableEntity), body)
 		Expect(body).To(ContainSubstring("belongs into the space"))
 	}, SpecTimeout(specTimeout))
 
 	It("does not outlive either tenant", func(ctx SpecContext) {
 		grantee := tenant.Name("g-" + string(uuid.NewUUID())[:8])
-		Expect(tenantry.CreateTenant(ctx, grantee)).To(Succeed())
+		tenantry.CreateTenants(ctx, grantee)
 		granting := tenant.Name("g-" + string(uuid.NewUUID())[:8])
-		Expect(tenantry.CreateTenant(ctx, granting)).To(Succeed())
+		tenantry.CreateTenants(ctx, granting)
 		both := accessPolicy("both", grantee, "jane", accessRule("default", "pods", "list"))
 		both.Spec.Subjects = append(both.Spec.Subjects, v1alpha1.ForeignSubject{Tenant: "b", Kind: v1alpha1.SubjectUser, Name: "bob"})
-		status, body := send(ctx, who{tenant: granting, name: "admin"}.config(), http.MethodPost, collection, encode(both))
+		status, body := send(ctx, tenantry.Config(granting), http.MethodPost, collection, encode(both))
 		Expect(status).To(Equal(http.StatusCreated), body)
 		path := "/tenants/" + granting.String() + "/api/v1/namespaces/default/pods"
 		Expect(statusOf(ctx, who{tenant: grantee, name: "jane"}.config(), path)()).To(Equal(http.StatusOK))
@@ -291,7 +291,7 @@ var _ = Describe("A TenantAccessPolicy", func() {
 		Expect(statusOf(ctx, bob.config(), path)()).To(Equal(http.StatusOK))
 		// Whether a tenant is gone, there again or has never been, its policy looks
 		// the same to the tenant that granted.
-		_, body = send(ctx, who{tenant: granting, name: "admin"}.config(), http.MethodGet, collection+"/both", "")
+		_, body = send(ctx, tenantry.Config(granting), http.MethodGet, collection+"/both", "")
 		var stored v1alpha1.TenantAccessPolicy
 		Expect(json.Unmarshal([]byte(body), &stored)).To(Succeed())
 		Expect(stored.Status.Conditions).To(ContainElement(HaveField("Status", metav1.ConditionTrue)))
@@ -304,11 +304,11 @@ var _ = Describe("A TenantAccessPolicy", func() {
 // recreate deletes a tenant and creates one of the same name.
 func recreate(ctx context.Context, n tenant.Name) {
 	GinkgoHelper()
-	config := adminConfig()
+	config := tenantry.Config(tenant.System)
 	status, body := send(ctx, config, http.MethodDelete, "/api/v1/tenants/"+n.String(), "")
 	Expect(status).To(Equal(http.StatusOK), body)
 	Eventually(statusOf(ctx, config, "/api/v1/tenants/"+n.String())).WithTimeout(time.Minute).Should(Equal(http.StatusNotFound))
-	Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
+	tenantry.CreateTenants(ctx, n)
 }
 
 // renewed returns a config with credentials of u that are made for the tenant as

@@ -63,10 +63,10 @@ var _ = Describe("A node", Ordered, func() {
 	node := who{tenant: tenant.System, name: "system:node:n1", groups: []string{"system:nodes"}}
 
 	BeforeAll(func(ctx SpecContext) {
-		_, err := system().CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
+		_, err := tenantry.Client(tenant.System).CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for _, space := range []tenant.Name{"a", "b"} {
-			client := adminOf(space).CoreV1()
+			client := tenantry.Client(space).CoreV1()
 			for _, name := range []string{"mounted", "other"} {
 				_, err := client.Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
@@ -81,7 +81,7 @@ var _ = Describe("A node", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		// The scheduler binds the pod of a to the node.
-		status, body := send(ctx, adminConfig(), http.MethodPost, "/tenants/a/api/v1/namespaces/default/pods/p/binding",
+		status, body := send(ctx, tenantry.Config(tenant.System), http.MethodPost, "/tenants/a/api/v1/namespaces/default/pods/p/binding",
 			`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}`)
 		Expect(status).To(Equal(http.StatusCreated), body)
 	}, NodeTimeout(specTimeout))
@@ -117,7 +117,7 @@ var _ = Describe("A node", Ordered, func() {
 
 	It("loses it with the pod", func(ctx SpecContext) {
 		zero := int64(0)
-		Expect(adminOf("a").CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(Succeed())
+		Expect(tenantry.Client("a").CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(Succeed())
 		Eventually(func() error {
 			_, err := node.in("a").CoreV1().Secrets("default").Get(ctx, "mounted", metav1.GetOptions{})
 			return err

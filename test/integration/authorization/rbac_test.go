@@ -15,17 +15,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-func adminConfig() *rest.Config {
-	GinkgoHelper()
-	config, err := tenantry.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
 // Acceptance line 24.
 var _ = Describe("A tenant's administrator", func() {
 	DescribeTable("does not reach what is the system's", func(ctx SpecContext, method, path string) {
-		admin := who{tenant: "a", name: "admin"}.config()
+		admin := tenantry.Config("a")
 		forms := []string{path, "/tenants/a" + path, "/tenants/system" + path, "/tenants/all" + path, "/tenants/*" + path, "//" + path[1:],
 			strings.ToUpper(path), path + "/", "/tenants/a/" + path, "/tenants/a/./" + path[1:], "/tenants/a/..%2f" + path[1:]}
 		if group, rest, ok := strings.Cut(path, "/v1/"); ok {
@@ -81,8 +74,8 @@ var _ = DescribeTable("A certificate of a tenant gives nothing by", func(ctx Spe
 // Acceptance line 26.
 var _ = Describe("RBAC", func() {
 	It("gives nothing in another space", func(ctx SpecContext) {
-		give(ctx, system(), clusterRole("here", nil, rule("*", "*")), "wanderer")
-		give(ctx, adminOf("a"), clusterRole("here", nil, rule("pods", "list")), "stayer")
+		give(ctx, tenantry.Client(tenant.System), clusterRole("here", nil, rule("*", "*")), "wanderer")
+		give(ctx, tenantry.Client("a"), clusterRole("here", nil, rule("pods", "list")), "stayer")
 
 		inSystem := who{tenant: tenant.System, name: "wanderer"}
 		_, err := inSystem.in(tenant.System).CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
@@ -104,19 +97,19 @@ var _ = Describe("RBAC", func() {
 	It("knows service accounts of the space alone", func(ctx SpecContext) {
 		// The system space and every tenant have an account of this name.
 		const account = "system:serviceaccount:default:default"
-		give(ctx, adminOf("a"), clusterRole("accounts", nil, rule("pods", "list")), account)
+		give(ctx, tenantry.Client("a"), clusterRole("accounts", nil, rule("pods", "list")), account)
 		token := func(n tenant.Name) *rest.Config {
 			GinkgoHelper()
-			client := system()
+			client := tenantry.Client(tenant.System)
 			if n != tenant.System {
-				client = adminOf(n)
+				client = tenantry.Client(n)
 			}
 			var request *authenticationv1.TokenRequest
 			Eventually(func() (err error) {
 				request, err = client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 				return err
 			}).Should(Succeed())
-			config := rest.AnonymousClientConfig(tenantry.ShortPath(adminConfig()))
+			config := rest.AnonymousClientConfig(tenantry.ShortPath(tenantry.Config(tenant.System)))
 			config.BearerToken = request.Status.Token
 			return config
 		}
@@ -128,7 +121,7 @@ var _ = Describe("RBAC", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("is decided by what has just been written", func(ctx SpecContext) {
-		admin, guest := adminOf("a"), who{tenant: "a", name: "guest"}.in("a").CoreV1().Pods("default")
+		admin, guest := tenantry.Client("a"), who{tenant: "a", name: "guest"}.in("a").CoreV1().Pods("default")
 		list := func() error {
 			_, err := guest.List(ctx, metav1.ListOptions{})
 			return err
@@ -146,13 +139,13 @@ var _ = Describe("RBAC", func() {
 	It("checks escalation with what a user has in the space", func(ctx SpecContext) {
 		// In b and in the system space users of that name may do everything.
 		for _, space := range []tenant.Name{"b", tenant.System} {
-			client := adminOf("b")
+			client := tenantry.Client("b")
 			if space == tenant.System {
-				client = system()
+				client = tenantry.Client(tenant.System)
 			}
 			give(ctx, client, clusterRole("everything", nil, rule("*", "*")), "climber")
 		}
-		give(ctx, adminOf("a"), clusterRole("climbing", nil, rule("pods", "get"),
+		give(ctx, tenantry.Client("a"), clusterRole("climbing", nil, rule("pods", "get"),
 			rule("clusterroles", "create"), rule("clusterrolebindings", "create")), "climber")
 		climber := who{tenant: "a", name: "climber"}.in("a")
 		_, err := climber.RbacV1().ClusterRoles().Create(ctx, clusterRole("higher", nil, rule("secrets", "get")), metav1.CreateOptions{})
@@ -168,16 +161,16 @@ var _ = Describe("A ClusterRole of the system space", func() {
 	const scope, selector = "multi-tenancy.k8s.io/scope", "multi-tenancy.k8s.io/tenant-selector"
 
 	It("holds where its scope says, from the next request on", func(ctx SpecContext) {
-		give(ctx, system(), clusterRole("operators", map[string]string{scope: "Tenants", selector: "region=eu"}, rule("secrets", "list")), "operator")
+		give(ctx, tenantry.Client(tenant.System), clusterRole("operators", map[string]string{scope: "Tenants", selector: "region=eu"}, rule("secrets", "list")), "operator")
 		annotate := func(annotations string) {
 			GinkgoHelper()
-			status, body := send(ctx, adminConfig(), http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/operators",
+			status, body := send(ctx, tenantry.Config(tenant.System), http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/operators",
 				`{"metadata":{"annotations":`+annotations+`}}`)
 			Expect(status).To(Equal(http.StatusOK), body)
 		}
 		label := func(name, region string) {
 			GinkgoHelper()
-			status, body := send(ctx, adminConfig(), http.MethodPatch, "/api/v1/tenants/"+name, `{"metadata":{"labels":{"region":`+region+`}}}`)
+			status, body := send(ctx, tenantry.Config(tenant.System), http.MethodPatch, "/api/v1/tenants/"+name, `{"metadata":{"labels":{"region":`+region+`}}}`)
 			Expect(status).To(Equal(http.StatusOK), body)
 		}
 		reach := func() map[tenant.Name]bool {
@@ -202,9 +195,9 @@ var _ = Describe("A ClusterRole of the system space", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("is given a scope by those only who may", func(ctx SpecContext) {
-		give(ctx, system(), clusterRole("writers", nil, rule("clusterroles", "create", "update", "patch", "get"),
+		give(ctx, tenantry.Client(tenant.System), clusterRole("writers", nil, rule("clusterroles", "create", "update", "patch", "get"),
 			rule("clusterrolebindings", "create"), rule("secrets", "list")), "writer")
-		give(ctx, system(), clusterRole("given", map[string]string{scope: "All"}, rule("secrets", "list")), "somebody")
+		give(ctx, tenantry.Client(tenant.System), clusterRole("given", map[string]string{scope: "All"}, rule("secrets", "list")), "somebody")
 		writer := who{tenant: tenant.System, name: "writer"}.in(tenant.System).RbacV1()
 		_, err := writer.ClusterRoles().Create(ctx, clusterRole("plain", nil, rule("secrets", "list")), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -216,7 +209,7 @@ var _ = Describe("A ClusterRole of the system space", func() {
 		Expect(err).To(MatchError(ContainSubstring("needs the verb escalate")))
 		_, err = writer.ClusterRoleBindings().Create(ctx, bindingTo("given", "writer"), metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("needs the verb bind")))
-		_, err = system().RbacV1().ClusterRoles().Create(ctx, clusterRole("wrong", map[string]string{scope: "Everywhere"}), metav1.CreateOptions{})
+		_, err = tenantry.Client(tenant.System).RbacV1().ClusterRoles().Create(ctx, clusterRole("wrong", map[string]string{scope: "Everywhere"}), metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("must be System, Tenants or All")))
 	}, SpecTimeout(specTimeout))
 })

@@ -21,10 +21,10 @@ var _ = Describe("Reviews", Ordered, func() {
 	pods := &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "default"}
 
 	BeforeAll(func(ctx SpecContext) {
-		give(ctx, adminOf("a"), clusterRole("pod-readers", nil, rule("pods", "list")), "reader")
-		give(ctx, adminOf("b"), clusterRole("canary-b", nil, rule("canaries", "list")), "admin")
-		give(ctx, system(), clusterRole("sys-readers", nil, rule("pods", "list")), "sys-reader")
-		give(ctx, system(), clusterRole("askers", map[string]string{"multi-tenancy.k8s.io/scope": "All"},
+		give(ctx, tenantry.Client("a"), clusterRole("pod-readers", nil, rule("pods", "list")), "reader")
+		give(ctx, tenantry.Client("b"), clusterRole("canary-b", nil, rule("canaries", "list")), "admin")
+		give(ctx, tenantry.Client(tenant.System), clusterRole("sys-readers", nil, rule("pods", "list")), "sys-reader")
+		give(ctx, tenantry.Client(tenant.System), clusterRole("askers", map[string]string{"multi-tenancy.k8s.io/scope": "All"},
 			rule("subjectaccessreviews", "create"), rule("localsubjectaccessreviews", "create")), "asker")
 	}, NodeTimeout(specTimeout))
 
@@ -72,8 +72,8 @@ var _ = Describe("Reviews", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 			return string(data)
 		}
-		Expect(rules(adminOf("b"))).To(ContainSubstring("canaries"))
-		Expect(rules(adminOf("a"))).NotTo(ContainSubstring("canaries"))
+		Expect(rules(tenantry.Client("b"))).To(ContainSubstring("canaries"))
+		Expect(rules(tenantry.Client("a"))).NotTo(ContainSubstring("canaries"))
 		Expect(rules(who{tenant: "a", name: "reader"}.in("a"))).To(ContainSubstring(`"pods"`))
 		Expect(rules(who{tenant: "b", name: "reader"}.in("b"))).NotTo(ContainSubstring(`"pods"`))
 		Expect(rules(who{tenant: "a", name: "sys-reader"}.in("a"))).NotTo(ContainSubstring(`"pods"`))

@@ -20,27 +20,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-const (
-	startTimeout = 2 * time.Minute
-	specTimeout  = time.Minute
-)
+const specTimeout = time.Minute
 
 var (
-	tenantry *env.Environment
+	tenantry *suite.Environment
 	hook     *webhook
 )
 
 func TestAuthorization(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(10 * time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	RunSpecs(t, "Authorization")
 }
@@ -54,32 +48,19 @@ const policies = `# who may do what
 `
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
 	dir := GinkgoT().TempDir()
 	file := filepath.Join(dir, "policies.jsonl")
 	Expect(os.WriteFile(file, []byte(policies), 0o600)).To(Succeed())
 	hook = newWebhook(dir)
-	var err error
-	tenantry, err = env.Start(ctx, func(o *standalone.Options) {
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
 		o.Authorization = standalone.NewAuthorization()
 		o.Authorization.Modes = []string{"Node", "ABAC", "RBAC", "Webhook"}
 		o.Authorization.PolicyFile = file
 		o.Authorization.WebhookConfigFile = hook.config
 		o.Authorization.WebhookVersion = "v1"
 	})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
-	for _, name := range []tenant.Name{"a", "b"} {
-		Expect(tenantry.CreateTenant(ctx, name)).To(Succeed())
-	}
-	// A controller makes the system space's own namespaces some time after the
-	// server is ready.
-	Eventually(func() error {
-		_, err := system().CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
-		return err
-	}, startTimeout).Should(Succeed())
-}, NodeTimeout(startTimeout))
+	tenantry.CreateTenants(ctx, "a", "b")
+}, NodeTimeout(suite.StartTimeout))
 
 // who is a user of a tenant.
 type who struct {
@@ -90,36 +71,16 @@ type who struct {
 
 func (w who) config() *rest.Config {
 	GinkgoHelper()
-	config, err := tenantry.UserConfig(w.tenant, w.name, w.groups...)
-	Expect(err).NotTo(HaveOccurred())
-	config.WarningHandler = rest.NoWarnings{}
-	return config
+	return tenantry.User(w.tenant, w.name, w.groups...)
 }
 
 // in returns a client of the user for the space of n, by its space root.
 func (w who) in(n tenant.Name) *kubernetes.Clientset {
 	GinkgoHelper()
-	config := tenantry.ShortPath(w.config())
-	if n != tenant.System {
-		config.Host += "/tenants/" + n.String()
+	if n == tenant.System {
+		return suite.Client(tenantry.ShortPath(w.config()))
 	}
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
-func adminOf(n tenant.Name) *kubernetes.Clientset {
-	GinkgoHelper()
-	return who{tenant: n, name: "admin"}.in(n)
-}
-
-func system() *kubernetes.Clientset {
-	GinkgoHelper()
-	config, err := tenantry.Admin()
-	Expect(err).NotTo(HaveOccurred())
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
+	return suite.Client(tenantry.In(n, w.config()))
 }
 
 // send makes one request with a literal path and returns status and body.
