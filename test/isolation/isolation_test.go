@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // canary is in every object of b and of the system space, and must never be in
@@ -104,11 +106,8 @@ var _ = Describe("A user of tenant a", Ordered, func() {
 	var resources []resource
 
 	BeforeAll(func(ctx SpecContext) {
-		var err error
-		system, err = tenantry.Admin()
-		Expect(err).NotTo(HaveOccurred())
-		own, err := tenantry.UserConfig("a", "admin")
-		Expect(err).NotTo(HaveOccurred())
+		system = tenantry.Config(tenant.System)
+		own := tenantry.Config("a")
 		a = tenantry.ShortPath(own)
 		resources = discover(own)
 		var unseeded []string

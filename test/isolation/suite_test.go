@@ -2,16 +2,14 @@ package isolation
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-var tenantry *env.Environment
+var tenantry *suite.Environment
 
 func TestIsolation(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -19,12 +17,6 @@ func TestIsolation(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
-	var err error
-	tenantry, err = env.Start(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
-	Expect(tenantry.CreateTenant(ctx, "a")).To(Succeed())
-	Expect(tenantry.CreateTenant(ctx, "b")).To(Succeed())
-}, NodeTimeout(2*time.Minute))
+	tenantry = suite.Start(ctx)
+	tenantry.CreateTenants(ctx, "a", "b")
+}, NodeTimeout(suite.StartTimeout))
