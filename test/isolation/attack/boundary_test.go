@@ -12,13 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // tokenOf returns a config of a service account of a tenant.
 func tokenOf(ctx context.Context, n tenant.Name, account string) *rest.Config {
 	GinkgoHelper()
-	config := admin(n)
-	token, err := clientOf(config).CoreV1().ServiceAccounts("default").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	config := tenantry.Config(n)
+	token, err := suite.Client(config).CoreV1().ServiceAccounts("default").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken = token.Status.Token
@@ -30,7 +31,7 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 	var before map[string]int64
 
 	BeforeAll(func(ctx SpecContext) {
-		endpoints = surface(admin("a"))
+		endpoints = surface(tenantry.Config("a"))
 		before = versions(ctx)
 	})
 	AfterAll(func(ctx SpecContext) {
@@ -58,17 +59,17 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 			}
 		}
 	},
-		Entry("its administrator", NodeTimeout(5*time.Minute), func(context.Context) *rest.Config { return admin("a") }),
-		Entry("a user in system:masters", NodeTimeout(5*time.Minute), func(context.Context) *rest.Config { return user("a", "admin", "system:masters") }),
+		Entry("its administrator", NodeTimeout(5*time.Minute), func(context.Context) *rest.Config { return tenantry.Config("a") }),
+		Entry("a user in system:masters", NodeTimeout(5*time.Minute), func(context.Context) *rest.Config { return tenantry.User("a", "admin", "system:masters") }),
 		Entry("a user in the groups of nodes and components", NodeTimeout(5*time.Minute), func(context.Context) *rest.Config {
-			return user("a", "admin", "system:nodes", "system:kube-controller-manager", "system:serviceaccounts", "system:authenticated")
+			return tenantry.User("a", "admin", "system:nodes", "system:kube-controller-manager", "system:serviceaccounts", "system:authenticated")
 		}),
 		Entry("a service account that b has too", NodeTimeout(5*time.Minute), func(ctx context.Context) *rest.Config { return tokenOf(ctx, "a", robot) }),
 	)
 
 	It("gives privileged groups of a tenant nothing", func(ctx SpecContext) {
-		plain := newWire(user("a", "somebody"))
-		privileged := newWire(user("a", "somebody", "system:masters", "system:nodes", "system:kube-controller-manager", "system:kube-scheduler"))
+		plain := newWire(tenantry.User("a", "somebody"))
+		privileged := newWire(tenantry.User("a", "somebody", "system:masters", "system:nodes", "system:kube-controller-manager", "system:kube-scheduler"))
 		for _, e := range endpoints {
 			for _, c := range e.calls("", "") {
 				if c.method != http.MethodGet {
@@ -81,7 +82,7 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 
 	It("is not crossed by a user with a name of the system", func(ctx SpecContext) {
 		for _, name := range []string{"system:apiserver", "system:node:n", "system:kube-controller-manager", "system:serviceaccount:default:robot", "system:anonymous"} {
-			got := newWire(user("a", name, "system:masters", "system:nodes")).send(ctx, call{method: http.MethodGet, path: "/api/v1/namespaces"}, nil)
+			got := newWire(tenantry.User("a", name, "system:masters", "system:nodes")).send(ctx, call{method: http.MethodGet, path: "/api/v1/namespaces"}, nil)
 			Expect(got.status).To(Equal(http.StatusUnauthorized), "%s: %s", name, got.body)
 			Expect(got.body).NotTo(ContainSubstring(name), "the reason is for the log")
 		}
@@ -89,11 +90,10 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 
 	It("ends with the tenant: its credentials are nobody's when another one has its name", func(ctx SpecContext) {
 		const n = "phoenix"
-		system, err := tenantry.Admin()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		seed(ctx, admin(n), "first")
-		olds := map[string]*wire{"certificate": newWire(admin(n)), "token": newWire(tokenOf(ctx, n, robot))}
+		system := tenantry.Config(tenant.System)
+		tenantry.CreateTenants(ctx, n)
+		seed(ctx, tenantry.Config(n), "first")
+		olds := map[string]*wire{"certificate": newWire(tenantry.Config(n)), "token": newWire(tokenOf(ctx, n, robot))}
 		secrets := call{method: http.MethodGet, path: "/api/v1/namespaces/default/secrets"}
 		for kind, old := range olds {
 			Expect(old.send(ctx, secrets, nil).status).To(Equal(http.StatusOK), kind)
@@ -107,14 +107,14 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 			Expect(old.send(ctx, secrets, nil).status).To(BeElementOf(http.StatusUnauthorized, http.StatusForbidden), "%s of no tenant", kind)
 		}
 
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		seed(ctx, admin(n), canary)
+		tenantry.CreateTenants(ctx, n)
+		seed(ctx, tenantry.Config(n), canary)
 		for kind, old := range olds {
 			got := old.send(ctx, secrets, nil)
 			Expect(got.status).To(Equal(http.StatusUnauthorized), "%s: %s", kind, got.body)
 			Expect(got.body).NotTo(ContainSubstring(canary))
 		}
-		Expect(newWire(admin(n)).send(ctx, secrets, nil).status).To(Equal(http.StatusOK), "a new certificate")
+		Expect(newWire(tenantry.Config(n)).send(ctx, secrets, nil).status).To(Equal(http.StatusOK), "a new certificate")
 		Expect(newWire(tokenOf(ctx, n, robot)).send(ctx, secrets, nil).status).To(Equal(http.StatusOK), "a new token")
 		tenantObject.method = http.MethodDelete
 		Expect(root.send(ctx, tenantObject, nil).status).To(Equal(http.StatusOK))

@@ -16,7 +16,7 @@ var secrets = []string{"/api/v1/secrets", "/tenants/b/api/v1/secrets", "/api/v1/
 var _ = Describe("A header", func() {
 	It("of a front proxy means nothing from anybody else", func(ctx SpecContext) {
 		extra := "X-Remote-Extra-" + strings.ReplaceAll(tenant.UserExtraKey, "/", "%2f")
-		nobody := admin("a")
+		nobody := tenantry.Config("a")
 		nobody.CertData, nobody.KeyData = nil, nil
 		for _, header := range []http.Header{
 			{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}},
@@ -29,7 +29,7 @@ var _ = Describe("A header", func() {
 		} {
 			for _, path := range secrets {
 				c := call{method: http.MethodGet, path: path}
-				got := newWire(admin("a")).send(ctx, c, header)
+				got := newWire(tenantry.Config("a")).send(ctx, c, header)
 				if path == secrets[0] {
 					Expect(got.status).To(Equal(http.StatusOK), "%v: %s", header, got.body)
 					Expect(got.body).To(ContainSubstring(`"own"`), "%v: not the own space", header)
@@ -44,7 +44,7 @@ var _ = Describe("A header", func() {
 	}, NodeTimeout(time.Minute))
 
 	It("that impersonates does not leave the tenant", func(ctx SpecContext) {
-		attackers := []*wire{newWire(admin("a")), newWire(user("a", "admin", "system:masters")), newWire(tokenOf(ctx, "a", robot))}
+		attackers := []*wire{newWire(tenantry.Config("a")), newWire(tenantry.User("a", "admin", "system:masters")), newWire(tokenOf(ctx, "a", robot))}
 		users := []string{"", "admin", "u", "b:admin", "system:admin", "system:apiserver", "system:node:n", "system:kube-controller-manager",
 			"system:serviceaccount:default:robot", "system:serviceaccount:b|default:robot", "system:serviceaccount:kube-system:generic-garbage-collector"}
 		groups := []string{"", "devs", "system:masters", "system:nodes", "system:serviceaccounts", "system:authenticated"}
@@ -80,7 +80,7 @@ var _ = Describe("A header", func() {
 	}, NodeTimeout(2*time.Minute))
 
 	It("that impersonates works within the tenant", func(ctx SpecContext) {
-		got := newWire(admin("a")).send(ctx, call{method: http.MethodGet, path: secrets[0]}, http.Header{"Impersonate-User": {"u"}})
+		got := newWire(tenantry.Config("a")).send(ctx, call{method: http.MethodGet, path: secrets[0]}, http.Header{"Impersonate-User": {"u"}})
 		Expect(got.status).To(Equal(http.StatusForbidden), got.body)
 		Expect(got.body).To(ContainSubstring(`User \"u\" cannot list resource \"secrets\"`))
 	})

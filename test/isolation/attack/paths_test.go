@@ -81,7 +81,7 @@ var others = []string{
 
 var _ = Describe("A path", func() {
 	It("shows a user of a nothing of others, however it is written", func(ctx SpecContext) {
-		w := newWire(admin("a"))
+		w := newWire(tenantry.Config("a"))
 		for _, path := range others {
 			c := call{method: http.MethodGet, path: path}
 			answers := map[string]answer{"HTTP/1.1": w.sendPlain(ctx, c, nil)}
@@ -96,7 +96,7 @@ var _ = Describe("A path", func() {
 	}, NodeTimeout(time.Minute))
 
 	It("of the system's own is not there for the administrator of a", func(ctx SpecContext) {
-		w := newWire(admin("a"))
+		w := newWire(tenantry.Config("a"))
 		for _, path := range []string{
 			"/api/v1/nodes", "/api/v1/nodes/n", "/api/v1/nodes/n/proxy/metrics", "/api/v1/nodes/n/status", "/api/v1/watch/nodes",
 			"/api/v1/tenants", "/api/v1/tenants/b", "/apis/tenantry.io/v1alpha1/tenants", "/api/v1/componentstatuses",
@@ -116,7 +116,7 @@ var _ = Describe("A path", func() {
 	}, NodeTimeout(time.Minute))
 
 	It("leads nobody anywhere without credentials", func(ctx SpecContext) {
-		config := admin("a")
+		config := tenantry.Config("a")
 		config.CertData, config.KeyData = nil, nil
 		w := newWire(config)
 		for _, root := range []string{"", "/tenants/a", "/tenants/b", "/tenants/nobody", "/tenants/system", "/tenants/all"} {

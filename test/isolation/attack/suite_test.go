@@ -3,7 +3,6 @@ package attack
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -11,12 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const (
@@ -28,7 +25,7 @@ const (
 	robot = "robot"
 )
 
-var tenantry *env.Environment
+var tenantry *suite.Environment
 
 func TestAttack(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -36,21 +33,15 @@ func TestAttack(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
-	var err error
-	tenantry, err = env.Start(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
-	system, err := tenantry.Admin()
-	Expect(err).NotTo(HaveOccurred())
+	tenantry = suite.Start(ctx)
+	system := tenantry.Config(tenant.System)
 	publishTargets(ctx, system)
 	for _, n := range []tenant.Name{"a", "b"} {
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		seed(ctx, admin(n), data(n))
+		tenantry.CreateTenants(ctx, n)
+		seed(ctx, tenantry.Config(n), data(n))
 	}
 	seed(ctx, system, canary)
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(suite.StartTimeout))
 
 // data is what the objects of a tenant hold.
 func data(n tenant.Name) string {
@@ -60,30 +51,10 @@ func data(n tenant.Name) string {
 	return canary
 }
 
-// admin returns a config of an administrator of a tenant.
-func admin(n tenant.Name) *rest.Config {
-	GinkgoHelper()
-	return user(n, "admin")
-}
-
-func user(n tenant.Name, name string, groups ...string) *rest.Config {
-	GinkgoHelper()
-	config, err := tenantry.UserConfig(n, name, groups...)
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-func clientOf(config *rest.Config) kubernetes.Interface {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
-
 // seed makes the objects of one space.
 func seed(ctx context.Context, config *rest.Config, data string) {
 	GinkgoHelper()
-	client := clientOf(config)
+	client := suite.Client(config)
 	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"attack": data}}
 	_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
