@@ -79,14 +79,14 @@ var _ = Describe("A copy of any publishable kind", Ordered, func() {
 
 	It("binds the tenant, if it is a policy", func(ctx SpecContext) {
 		Eventually(func() error {
-			_, err := in(victim()).CoreV1().Services("default").Create(ctx, &corev1.Service{
+			_, err := tenantry.Client(victim()).CoreV1().Services("default").Create(ctx, &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{GenerateName: "outside-"},
 				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.1"}},
 			}, metav1.CreateOptions{})
 			return err
 		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy '" + name + "'")))
 		Eventually(func() (map[string]string, error) {
-			made, err := in(victim()).CoreV1().Endpoints("default").Create(ctx,
+			made, err := tenantry.Client(victim()).CoreV1().Endpoints("default").Create(ctx,
 				&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{GenerateName: "mutated-"}}, metav1.CreateOptions{})
 			if err != nil {
 				return nil, err
@@ -99,7 +99,7 @@ var _ = Describe("A copy of any publishable kind", Ordered, func() {
 var _ = Describe("A tenant", func() {
 	It("publishes nothing", func(ctx SpecContext) {
 		const name = "of-a-tenant"
-		_, err := in(tenants[7]).CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+		_, err := tenantry.Client(tenants[7]).CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: isPublished},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -114,7 +114,7 @@ var _ = Describe("A tenant", func() {
 
 	It("prevents nothing by policies that refuse or change what is copied", func(ctx SpecContext) {
 		const name = "stubborn"
-		policies := in(tenants[8]).AdmissionregistrationV1()
+		policies := tenantry.Client(tenants[8]).AdmissionregistrationV1()
 		everything := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionv1.RuleWithOperations{
 				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
@@ -155,7 +155,7 @@ var _ = Describe("A tenant", func() {
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		own := in(tenants[8]).CoreV1().ConfigMaps("default")
+		own := tenantry.Client(tenants[8]).CoreV1().ConfigMaps("default")
 		Eventually(func() error {
 			_, err := own.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-", Labels: map[string]string{"a": "b"}}}, metav1.CreateOptions{})
 			return err
@@ -163,15 +163,15 @@ var _ = Describe("A tenant", func() {
 		createNamespace(ctx, name)
 		publish(ctx, name, "copied", "true")
 		Eventually(from(ctx, tenants[8], name, "copied")).Should(Equal("platform"))
-		found, err := in(tenants[8]).CoreV1().ConfigMaps(name).Get(ctx, "copied", metav1.GetOptions{})
+		found, err := tenantry.Client(tenants[8]).CoreV1().ConfigMaps(name).Get(ctx, "copied", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Labels).NotTo(HaveKey("mutated"))
-		_, err = in(tenant.System).CoreV1().ConfigMaps(name).Patch(ctx, "copied", types.MergePatchType, []byte(`{"data": {"from": "platform again"}}`), metav1.PatchOptions{})
+		_, err = tenantry.Client(tenant.System).CoreV1().ConfigMaps(name).Patch(ctx, "copied", types.MergePatchType, []byte(`{"data": {"from": "platform again"}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(from(ctx, tenants[8], name, "copied")).Should(Equal("platform again"))
-		Expect(in(tenant.System).CoreV1().ConfigMaps(name).Delete(ctx, "copied", metav1.DeleteOptions{})).To(Succeed())
+		Expect(tenantry.Client(tenant.System).CoreV1().ConfigMaps(name).Delete(ctx, "copied", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() (string, error) {
-			_, err := in(tenants[8]).CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			_, err := tenantry.Client(tenants[8]).CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 			return fmt.Sprint(err), nil
 		}).Should(ContainSubstring("not found"))
 	}, SpecTimeout(specTimeout))

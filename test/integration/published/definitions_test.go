@@ -95,7 +95,7 @@ func madeBy(object *unstructured.Unstructured) []string {
 // versionsIn returns in which versions a space serves parts of a group, by what clients
 // ask for: both kinds of discovery, and OpenAPI.
 func versionsIn(ctx context.Context, n tenant.Name, group string) func() (map[string]string, error) {
-	client := in(n)
+	client := tenantry.Client(n)
 	return func() (map[string]string, error) {
 		found := map[string]string{}
 		list, err := client.Discovery().ServerGroups() // aggregated
@@ -233,8 +233,8 @@ var _ = Describe("A published definition", func() {
 	It("is hidden while it is published no longer, and nothing is lost", func(ctx SpecContext) {
 		const group = "hidden.example.com"
 		n := tenant.Name("hides")
-		Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { deleteTenant(ctx, n) }, NodeTimeout(specTimeout))
+		tenantry.CreateTenants(ctx, n)
+		DeferCleanup(func(ctx SpecContext) { tenantry.DeleteTenant(ctx, n) }, NodeTimeout(specTimeout))
 		publishDefinition(ctx, definitionOf(group, "v1", "platform"))
 		createPart(ctx, n, part(group, "v1", "one"))
 		publishing := func(value string) {
@@ -293,7 +293,7 @@ var _ = Describe("A published definition", func() {
 		reference := metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: "Part", Name: "owner", UID: owner.GetUID()}
 		createPart(ctx, n, part(group, "v1", "child", reference))
 		stays := createPart(ctx, n, part(group, "v1", "stays"))
-		core := in(n).CoreV1()
+		core := tenantry.Client(n).CoreV1()
 		_, err := core.ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "owned-by-part", OwnerReferences: []metav1.OwnerReference{reference}},
 		}, metav1.CreateOptions{})
@@ -313,9 +313,7 @@ var _ = Describe("A published definition", func() {
 		}).Should(Succeed())
 
 		By("counting them against the tenant's quota")
-		_, err = objects(tenant.System, tenantResource, "").Patch(ctx, n.String(), mergePatch,
-			[]byte(`{"spec": {"quota": {"count/parts.`+group+`": "2"}}}`), metav1.PatchOptions{})
-		Expect(err).NotTo(HaveOccurred())
+		Expect(tenantry.SetSpec(ctx, n, "quota", `{"count/parts.`+group+`": "2"}`)).To(Succeed())
 		Eventually(func() (string, error) {
 			quota, err := core.ResourceQuotas("default").Get(ctx, "tenant-quota", metav1.GetOptions{})
 			if err != nil {

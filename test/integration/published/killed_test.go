@@ -22,6 +22,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // process is a "tenantry up" that can be killed.
@@ -34,7 +35,7 @@ func (p *process) start() {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command(p.binary, "up", "--dir", p.dir, "--secure-port", p.port), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
-	Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
+	Eventually(session.Out, suite.StartTimeout).Should(gbytes.Say("Tenantry is ready"))
 	p.session = session
 }
 
@@ -51,9 +52,7 @@ func (p *process) client(root string) dynamic.Interface {
 	Expect(err).NotTo(HaveOccurred())
 	config.Host += root
 	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client
+	return suite.Dynamic(config)
 }
 
 // copies returns the number of copies that match a label selector.
@@ -114,7 +113,7 @@ var _ = Describe("tenantry up, killed", func() {
 			object := &unstructured.Unstructured{}
 			object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
 			object.SetName(fmt.Sprintf("t%02d", i))
-			_, err := p.client("").Resource(tenantResource).Create(ctx, object, metav1.CreateOptions{})
+			_, err := p.client("").Resource(v1alpha1.GroupVersion.WithResource("tenants")).Create(ctx, object, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
 		change := func(change func(client dynamic.ResourceInterface, object *unstructured.Unstructured) error) {

@@ -133,7 +133,7 @@ func parse(manifests string) (parsed []*unstructured.Unstructured) {
 
 func resourcesOf(parsed []*unstructured.Unstructured) []schema.GroupVersionResource {
 	GinkgoHelper()
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(in(tenant.System).Discovery()))
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(tenantry.Client(tenant.System).Discovery()))
 	resources := make([]schema.GroupVersionResource, len(parsed))
 	for i, object := range parsed {
 		gvk := object.GroupVersionKind()

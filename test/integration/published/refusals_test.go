@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const mergePatch = types.MergePatchType
@@ -27,9 +28,9 @@ var _ = Describe("A copy", Ordered, func() {
 	var admin *kubernetes.Clientset
 
 	BeforeAll(func(ctx SpecContext) {
-		admin = in(tenants[1])
+		admin = tenantry.Client(tenants[1])
 		createNamespace(ctx, namespace)
-		system := in(tenant.System).CoreV1()
+		system := tenantry.Client(tenant.System).CoreV1()
 		_, err := system.ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", Annotations: isPublished, Labels: map[string]string{"l": "v"}}, Data: map[string]string{"k": "v"},
 		}, metav1.CreateOptions{})
@@ -125,11 +126,10 @@ var _ = Describe("A copy", Ordered, func() {
 			return err
 		}),
 		Entry("by the publisher's name", func(ctx context.Context) error {
-			impersonating := config(tenants[1])
+			impersonating := tenantry.Config(tenants[1])
 			impersonating.Impersonate.UserName = tenant.Publisher
 			impersonating.Impersonate.Groups = []string{"system:authenticated"}
-			client, err := kubernetes.NewForConfig(impersonating)
-			Expect(err).NotTo(HaveOccurred())
+			client := suite.Client(impersonating)
 			bindings := admin.RbacV1().ClusterRoleBindings()
 			if _, err := bindings.Get(ctx, "publisher", metav1.GetOptions{}); err != nil {
 				_, err = bindings.Create(ctx, clusterAdmin("publisher", tenant.Publisher), metav1.CreateOptions{})
@@ -142,10 +142,7 @@ var _ = Describe("A copy", Ordered, func() {
 			return client.CoreV1().ConfigMaps(namespace).Delete(ctx, "policy", metav1.DeleteOptions{})
 		}),
 		Entry("nor by a system administrator in the space", func(ctx context.Context) error {
-			system := config(tenant.System)
-			system.Host += "/tenants/" + tenants[1].String()
-			client, err := kubernetes.NewForConfig(system)
-			Expect(err).NotTo(HaveOccurred())
+			client := suite.Client(tenantry.In(tenants[1], tenantry.Config(tenant.System)))
 			return client.CoreV1().ConfigMaps(namespace).Delete(ctx, "policy", metav1.DeleteOptions{})
 		}),
 	)
@@ -187,21 +184,15 @@ var _ = Describe("A copy", Ordered, func() {
 	)
 
 	It("is written by the publisher, whom the operator impersonates with the credentials of a system administrator", func(ctx SpecContext) {
-		operator := config(tenant.System)
-		operator.Host += "/tenants/" + tenants[1].String()
+		operator := tenantry.In(tenants[1], tenantry.Config(tenant.System))
 		operator.Impersonate.UserName, operator.Impersonate.Groups = tenant.Publisher, []string{"system:masters"}
-		client, err := kubernetes.NewForConfig(operator)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = client.CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{})
+		_, err := suite.Client(operator).CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
 	It("is written by nobody whose credentials have the publisher's name", func(ctx SpecContext) {
-		named, err := tenantry.UserConfig(tenant.System, tenant.Publisher, "system:masters")
-		Expect(err).NotTo(HaveOccurred())
-		client, err := kubernetes.NewForConfig(named)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		named := tenantry.User(tenant.System, tenant.Publisher, "system:masters")
+		_, err := suite.Client(named).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 		Expect(err).To(MatchError(apierrors.IsUnauthorized, "unauthorized"))
 	}, SpecTimeout(specTimeout))
 })

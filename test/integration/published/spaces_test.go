@@ -35,13 +35,13 @@ func publish(ctx context.Context, namespace, name, value string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{tenant.PublishedAnnotation: value}},
 		Data:       map[string]string{"from": "platform"},
 	}
-	_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
+	_, err := tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
 // from returns whose object is in a space.
 func from(ctx context.Context, n tenant.Name, namespace, name string) func() (string, error) {
-	client := in(n).CoreV1().ConfigMaps(namespace)
+	client := tenantry.Client(n).CoreV1().ConfigMaps(namespace)
 	return func() (string, error) {
 		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -55,7 +55,7 @@ var _ = Describe("Publishing", func() {
 	It("keeps what a tenant has, reports it, and takes its place as soon as it is gone", func(ctx SpecContext) {
 		const namespace = "conflicts"
 		keeper := tenants[2]
-		own := in(keeper).CoreV1()
+		own := tenantry.Client(keeper).CoreV1()
 		_, err := own.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for _, name := range []string{"kept", "forced"} {
@@ -73,7 +73,7 @@ var _ = Describe("Publishing", func() {
 		Expect(from(ctx, keeper, namespace, "kept")()).To(Equal("tenant"))
 		Expect(from(ctx, keeper, namespace, "forced")()).To(Equal("platform"))
 		Eventually(func(g Gomega) {
-			events, err := in(tenant.System).CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=kept,type=Warning"})
+			events, err := tenantry.Client(tenant.System).CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=kept,type=Warning"})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(events.Items).To(ContainElement(HaveField("Message", ContainSubstring(keeper.String()))))
 		}).Should(Succeed())
@@ -89,7 +89,7 @@ var _ = Describe("Publishing", func() {
 
 		By("giving the namespace back when nothing in it is published")
 		for _, name := range []string{"kept", "forced"} {
-			Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Expect(tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		}
 		Eventually(func() error { return own.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) }).Should(Succeed())
 	}, SpecTimeout(specTimeout))
@@ -101,10 +101,10 @@ var _ = Describe("Publishing", func() {
 		all := countTenants(ctx)
 		Eventually(copiesOf(ctx, namespaces, namespace)).Should(Equal(all))
 		Eventually(copiesOf(ctx, configMaps, "made")).Should(Equal(all))
-		own := in(tenants[4]).CoreV1()
+		own := tenantry.Client(tenants[4]).CoreV1()
 		_, err := own.Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "own"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "made", metav1.DeleteOptions{})).To(Succeed())
+		Expect(tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "made", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() (int, error) {
 			list, err := objects(tenant.All, namespaces, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
 			if err != nil {
@@ -128,7 +128,7 @@ var _ = Describe("Publishing", func() {
 		}
 		annotate(`"force"`)
 		Eventually(copiesOf(ctx, namespaces, "kube-public")).Should(Equal(countTenants(ctx)))
-		own := in(tenants[5]).CoreV1().Namespaces()
+		own := tenantry.Client(tenants[5]).CoreV1().Namespaces()
 		before, err := own.Get(ctx, "kube-public", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(before.Labels).To(HaveKeyWithValue("owner", "platform"))
@@ -154,8 +154,8 @@ var _ = Describe("Publishing", func() {
 			group.Go(func() {
 				defer GinkgoRecover()
 				n := tenant.Name(fmt.Sprintf("early-%d", i))
-				Expect(tenantry.CreateTenant(ctx, n)).To(Succeed())
-				list, err := in(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel})
+				tenantry.CreateTenants(ctx, n)
+				list, err := tenantry.Client(n).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(list.Items).To(HaveLen(count))
 			})
@@ -163,17 +163,17 @@ var _ = Describe("Publishing", func() {
 		group.Wait()
 		By("deleting a tenant, which copies do not prevent, and creating it anew")
 		for i := range 5 {
-			deleteTenant(ctx, tenant.Name(fmt.Sprintf("early-%d", i)))
+			tenantry.DeleteTenant(ctx, tenant.Name(fmt.Sprintf("early-%d", i)))
 		}
-		Expect(tenantry.CreateTenant(ctx, "early-0")).To(Succeed())
+		tenantry.CreateTenants(ctx, "early-0")
 		Expect(from(ctx, "early-0", namespace, "c0")()).To(Equal("platform"))
-		deleteTenant(ctx, "early-0")
+		tenantry.DeleteTenant(ctx, "early-0")
 		Eventually(reportOf(ctx, configMaps, namespace, "c0")).Should(Equal(inAll(countTenants(ctx))))
 	}, SpecTimeout(specTimeout))
 
 	It("is not prevented by a tenant's quotas, webhooks and policies", func(ctx SpecContext) {
 		const namespace = "obstacles"
-		stubborn := in(tenants[3])
+		stubborn := tenantry.Client(tenants[3])
 		_, err := stubborn.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = stubborn.CoreV1().ResourceQuotas(namespace).Create(ctx, &corev1.ResourceQuota{
@@ -203,7 +203,7 @@ var _ = Describe("Publishing", func() {
 		createNamespace(ctx, namespace)
 		publish(ctx, namespace, "policy", "true")
 		Eventually(from(ctx, tenants[3], namespace, "policy")).Should(Equal("platform"))
-		Expect(in(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "policy", metav1.DeleteOptions{})).To(Succeed())
+		Expect(tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "policy", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() error {
 			_, err := stubborn.CoreV1().ConfigMaps(namespace).Get(ctx, "policy", metav1.GetOptions{})
 			return err
@@ -217,7 +217,7 @@ var _ = Describe("Publishing", func() {
 		Eventually(copiesOf(ctx, configMaps, "still")).Should(BeNumerically(">=", spaces))
 		versions := func() (versions []string) {
 			for _, n := range tenants {
-				object, err := in(n).CoreV1().ConfigMaps(namespace).Get(ctx, "still", metav1.GetOptions{})
+				object, err := tenantry.Client(n).CoreV1().ConfigMaps(namespace).Get(ctx, "still", metav1.GetOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				versions = append(versions, object.ResourceVersion)
 			}
@@ -225,7 +225,7 @@ var _ = Describe("Publishing", func() {
 		}
 		before := versions()
 		patch := `{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}}`
-		_, err := in(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "still", mergePatch, []byte(patch), metav1.PatchOptions{})
+		_, err := tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "still", mergePatch, []byte(patch), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		publish(ctx, namespace, "still-after", "true") // comes after the change has been looked at
 		Eventually(copiesOf(ctx, configMaps, "still-after")).Should(BeNumerically(">=", spaces))
@@ -235,9 +235,9 @@ var _ = Describe("Publishing", func() {
 	It("does not give away credentials of the system space", func(ctx SpecContext) {
 		const namespace = "credentials"
 		createNamespace(ctx, namespace)
-		_, err := in(tenant.System).CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+		_, err := tenantry.Client(tenant.System).CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = in(tenant.System).CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		_, err = tenantry.Client(tenant.System).CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{
 				tenant.PublishedAnnotation: "true", corev1.ServiceAccountNameKey: "a",
 			}},
@@ -251,7 +251,7 @@ var _ = Describe("Publishing", func() {
 		reports := objects(tenant.System, v1alpha1.GroupVersion.WithResource("publishedobjects"), "")
 		before, err := reports.Get(ctx, "secrets.credentials.token", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = in(tenant.System).CoreV1().Secrets(namespace).Patch(ctx, "token", mergePatch, []byte(`{"metadata": {"labels": {"x": "y"}}}`), metav1.PatchOptions{})
+		_, err = tenantry.Client(tenant.System).CoreV1().Secrets(namespace).Patch(ctx, "token", mergePatch, []byte(`{"metadata": {"labels": {"x": "y"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		publish(ctx, namespace, "after", "true") // comes after the change has been looked at
 		Eventually(copiesOf(ctx, configMaps, "after")).Should(BeNumerically(">=", spaces))

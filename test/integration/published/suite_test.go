@@ -15,24 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/env"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 const (
-	startTimeout = 2 * time.Minute
-	specTimeout  = 2 * time.Minute
+	specTimeout = 2 * time.Minute
 	// spaces is the number of tenants that all specs share.
 	spaces = 20
 )
 
 var (
-	tenantry *env.Environment
+	tenantry *suite.Environment
 	// tenants are those that all specs share. A spec that changes a space for the
 	// others makes its own.
 	tenants []tenant.Name
@@ -44,52 +40,21 @@ func TestPublished(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	klog.LogToStderr(false)
-	klog.SetOutput(GinkgoWriter)
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	var err error
-	tenantry, err = env.Start(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(tenantry.Stop()).To(Succeed()) })
+	tenantry = suite.Start(ctx)
 	for i := range spaces {
 		tenants = append(tenants, tenant.Name(fmt.Sprintf("t%02d", i)))
-		Expect(tenantry.CreateTenant(ctx, tenants[i])).To(Succeed())
 	}
-}, NodeTimeout(startTimeout))
-
-func config(n tenant.Name) *rest.Config {
-	GinkgoHelper()
-	if n == tenant.System || n == tenant.All {
-		config, err := tenantry.Admin()
-		Expect(err).NotTo(HaveOccurred())
-		if n == tenant.All {
-			config.Host += "/tenants/all"
-		}
-		return config
-	}
-	config, err := tenantry.UserConfig(n, "admin")
-	Expect(err).NotTo(HaveOccurred())
-	return config
-}
-
-// in returns a client of the administrator of a space.
-func in(n tenant.Name) *kubernetes.Clientset {
-	GinkgoHelper()
-	client, err := kubernetes.NewForConfig(config(n))
-	Expect(err).NotTo(HaveOccurred())
-	return client
-}
+	tenantry.CreateTenants(ctx, tenants...)
+}, NodeTimeout(suite.StartTimeout))
 
 // objects returns a client for objects of one resource in a space.
 func objects(n tenant.Name, r schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
 	GinkgoHelper()
-	client, err := dynamic.NewForConfig(config(n))
-	Expect(err).NotTo(HaveOccurred())
+	client := suite.Dynamic(tenantry.Config(n)).Resource(r)
 	if namespace == "" {
-		return client.Resource(r)
+		return client
 	}
-	return client.Resource(r).Namespace(namespace)
+	return client.Namespace(namespace)
 }
 
 var isPublished = map[string]string{tenant.PublishedAnnotation: "true"}
@@ -136,25 +101,12 @@ func copiesOf(ctx context.Context, r schema.GroupVersionResource, name string) f
 	}
 }
 
-var tenantResource = v1alpha1.GroupVersion.WithResource("tenants")
-
 // countTenants returns how many spaces there are.
 func countTenants(ctx context.Context) int {
 	GinkgoHelper()
-	list, err := objects(tenant.System, tenantResource, "").List(ctx, metav1.ListOptions{})
+	list, err := tenantry.Tenants().List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return len(list.Items) - 1 // that of the system
-}
-
-// deleteTenant deletes a tenant and waits until it is gone.
-func deleteTenant(ctx context.Context, n tenant.Name) {
-	GinkgoHelper()
-	client := objects(tenant.System, tenantResource, "")
-	Expect(client.Delete(ctx, n.String(), metav1.DeleteOptions{})).To(Succeed())
-	Eventually(func() error {
-		_, err := client.Get(ctx, n.String(), metav1.GetOptions{})
-		return err
-	}).Should(MatchError(apierrors.IsNotFound, "not found"))
 }
 
 // createNamespace creates a namespace in the system space and removes it, and
