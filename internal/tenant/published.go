@@ -26,6 +26,9 @@ const (
 	// PublishedDefinitionFinalizer holds such a definition until no space has objects
 	// of it any more.
 	PublishedDefinitionFinalizer = "tenantry.io/published-definition"
+	// OwnDefinitionAnnotation, with the value "true", says in an update of a published
+	// definition that the space is to have its own, which begins as the published one.
+	OwnDefinitionAnnotation = "multi-tenancy.k8s.io/own-definition"
 	// Publisher is the user of the system space who writes copies. No credentials
 	// can have this name: the operator impersonates it.
 	Publisher = "system:tenantry:publisher"

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -32,11 +33,21 @@ func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Obj
 			mark(definition)
 		case n.IsSpace() && isNew:
 			apiextensions.SetCRDCondition(definition, pending)
-			return s.mayDefine(ctx, n, definition)
+			if err := s.mayDefine(ctx, n, definition); err != nil {
+				return err
+			}
+			if s.index.shares(definition.Name, false) {
+				warning.AddWarning(ctx, "", ownDefinition)
+			}
 		}
 		return nil
 	}
 }
+
+// ownDefinition is a warning to those who install something and do not know that the
+// platform has it already.
+const ownDefinition = "this definition takes the place of the one that the platform publishes to every space, " +
+	"whose changes this space does not get any more; when this one is deleted, the published one is back"
 
 var pending = apiextensions.CustomResourceDefinitionCondition{
 	Type:    apiextensions.Established,

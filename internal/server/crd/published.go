@@ -19,7 +19,8 @@ import (
 )
 
 var errPublished = errors.New("the platform publishes this definition to every space, and changes and deletes it alone; " +
-	"to use another one of this name in this space, create it (kubectl create): it takes the place of the published one")
+	"to use another one of this name in this space, create or apply it whole, or give it the annotation " +
+	tenant.OwnDefinitionAnnotation + "=true: it takes the place of the published one")
 
 // Defaults are the definitions that every space has without storing them.
 func (s *Servers) Defaults(hidden func(tenant.Name) bool) *storage.Defaults {
@@ -29,13 +30,20 @@ func (s *Servers) Defaults(hidden func(tenant.Name) bool) *storage.Defaults {
 		Replaced: storage.ByCreation,
 		Hidden:   hidden,
 		Changes:  s.index.changes,
+		Draft:    draft,
+		Own:      s.own,
 		Refusal:  errPublished,
 	}
 }
 
+// declarations are annotations of a definition that somebody wants to have whole, and
+// not to edit whatever is there: by saying so, by kubectl apply, or as part of a Helm
+// release. What is edited, or written by controllers, is not given them.
+var declarations = []string{tenant.OwnDefinitionAnnotation, corev1.LastAppliedConfigAnnotation, "meta.helm.sh/release-name"}
+
 // notShown are annotations that say something about the definition in the system space
 // alone.
-var notShown = []string{tenant.PublishedAnnotation, corev1.LastAppliedConfigAnnotation}
+var notShown = append([]string{tenant.PublishedAnnotation, "meta.helm.sh/release-namespace"}, declarations...)
 
 // published makes a definition of the system space what spaces see of it.
 func published(_ string, obj runtime.Object) (bool, error) {
@@ -58,6 +66,40 @@ func published(_ string, obj runtime.Object) (bool, error) {
 	accessor.SetAnnotations(annotations)
 	accessor.SetLabels(labels)
 	return true, nil
+}
+
+// draft is storage.Defaults.Draft: a definition without status is changed as freely as
+// a new one.
+func draft(obj runtime.Object) error {
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", obj)
+	}
+	definition.Status = apiextensions.CustomResourceDefinitionStatus{}
+	return nil
+}
+
+// own is storage.Defaults.Own.
+func (s *Servers) own(ctx context.Context, obj runtime.Object) (bool, error) {
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return false, fmt.Errorf("unexpected object %T", obj)
+	}
+	if !isOwn(definition) {
+		return false, nil
+	}
+	definition.Labels = maps.Clone(definition.Labels)
+	delete(definition.Labels, tenant.PublishedCopyLabel)
+	return true, s.mayCreate(ctx, definition)
+}
+
+// isOwn reports whether somebody wants a definition for the space. What is shown has
+// none of the declarations.
+func isOwn(definition *apiextensions.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(declarations, func(key string) bool {
+		value, ok := definition.Annotations[key]
+		return ok && (key != tenant.OwnDefinitionAnnotation || value == "true")
+	})
 }
 
 // mayDefine returns why a space cannot take the place of a shared definition by one of

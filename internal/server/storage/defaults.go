@@ -36,6 +36,12 @@ type Defaults struct {
 	// last, and what is closed when they change again. Watches that have begun
 	// earlier end then, with 410: their clients list again.
 	Changes func() (last uint64, next <-chan struct{})
+	// Draft makes of a default object what the space's own begins with. Own reports
+	// whether an update of that is meant to be the space's own, takes away what only a
+	// default one has, and returns why it must not be created. Both are for what is
+	// replaced ByCreation.
+	Draft func(obj runtime.Object) error
+	Own   func(ctx context.Context, obj runtime.Object) (bool, error)
 	// Refusal, if set, is why a default object cannot be changed or deleted.
 	Refusal error
 	// Hidden reports whether a space has none: one that is being emptied has
@@ -49,7 +55,8 @@ type Replacement int
 const (
 	// ByUpdate: a space changes it, or creates its own.
 	ByUpdate Replacement = iota
-	// ByCreation: a space creates its own, and cannot change what it has not created.
+	// ByCreation: a space creates its own, also by an update that says so, and cannot
+	// change what it has not created.
 	ByCreation
 	// Never: a space has no object of its own at this place.
 	Never
@@ -169,6 +176,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 	if s.defaults.Replaced == Never {
 		return s.refuse(key)
 	}
+	change := s.inSpace(ctx, n, tryUpdate)
 	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			input = s.newFunc()
@@ -181,7 +189,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 				if err := preconditions.Check(key, input); err != nil {
 					return nil, nil, err
 				}
-				return nil, nil, s.refuse(key)
+				return s.takeOver(ctx, n, key, input, tryUpdate)
 			case found:
 				// Storing it is a creation, although its caller sees an update.
 				if err := s.mayCreate(ctx, n); err != nil {
@@ -197,7 +205,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 		if err := preconditions.Check(key, input); err != nil {
 			return nil, nil, err
 		}
-		return tryUpdate(input, res)
+		return change(input, res)
 	}
 	return s.update(ctx, n, key, cacheKey, destination, true, nil, fromDefault, nil)
 }

@@ -194,7 +194,16 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if err != nil {
 		return err
 	}
-	inSpace := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+	if s.isDefault(n, key) {
+		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate)
+	}
+	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.inSpace(ctx, n, tryUpdate), cached)
+}
+
+// inSpace returns an update of an object of a space: within the rules that are for it,
+// and complete.
+func (s *Space) inSpace(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
+	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			if err := s.mayCreate(ctx, n); err != nil {
 				return nil, nil, err
@@ -216,10 +225,6 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		}
 		return output, ttl, setTenant(output, n)
 	}
-	if s.isDefault(n, key) {
-		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace)
-	}
-	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, inSpace, cached)
 }
 
 // existing returns the object of an update, nil if there is none yet.

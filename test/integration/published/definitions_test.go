@@ -6,7 +6,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -228,6 +231,144 @@ var _ = Describe("A published definition", func() {
 		}).Should(HaveField("Items", BeEmpty()))
 		Expect(objects(other, parts(group, "v1"), "default").Get(ctx, "first", metav1.GetOptions{})).NotTo(BeNil())
 		Eventually(reportOf(ctx, crds, "", "parts."+group)).Should(Equal(inAll(countTenants(ctx))))
+	}, SpecTimeout(specTimeout))
+
+	It("gives way to what is applied whole or says so, and to nothing else", func(ctx SpecContext) {
+		const group = "applied.example.com"
+		n := tenants[9]
+		platforms := definitionOf(group, "v1", "platform")
+		platforms.SetLabels(map[string]string{"from": "platform"})
+		publishDefinition(ctx, platforms)
+		own, name := objects(n, crds, ""), "parts."+group
+		createPart(ctx, tenants[8], part(group, "v1", "others"))
+		shown, err := own.Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		applied := definitionOf(group, "v2", "tenant")
+		annotated := func(key string) *unstructured.Unstructured {
+			definition := applied.DeepCopy()
+			definition.SetAnnotations(map[string]string{key: "true"})
+			return definition
+		}
+		ways := map[string]func() error{
+			"server-side apply": func() error {
+				_, err := own.Apply(ctx, name, applied, metav1.ApplyOptions{FieldManager: "test"})
+				return err
+			},
+			"kubectl apply": func() error {
+				body, err := annotated("kubectl.kubernetes.io/last-applied-configuration").MarshalJSON()
+				Expect(err).NotTo(HaveOccurred())
+				_, err = own.Patch(ctx, name, mergePatch, body, metav1.PatchOptions{})
+				return err
+			},
+			"replace": func() error {
+				definition := annotated(tenant.OwnDefinitionAnnotation)
+				shown, err := own.Get(ctx, name, metav1.GetOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				definition.SetResourceVersion(shown.GetResourceVersion())
+				definition.SetUID(shown.GetUID())
+				definition.SetLabels(shown.GetLabels())
+				_, err = own.Update(ctx, definition, metav1.UpdateOptions{})
+				return err
+			},
+		}
+		for way, takeOver := range ways {
+			By(way + ", refused while it could not read what the space has")
+			createPart(ctx, n, part(group, "v1", "first"))
+			Expect(takeOver()).To(MatchError(ContainSubstring("lacks the version v1 in which they are stored")))
+			Expect(objects(n, parts(group, "v1"), "default").Delete(ctx, "first", metav1.DeleteOptions{})).To(Succeed())
+			By(way)
+			Expect(takeOver()).To(Succeed())
+			stored, err := own.Get(ctx, name, metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored.GetUID()).NotTo(BeElementOf(shown.GetUID(), platforms.GetUID()))
+			Expect(stored.GetGeneration()).To(BeEquivalentTo(1))
+			Expect(stored.GetLabels()).NotTo(HaveKey(tenant.PublishedCopyLabel))
+			Expect(stored.GetFinalizers()).NotTo(ContainElement(tenant.PublishedDefinitionFinalizer))
+			versions, _, err := unstructured.NestedStringSlice(stored.Object, "status", "storedVersions")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(versions).To(ConsistOf("v2"))
+			Expect(madeBy(createPart(ctx, n, part(group, "v2", "second")))).To(ConsistOf("tenant"))
+			Expect(versionsIn(ctx, tenants[8], group)()).To(Equal(inVersion("v1")))
+			Expect(own.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Eventually(versionsIn(ctx, n, group)).Should(Equal(inVersion("v1")))
+		}
+
+		By("refusing what edits the published one")
+		partly := &unstructured.Unstructured{}
+		partly.SetGroupVersionKind(applied.GroupVersionKind())
+		partly.SetName(name)
+		partly.SetLabels(map[string]string{"x": "y"})
+		_, err = own.Apply(ctx, name, partly, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		Expect(err).To(bePublished)
+		_, err = own.ApplyStatus(ctx, name, applied, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		Expect(err).To(bePublished)
+		_, err = own.Patch(ctx, name, mergePatch, []byte(`{"spec": {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+			"clientConfig": {"url": "https://example.com"}}}}}`), metav1.PatchOptions{})
+		Expect(err).To(bePublished)
+		declared := []byte(`{"metadata": {"annotations": {"` + tenant.OwnDefinitionAnnotation + `": "true"}}}`)
+		_, err = own.Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{}, "status")
+		Expect(err).To(bePublished)
+		Expect(own.Delete(ctx, name, metav1.DeleteOptions{})).To(bePublished)
+		left, err := own.Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left.GetUID()).To(Equal(shown.GetUID()))
+
+		By("asking whether it may be created")
+		rbac := tenantry.Client(n).RbacV1()
+		editor := metav1.ObjectMeta{Name: "definition-editor"}
+		_, err = rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: editor, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{crds.Group}, Resources: []string{crds.Resource}, Verbs: []string{"get", "patch", "update"}},
+		}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: editor, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editor.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = suite.Dynamic(tenantry.User(n, "editor")).Resource(crds).Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{})
+		Expect(err).To(MatchError(ContainSubstring("cannot create one in this space")))
+		webhooks := tenantry.Client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		unreachable, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
+		_, err = webhooks.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "no-own-definitions"},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "definitions.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &unreachable},
+				FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+				Rules: []admissionv1.RuleWithOperations{{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{crds.Group}, APIVersions: []string{"v1"}, Resources: []string{crds.Resource}},
+				}},
+			}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		denied := MatchError(ContainSubstring("definitions.example.com"))
+		Eventually(func() error {
+			_, err := own.Create(ctx, definitionOf("other.example.com", "v1", "tenant"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(denied)
+		_, err = own.Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{})
+		Expect(err).To(denied)
+		Expect(webhooks.Delete(ctx, "no-own-definitions", metav1.DeleteOptions{})).To(Succeed())
+
+		By("beginning as the published one, with its objects")
+		createPart(ctx, n, part(group, "v1", "kept"))
+		Eventually(func() error { // the webhook goes
+			_, err := own.Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{})
+			return err
+		}).Should(Succeed())
+		Eventually(reportOf(ctx, crds, "", name)).Should(ContainSubstring("which is kept (" + n.String() + ")"))
+		Eventually(func() error {
+			_, err := objects(n, parts(group, "v1"), "default").Get(ctx, "kept", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+		others, err := objects(tenants[8], crds, "").Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(others.GetAnnotations()).NotTo(HaveKey(tenant.OwnDefinitionAnnotation))
+		system, err := objects(tenant.System, crds, "").Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(system.GetAnnotations()).To(Equal(isPublished))
+		Expect(system.GetGeneration()).To(BeEquivalentTo(1))
+		Expect(objects(tenants[8], parts(group, "v1"), "default").Get(ctx, "others", metav1.GetOptions{})).NotTo(BeNil())
 	}, SpecTimeout(specTimeout))
 
 	It("is hidden while it is published no longer, and nothing is lost", func(ctx SpecContext) {

@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// takeOver returns what an update makes of a default object that a space cannot change
+// but replace: the space's own, if that is what is meant, or a refusal. The caller
+// stores it as a new object.
+//
+// Server-side apply creates what is not there and describes all of it, so it is told
+// that nothing is there. Other updates have to declare it in the object.
+func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, shown runtime.Object, tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion updates, too
+		return nil, nil, s.refuse(key)
+	}
+	obj, ttl, err := s.inSpace(ctx, n, tryUpdate)(s.newFunc(), storage.ResponseMeta{})
+	if apierrors.IsNotFound(err) { // the request creates nothing
+		declared := func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			return s.declared(ctx, key, shown.DeepCopyObject(), tryUpdate)
+		}
+		obj, ttl, err = s.inSpace(ctx, n, declared)(s.newFunc(), storage.ResponseMeta{})
+	}
+	if apierrors.IsInvalid(err) { // it is part of an object, meant for the default one
+		err = apierrors.NewForbidden(s.resource, path.Base(key), fmt.Errorf("%w (this one: %w)", s.defaults.Refusal, err))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if accessor, err := meta.Accessor(obj); err != nil || accessor.GetName() != path.Base(key) {
+		return nil, nil, s.refuse(key) // whoever makes this
+	}
+	return obj, ttl, nil
+}
+
+// declared returns what an update makes of a default object, as a new one.
+func (s *Space) declared(ctx context.Context, key string, draft runtime.Object, tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
+	version, err := s.Versioner().ObjectResourceVersion(draft)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.defaults.Draft(draft); err != nil {
+		return nil, nil, err
+	}
+	obj, ttl, err := tryUpdate(draft, storage.ResponseMeta{ResourceVersion: version})
+	if err != nil {
+		return nil, nil, err
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	accessor.SetUID(uuid.NewUUID())
+	accessor.SetCreationTimestamp(metav1.NewTime(time.Now()))
+	accessor.SetGeneration(1)
+	own, err := s.defaults.Own(ctx, obj)
+	if err == nil && !own {
+		err = s.refuse(key)
+	}
+	return obj, ttl, err
+}
