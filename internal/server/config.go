@@ -58,7 +58,7 @@ type config struct {
 	extensions *apiextensionsapiserver.Config
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
-	etcd       func() (*clientv3.Client, error)
+	deletions  *tenantregistry.Deletions
 	counts     *storage.Counts
 	ledger     *quota.Ledger
 	flow       flowcontrol.Options
@@ -113,7 +113,10 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	etcd := &etcdClients{embedded: opts.etcdClient}
 	c := &config{
 		ranges: &storage.Ranges{Client: etcd.connect},
-		etcd:   func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
+		deletions: &tenantregistry.Deletions{
+			Client: func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
+			Prefix: storageFactory.StorageConfig.Prefix,
+		},
 		counts: &storage.Counts{},
 		flow:   opts.flow,
 		egress: egress.Options{Denied: opts.egress.Denied, Selected: generic.EgressSelector != nil},

@@ -176,8 +176,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges,
-		&tenantregistry.Deletions{Client: config.etcd})
+	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges, config.deletions)
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}

@@ -5,6 +5,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenantry/tenantry/internal/etcd"
 )
 
 func TestWaitBeyondTheSecondOfADeletion(t *testing.T) {
@@ -34,5 +38,43 @@ func TestWaitBeyondTheSecondOfADeletion(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Servers with different prefixes in one etcd have different tenants of one name.
+func TestDeletionsOfServersWithTheirOwnPrefix(t *testing.T) {
+	server, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	of := func(prefix string) *Deletions {
+		return &Deletions{Prefix: prefix, Client: func() (*clientv3.Client, error) { return server.Client(), nil }}
+	}
+	if err := of("/registry").record(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	if err := of("/a/b").record(t.Context(), "globex"); err != nil {
+		t.Fatal(err)
+	}
+	type deletion struct{ prefix, name string }
+	for deleted, want := range map[deletion]bool{
+		{"/registry", "acme"}:   true,
+		{"registry/", "acme"}:   true,
+		{"/registry", "globex"}: false,
+		{"/a/b", "globex"}:      true,
+		{"/a/b", "acme"}:        false,
+		{"/a", "globex"}:        false,
+		{"/", "acme"}:           false,
+	} {
+		t.Run(deleted.prefix+" "+deleted.name, func(t *testing.T) {
+			if got := of(deleted.prefix).knows(t.Context(), deleted.name); got != want {
+				t.Errorf("knows the deletion: %v, want %v", got, want)
+			}
+		})
+	}
+	response, err := server.Client().Get(t.Context(), "/tenantry/deleted-tenants/acme")
+	if err != nil || response.Count != 1 {
+		t.Errorf("it is not where earlier servers look for it: %v", err)
 	}
 }
