@@ -71,9 +71,7 @@ func (r *Ranges) ask(ctx context.Context, n tenant.Name, namespace string, range
 	for rest := all; len(rest) > 0; {
 		batch := rest[:min(rangesAtOnce, sameClient(rest))]
 		rest = rest[len(batch):]
-		answers, err := together(ctx, batch, func(o occupied) clientv3.Op {
-			return clientv3.OpGet(o.from, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		})
+		answers, err := together(ctx, batch, func(occupied) clientv3.Op { return countOnly })
 		if err != nil {
 			return nil, fmt.Errorf("counting keys of tenant %q: %w", n, err)
 		}
@@ -92,11 +90,16 @@ func sameClient(ranges []occupied) int {
 	return len(ranges)
 }
 
-// together reads ranges of one etcd in one request.
+// countOnly is made once: to make such a request takes more than to count nothing.
+var countOnly = clientv3.OpGet("", clientv3.WithCountOnly())
+
+// together reads ranges of one etcd in one request, each as get says.
 func together(ctx context.Context, ranges []occupied, get func(occupied) clientv3.Op) ([]*clientv3.GetResponse, error) {
 	gets := make([]clientv3.Op, len(ranges))
 	for i, o := range ranges {
 		gets[i] = get(o)
+		gets[i].WithKeyBytes([]byte(o.from))
+		gets[i].WithRangeBytes([]byte(clientv3.GetPrefixRangeEnd(o.from)))
 	}
 	response, err := ranges[0].client.Txn(ctx).Then(gets...).Commit()
 	if err != nil {
@@ -133,7 +136,7 @@ func readAll(ctx context.Context, ranges []occupied, visit func(o occupied, full
 		batch := ranges[:few(ranges)]
 		ranges = ranges[len(batch):]
 		answers, err := together(ctx, batch, func(o occupied) clientv3.Op {
-			return clientv3.OpGet(o.from, clientv3.WithPrefix(), clientv3.WithLimit(min(o.keys, smallPage)))
+			return clientv3.OpGet("", clientv3.WithLimit(min(o.keys, smallPage)))
 		})
 		if err != nil {
 			return fmt.Errorf("reading keys below %q: %w", batch[0].from, err)

@@ -13,12 +13,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// How long the recorder does nothing after each tenant, as a multiple of the time that
-// the tenant took: the more there is to count, the less often it is done. Nobody waits
-// for those of which is not known whether there is anything new.
 const (
-	rest       = 19
-	unsureRest = 49
+	// rest is how long the recorder does nothing after each tenant, as a multiple of the
+	// time that the tenant took: the more there is to count, the less often it is done.
+	rest = 19
+	// laterPause is how long it does nothing after a tenant for whose count nobody
+	// waits: so long that a process rests, and returns memory, while it counts thousands.
+	laterPause = 50 * time.Millisecond
 )
 
 // Recorder writes into the status of Tenants what they have stored and asked. It
@@ -39,8 +40,9 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	active map[tenant.Name]*activity
-	// unsure are the tenants of which is not known whether they were active.
-	unsure []tenant.Name
+	// later are the tenants for whose count nobody waits: those of which is not known
+	// whether they were active, and new ones whose users have not asked for anything.
+	later map[tenant.Name]struct{}
 }
 
 // activity is what is to be recorded of a tenant.
@@ -82,8 +84,8 @@ func (r *Recorder) take() map[tenant.Name]*activity {
 	return active
 }
 
-// Run records until ctx ends. What an earlier process has left unrecorded is counted
-// after the start, when no tenant that is active has to wait for it.
+// Run records until ctx ends. What an earlier process has left unrecorded, and what new
+// spaces begin with, is counted when no tenant that is active has to wait for it.
 func (r *Recorder) Run(ctx context.Context) {
 	if r == nil || wait.PollUntilContextCancel(ctx, r.Period, false, r.begin) != nil {
 		return
@@ -91,15 +93,22 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		due := time.Now().Add(r.Period)
 		for n, a := range r.take() {
-			if !r.paced(ctx, n, *a, rest) {
+			if r.canWait(n, *a) {
+				r.later[n] = struct{}{}
+				continue
+			}
+			delete(r.later, n)
+			if took := r.attempt(ctx, n, *a); !sleep(ctx, rest*took) {
 				return
 			}
 		}
-		for len(r.unsure) > 0 && time.Now().Before(due) {
-			n := r.unsure[0]
-			r.unsure = r.unsure[1:]
-			if !r.paced(ctx, n, activity{wrote: true}, unsureRest) {
+		for n := range r.later {
+			delete(r.later, n)
+			if r.attempt(ctx, n, activity{wrote: true}); !sleep(ctx, laterPause) {
 				return
+			}
+			if time.Now().After(due) {
+				break
 			}
 		}
 		if !sleep(ctx, time.Until(due)) {
@@ -109,18 +118,29 @@ func (r *Recorder) Run(ctx context.Context) {
 }
 
 func (r *Recorder) begin(context.Context) (known bool, err error) {
-	r.unsure, known = r.Names()
+	names, known := r.Names()
+	r.later = make(map[tenant.Name]struct{})
+	for _, n := range names {
+		r.later[n] = struct{}{}
+	}
 	return known, nil
 }
 
-// paced records a tenant and rests. It reports false when ctx has ended.
-func (r *Recorder) paced(ctx context.Context, n tenant.Name, a activity, rest time.Duration) bool {
+// canWait reports whether nobody waits for what is to be recorded of a tenant.
+func (r *Recorder) canWait(n tenant.Name, a activity) bool {
+	known, exists := r.Known(n)
+	return exists && known == nil && a.requests == 0
+}
+
+// attempt records a tenant, and notes again what it could not. It returns how long it
+// took.
+func (r *Recorder) attempt(ctx context.Context, n tenant.Name, a activity) time.Duration {
 	began := time.Now()
 	if err := r.record(ctx, n, a); err != nil && ctx.Err() == nil {
 		klog.ErrorS(err, "Recording what a tenant uses", "tenant", n)
 		r.note(n, a)
 	}
-	return sleep(ctx, rest*time.Since(began))
+	return time.Since(began)
 }
 
 // record writes what is new about a tenant.

@@ -3,9 +3,12 @@ package usage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -155,13 +158,61 @@ func TestRecordFails(t *testing.T) {
 	r.asked("a")
 	r.wrote("a")
 	for n, a := range r.take() {
-		r.paced(t.Context(), n, *a, rest)
+		r.attempt(t.Context(), n, *a)
 	}
 	s.err = nil
 	r.recordAll(t)
 	if diff := cmp.Diff(&v1alpha1.TenantUsage{Objects: 5, Requests: 1}, s.usage); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestLater checks that nobody who is active waits for new tenants and for those that
+// an earlier process may have left, and that these are counted with pauses.
+func TestLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spaces := map[tenant.Name]*space{"left": {usage: &v1alpha1.TenantUsage{}, objects: 2}, "active": {objects: 3}}
+		for i := range 10 {
+			spaces[tenant.Name(fmt.Sprintf("new-%d", i))] = &space{objects: 1}
+		}
+		r := newRecorder(spaces)
+		r.Period = time.Minute
+		r.Names = func() ([]tenant.Name, bool) { return []tenant.Name{"left", "active"}, true }
+		for n := range spaces {
+			if n != "left" {
+				r.wrote(n)
+			}
+		}
+		r.asked("active")
+		waiting := func() (waiting int) {
+			for _, s := range spaces {
+				if s.counts == 0 {
+					waiting++
+				}
+			}
+			return waiting
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.Run(ctx)
+		time.Sleep(r.Period)
+		synctest.Wait()
+		if waiting() != len(spaces)-2 || spaces["active"].counts == 0 {
+			t.Errorf("%d tenants are not counted in the beginning, want all but the active one and one more", waiting())
+		}
+		time.Sleep(4 * laterPause)
+		synctest.Wait()
+		if want := len(spaces) - 2 - 4; waiting() != want {
+			t.Errorf("%d tenants are not counted after four pauses, want %d", waiting(), want)
+		}
+		time.Sleep(r.Period)
+		cancel()
+		synctest.Wait()
+		for n, s := range spaces {
+			if s.counts != 1 || s.usage.Objects != s.objects {
+				t.Errorf("%s was counted %d times and has %d objects, want once and %d", n, s.counts, s.usage.Objects, s.objects)
+			}
+		}
+	})
 }
 
 func TestNoSpace(t *testing.T) {
