@@ -16,9 +16,10 @@ import (
 const (
 	// rest is how long the recorder does nothing after each tenant, as a multiple of the
 	// time that the tenant took: the more there is to count, the less often it is done.
-	rest = 19
-	// laterPause is how long it does nothing after a tenant for whose count nobody
-	// waits: so long that a process rests, and returns memory, while it counts thousands.
+	// laterRest is the same for those for whose count nobody waits.
+	rest, laterRest = 19, 49
+	// laterPause is how long it does nothing after such a tenant at least: so long that
+	// a process rests, and returns memory, while it counts thousands.
 	laterPause = 50 * time.Millisecond
 )
 
@@ -104,7 +105,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		}
 		for n := range r.later {
 			delete(r.later, n)
-			if r.attempt(ctx, n, activity{wrote: true}); !sleep(ctx, laterPause) {
+			if took := r.attempt(ctx, n, activity{wrote: true}); !sleep(ctx, max(laterRest*took, laterPause)) {
 				return
 			}
 			if time.Now().After(due) {
