@@ -245,6 +245,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server
 			return ignoreCanceled(err)
 		}
 		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
+		reconciling.Show(manager.Metrics())
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{
 				DefaultTenant: tenant.Name(o.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
@@ -255,8 +256,9 @@ func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server
 	return group.Wait()
 }
 
-// operator is the place of the operator's metrics among those of the process.
-var operator metrics.Slot
+// operator and reconciling are the places of the operator's metrics among those of the
+// process.
+var operator, reconciling metrics.Slot
 
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {

@@ -53,6 +53,7 @@ var _ = Describe("The dashboard", func() {
 		}
 		Expect(string(metrics)).To(ContainSubstring(`tenantry_published_copies{resource="configmaps",state="current"} `))
 		Expect(string(metrics)).To(ContainSubstring(`tenantry_tenants{phase="Ready"}`))
+		Expect(string(metrics)).To(ContainSubstring(`controller_runtime_reconcile_total{controller="published",`))
 		Expect(string(metrics)).To(ContainSubstring(`tenantry_tenant_requests_total{code="2xx",tenant="system"}`))
 	})
 })
