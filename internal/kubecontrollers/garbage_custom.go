@@ -1,10 +1,12 @@
 package kubecontrollers
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -192,7 +195,11 @@ type customInformer struct {
 
 func newCustomInformer(client metadata.Interface, interest *interest, resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	err := informer.SetTransform(func(obj any) (any, error) {
+	err := informer.SetWatchErrorHandlerWithContext(watchFailed)
+	if err != nil {
+		return nil, err
+	}
+	err = informer.SetTransform(func(obj any) (any, error) {
 		if object, ok := obj.(metav1.Object); ok { // what the collector does not read
 			object.SetManagedFields(nil)
 			object.SetAnnotations(nil)
@@ -201,6 +208,16 @@ func newCustomInformer(client metadata.Interface, interest *interest, resource s
 		return obj, nil
 	})
 	return customInformer{informer, interest, resource}, err
+}
+
+// watchFailed reports why a watch has ended. That of what is not served ends with its
+// definition or its space, of which the collector hears a little later.
+func watchFailed(ctx context.Context, r *cache.Reflector, err error) {
+	if apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).V(2).Info("Watched resource is not served", "type", r.TypeDescription(), "err", err)
+		return
+	}
+	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // Informer implements informers.GenericInformer.
