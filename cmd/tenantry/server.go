@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/term"
 
 	"github.com/tenantry/tenantry/internal/footprint"
+	"github.com/tenantry/tenantry/internal/processors"
 	"github.com/tenantry/tenantry/internal/server"
 )
 
@@ -37,6 +38,7 @@ Example:
     --service-account-key-file=sa.key --service-account-signing-key-file=sa.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			processors.Spare()
 			footprint.Keep(cmd.Context())
 			return runServer(cmd.Context(), options, controllers)
 		},

@@ -8,6 +8,7 @@ import (
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/footprint"
+	"github.com/tenantry/tenantry/internal/processors"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/usage"
@@ -41,6 +42,7 @@ Two kinds of files are of interest to others:
   kubectl --kubeconfig acme.kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			processors.Spare()
 			footprint.Keep(cmd.Context())
 			ctx := cmd.Context()
 			var err error

@@ -2,9 +2,10 @@ package flowcontrol
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/internal/processors"
 )
 
 // Options are the flags.
@@ -29,13 +30,15 @@ type Allowance struct {
 	Watches  int32
 }
 
-// Concurrency is how many requests of a tenant are executed at a time. Others of
-// the tenant wait. Zero is any number.
+// Concurrency is how many requests of a tenant are executed at a time while others
+// are served, and eight times as many while there are no others. Further ones of the
+// tenant wait. Zero is any number.
 type Concurrency struct {
-	// Reads are served from memory: more at a time than there are cores are not
-	// served sooner. By default one for each core.
+	// Reads are served from memory, and keep a core busy. By default one for each core
+	// but one, which is left to others.
 	Reads int
-	// Writes wait for etcd and webhooks. By default 2 for each core.
+	// Writes wait for etcd and webhooks for some of their time. By default one for
+	// each core, and two at least.
 	Writes int
 	// LargeReads keep a core busy for longer than others should have to wait. By
 	// default one for two cores.
@@ -44,8 +47,10 @@ type Concurrency struct {
 
 // NewOptions returns the defaults for this machine.
 func NewOptions() Options {
-	cores := runtime.GOMAXPROCS(0)
-	return Options{Size: Size{BodyBytes: mostBodyBytes}, Concurrency: Concurrency{Reads: cores, Writes: 2 * cores, LargeReads: max(1, cores/2)}}
+	cores := processors.Cores()
+	return Options{Size: Size{BodyBytes: mostBodyBytes}, Concurrency: Concurrency{
+		Reads: max(1, cores-1), Writes: max(2, cores), LargeReads: max(1, cores/2),
+	}}
 }
 
 // AddFlags adds a flag for each option.
@@ -67,12 +72,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"lists without pages, and watches that begin with the current state, are refused beyond it. 0 is no limit.")
 	c := &o.Concurrency
 	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
-		"Reads of a tenant that this server executes at a time, one for each core by default. Further ones wait. "+
+		"Reads of a tenant that this server executes at a time while others are served, by default one for each core but one. Further ones wait. "+
 			"Tenants with a limit of requests in flight have that instead of this and --tenant-concurrent-writes. 0 is any number.")
 	fs.IntVar(&c.Writes, "tenant-concurrent-writes", c.Writes,
-		"Writes of a tenant that this server executes at a time, 2 for each core by default. Further ones wait. 0 is any number.")
+		"Writes of a tenant that this server executes at a time while others are served, by default one for each core, and two at least. Further ones wait. 0 is any number.")
 	fs.IntVar(&c.LargeReads, "tenant-concurrent-large-reads", c.LargeReads,
-		"Lists of much data of a tenant that this server executes at a time, one for two cores by default. Further ones wait. 0 is any number.")
+		"Lists of much data of a tenant that this server executes at a time while others are served, one for two cores by default. Further ones wait. 0 is any number.")
 }
 
 // most is the highest limit, as in the schema of Tenants.

@@ -5,7 +5,7 @@
 //	make build && go run ./test/bench/neighbour
 //
 // Server, etcd and both tenants share the machine, which in earnest they would
-// not. So the quiet tenant has a higher scheduling priority than the server, and
-// the busy one a lower: the figures show how the server shares itself, not how
-// the machine does.
+// not. So the quiet tenant has real-time priority, which takes the right to give
+// it (CAP_SYS_NICE) and chrt of util-linux, and the busy one runs when nothing else
+// wants to: the figures show how the server shares itself, not how the machine does.
 package main

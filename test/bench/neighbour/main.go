@@ -45,7 +45,7 @@ func main() {
 	var err error
 	if *load != "" {
 		err = saturate(ctx, *load, *kubeconfig, s)
-	} else {
+	} else if err = scheduleFirst(ctx); err == nil {
 		err = run(ctx, s)
 	}
 	if err != nil {

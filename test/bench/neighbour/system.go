@@ -34,7 +34,7 @@ func start(ctx context.Context, s settings) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := below(ctx, 5, s.tenantry, append(process.UpArgs(dir, port), strings.Fields(s.args)...)...)
+	command := scheduled(ctx, normal, s.tenantry, append(process.UpArgs(dir, port), strings.Fields(s.args)...)...)
 	running, err := process.Start(command, dir)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 	if err != nil {
 		return nil, err
 	}
-	process := below(ctx, 15, self, "-load", load, "-kubeconfig", s.kubeconfigs[busy],
+	process := scheduled(ctx, whenIdle, self, "-load", load, "-kubeconfig", s.kubeconfigs[busy],
 		"-workers", strconv.Itoa(settings.workers), "-objects", strconv.Itoa(settings.objects))
 	process.Stderr = os.Stderr
 	output, err := process.StdoutPipe()
@@ -116,9 +116,4 @@ func (s *system) saturate(ctx context.Context, load string, settings settings) (
 		_ = process.Wait()
 		return rate
 	}, nil
-}
-
-// below returns a command of lower scheduling priority than this one.
-func below(ctx context.Context, by int, name string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nice", append([]string{"-n", strconv.Itoa(by), name}, args...)...)
 }

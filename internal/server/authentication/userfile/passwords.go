@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/processors"
 )
 
 var errWrongPassword = errors.New("invalid user name or password")
@@ -48,7 +49,7 @@ type account struct {
 
 // OpenPasswords reads a basic-auth file.
 func OpenPasswords(path string) (Passwords, error) {
-	p := Passwords{key: make([]byte, sha256.Size), turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	p := Passwords{key: make([]byte, sha256.Size), turns: make(chan struct{}, max(1, processors.Cores()/2))}
 	if _, err := rand.Read(p.key); err != nil {
 		return p, fmt.Errorf("making a key: %w", err)
 	}
