@@ -1,8 +1,10 @@
-// Package footprint keeps a process that rests at the size of what it uses.
+// Package footprint keeps a process that rests at the size of what it uses, and
+// collects garbage less often while it is at work.
 package footprint
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -18,20 +20,30 @@ const (
 	// what is alive. A collection costs about a millisecond per megabyte alive.
 	worthwhile      = 32 << 20
 	worthwhileShare = 4
+	// pause is how long there should be between two collections at work, and most the
+	// garbage that may be left for it, in bytes.
+	pause = 4 * time.Second
+	most  = 512 << 20
 )
 
-// Keep returns unused memory to the operating system, until ctx ends, whenever the
-// process rests and holds much more than it uses. Go would keep what it needed at
-// the peak. The collector itself is left as it is: with less garbage allowed, each
-// request would take longer the more tenants there are (test/bench/RESULTS.md).
+// Keep adjusts the garbage collector, until ctx ends.
+//
+// Whenever the process rests and holds much more than it uses, unused memory returns to
+// the operating system. Go would keep what it needed at the peak.
+//
+// While it works so hard that garbage would be collected several times a second, more
+// of it may wait. Who asks while it is collected waits for a core: in a tenth of all
+// cases otherwise (test/bench/RESULTS.md, "The noisy neighbour").
+//
+// GOGC, if it is set, and GOMEMLIMIT hold nevertheless.
 func Keep(ctx context.Context) {
-	go watch(ctx)
+	go watch(ctx, os.Getenv("GOGC") == "")
 }
 
-func watch(ctx context.Context) {
+func watch(ctx context.Context, adjust bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last := read()
+	last, percent := read(), usual
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,12 +51,27 @@ func watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := read()
+		if wanted := garbage(last, now); adjust && wanted != percent {
+			debug.SetGCPercent(wanted)
+			percent = wanted
+		}
 		if resting(last, now) && now.wasteful() {
 			debug.FreeOSMemory()
 			now = read()
 		}
 		last = now
 	}
+}
+
+// usual is Go's garbage, as a percentage of what is alive.
+const usual = 100
+
+// garbage returns how much garbage there may be, as a percentage of what is alive.
+func garbage(last, now heap) int {
+	perSecond := (now.allocated - last.allocated) / uint64(interval/time.Second)
+	wanted := min(perSecond*uint64(pause/time.Second), most)
+	const step = 25 // for each change stops the process for a moment
+	return max(usual, int(100*wanted/max(now.live, 1)/step*step))
 }
 
 // heap is the state of the heap, in bytes.

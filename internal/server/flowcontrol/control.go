@@ -62,9 +62,9 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
 	digest.User = flowUser(n, class, digest.User)
-	alone := n.IsSpace() && c.turns.alone(n, time.Now())
-	if capacity := c.capacity(n, class); capacity > 0 {
-		if alone {
+	switch capacity := c.capacity(n, class); {
+	case capacity > 0:
+		if c.turns.alone(n, time.Now()) {
 			capacity *= wide
 		}
 		leave, ok := c.lanes.enter(ctx, laneKey{n, class}, capacity, queueNote)
@@ -72,7 +72,17 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
 		}
-		defer func() { leave(c.delivery(ctx, class, digest.RequestInfo)) }()
+		began := time.Now()
+		shared := c.turns.shared(n, began)
+		defer func() {
+			later := c.delivery(ctx, class, digest.RequestInfo)
+			if shared {
+				later = max(later, rest(time.Since(began)))
+			}
+			leave(later)
+		}()
+	case n.IsSpace():
+		c.turns.shared(n, time.Now()) // it is company for others
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {

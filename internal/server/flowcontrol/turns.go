@@ -8,27 +8,52 @@ import (
 )
 
 const (
+	// company is for how long after another tenant's request a tenant is not alone.
+	company = time.Second
 	// solitude is after how long without others a tenant has wide lanes, and wide is
 	// how many times as wide they are. Nobody has to wait for it then, and requests
 	// that wait for etcd leave the cores to others.
 	solitude = 10 * time.Second
 	wide     = 8
+	// mostRest bounds how long a place rests after a request: one may have waited for
+	// its client, and have taken nothing.
+	mostRest = 50 * time.Millisecond
 )
 
-// turns notices whether one tenant alone is served.
+// turns notices whether one tenant is served at a time or several are.
+//
+// While several are, a place rests after a request for as long as that took: to read
+// requests, to encrypt and send answers and to collect garbage takes about as much of
+// the cores again, and none of it in a place. So a tenant with a place for each core
+// but one leaves a core to others.
 type turns struct{ last atomic.Pointer[turn] }
 
 type turn struct {
 	tenant tenant.Name
 	since  time.Time
+	after  bool // another tenant
 }
 
-// alone notes a request of n and reports whether n has long been the only tenant.
-func (t *turns) alone(n tenant.Name, now time.Time) bool {
+// shared notes a request of n and reports whether other tenants are served, too.
+func (t *turns) shared(n tenant.Name, now time.Time) bool {
 	last := t.last.Load()
-	if last == nil || last.tenant != n {
+	switch {
+	case last == nil:
 		t.last.Store(&turn{tenant: n, since: now})
 		return false
+	case last.tenant != n:
+		t.last.Store(&turn{tenant: n, since: now, after: true})
+		return true
+	default:
+		return last.after && now.Sub(last.since) < company
 	}
-	return now.Sub(last.since) >= solitude
 }
+
+// alone reports whether n has long been the only tenant that is served.
+func (t *turns) alone(n tenant.Name, now time.Time) bool {
+	last := t.last.Load()
+	return last != nil && last.tenant == n && now.Sub(last.since) >= solitude
+}
+
+// rest returns for how long a place rests after a request that took some time.
+func rest(took time.Duration) time.Duration { return min(took, mostRest) }
