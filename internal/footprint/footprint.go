@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// interval is how often Keep looks.
-	interval = 10 * time.Second
+	// interval is how often Keep adjusts the collector, and restInterval how often it
+	// looks whether the process rests.
+	interval     = 2 * time.Second
+	restInterval = 5 * interval
 	// restingRate is the rate of allocations below which a process rests, in
 	// bytes per second. Its own controllers cause a tenth of that.
 	restingRate = 8 << 20
@@ -43,23 +45,30 @@ func Keep(ctx context.Context) {
 func watch(ctx context.Context, adjust bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last, percent := read(), usual
+	rest := time.NewTicker(restInterval)
+	defer rest.Stop()
+	percent := usual
+	last := read()
+	lastRest := last
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			now := read()
+			if wanted := garbage(last, now); adjust && wanted != percent {
+				debug.SetGCPercent(wanted)
+				percent = wanted
+			}
+			last = now
+		case <-rest.C:
+			now := read()
+			if resting(lastRest, now) && now.wasteful() {
+				debug.FreeOSMemory()
+				now = read()
+			}
+			lastRest = now
 		}
-		now := read()
-		if wanted := garbage(last, now); adjust && wanted != percent {
-			debug.SetGCPercent(wanted)
-			percent = wanted
-		}
-		if resting(last, now) && now.wasteful() {
-			debug.FreeOSMemory()
-			now = read()
-		}
-		last = now
 	}
 }
 
@@ -82,7 +91,7 @@ type heap struct {
 }
 
 func resting(last, now heap) bool {
-	return now.allocated-last.allocated < restingRate*uint64(interval/time.Second)
+	return now.allocated-last.allocated < restingRate*uint64(restInterval/time.Second)
 }
 
 // wasteful reports whether a collection would return much.

@@ -32,12 +32,12 @@ func TestGarbage(t *testing.T) {
 		allocated, live uint64 // the former since the last time
 		percent         int
 	}{
-		"idle":                 {10 * mb, 100 * mb, 100},
-		"at work":              {200 * mb, 100 * mb, 100},
-		"hard at work":         {1000 * mb, 100 * mb, 400},
-		"as hard as it can":    {5000 * mb, 100 * mb, 500},
-		"hard, and large":      {1000 * mb, 1000 * mb, 100},
-		"as hard, and half so": {5000 * mb, 500 * mb, 100},
+		"idle":                 {2 * mb, 100 * mb, 100},
+		"at work":              {40 * mb, 100 * mb, 100},
+		"hard at work":         {200 * mb, 100 * mb, 400},
+		"as hard as it can":    {1000 * mb, 100 * mb, 500},
+		"hard, and large":      {200 * mb, 1000 * mb, 100},
+		"as hard, and half so": {1000 * mb, 500 * mb, 100},
 		"nothing alive":        {0, 0, 100},
 	} {
 		if got := garbage(heap{allocated: mb}, heap{allocated: mb + test.allocated, live: test.live}); got != test.percent {

@@ -77,7 +77,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 		defer func() {
 			later := c.delivery(ctx, class, digest.RequestInfo)
 			if shared {
-				later = max(later, rest(time.Since(began)))
+				later = max(later, rest(class, time.Since(began)))
 			}
 			leave(later)
 		}()

@@ -15,9 +15,10 @@ const (
 	// that wait for etcd leave the cores to others.
 	solitude = 10 * time.Second
 	wide     = 8
-	// mostRest bounds how long a place rests after a request: one may have waited for
-	// its client, and have taken nothing.
-	mostRest = 50 * time.Millisecond
+	// mostRest and mostLargeRest bound how long a place rests after a request: it may
+	// have waited for a core, etcd or its client, and have taken nothing.
+	mostRest      = time.Millisecond
+	mostLargeRest = 50 * time.Millisecond
 )
 
 // turns notices whether one tenant is served at a time or several are.
@@ -56,4 +57,9 @@ func (t *turns) alone(n tenant.Name, now time.Time) bool {
 }
 
 // rest returns for how long a place rests after a request that took some time.
-func rest(took time.Duration) time.Duration { return min(took, mostRest) }
+func rest(class class, took time.Duration) time.Duration {
+	if class == largeRead {
+		return min(took, mostLargeRest)
+	}
+	return min(took, mostRest)
+}
