@@ -132,7 +132,7 @@ func (s *serializer) encodeList(list runtime.Object, gvk schema.GroupVersionKind
 		if tenanted {
 			w = &tenantWriter{delegate: w}
 		}
-		return s.Serializer.Encode(list, w)
+		return encodeItems(s.Serializer, list, w)
 	})
 }
 
