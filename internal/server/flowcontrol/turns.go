@@ -15,17 +15,13 @@ const (
 	// that wait for etcd leave the cores to others.
 	solitude = 10 * time.Second
 	wide     = 8
-	// mostRest and mostLargeRest bound how long a place rests after a request: it may
-	// have waited for a core, etcd or its client, and have taken nothing.
-	mostRest      = time.Millisecond
-	mostLargeRest = 50 * time.Millisecond
 )
 
 // turns notices whether one tenant is served at a time or several are.
 //
-// While several are, a place rests after a request for as long as that took: to read
-// requests, to encrypt and send answers and to collect garbage takes about as much of
-// the cores again, and none of it in a place. So a tenant with a place for each core
+// While several are, a place rests after a request. To read requests, to encrypt and
+// send answers and to collect garbage takes as much of the cores again, and none of it
+// in a place; after large answers twice as much. So a tenant with a place for each core
 // but one leaves a core to others.
 type turns struct{ last atomic.Pointer[turn] }
 
@@ -56,10 +52,15 @@ func (t *turns) alone(n tenant.Name, now time.Time) bool {
 	return last != nil && last.tenant == n && now.Sub(last.since) >= solitude
 }
 
-// rest returns for how long a place rests after a request that took some time.
+// rest returns for how long a place rests after a request that took some time: no
+// longer than such a request takes that did not wait for a core, etcd or its client.
 func rest(class class, took time.Duration) time.Duration {
-	if class == largeRead {
-		return min(took, mostLargeRest)
+	switch class {
+	case read:
+		return min(took, time.Millisecond)
+	case write:
+		return min(took, 5*time.Millisecond)
+	default:
+		return min(2*took, 100*time.Millisecond)
 	}
-	return min(took, mostRest)
 }
