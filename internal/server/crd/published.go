@@ -45,7 +45,8 @@ var declarations = []string{tenant.OwnDefinitionAnnotation, corev1.LastAppliedCo
 // alone.
 var notShown = append([]string{tenant.PublishedAnnotation, "meta.helm.sh/release-namespace"}, declarations...)
 
-// published makes a definition of the system space what spaces see of it.
+// published makes a definition of the system space what spaces see of it: without what
+// holds it there, and whose it is.
 func published(_ string, obj runtime.Object) (bool, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil || accessor.GetResourceVersion() == "" {
@@ -65,17 +66,20 @@ func published(_ string, obj runtime.Object) (bool, error) {
 	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
 	accessor.SetAnnotations(annotations)
 	accessor.SetLabels(labels)
+	accessor.SetFinalizers(nil)
+	accessor.SetOwnerReferences(nil)
 	return true, nil
 }
 
 // draft is storage.Defaults.Draft: a definition without status is changed as freely as
-// a new one.
+// a new one, and nobody manages fields of it yet.
 func draft(obj runtime.Object) error {
 	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok {
 		return fmt.Errorf("unexpected object %T", obj)
 	}
 	definition.Status = apiextensions.CustomResourceDefinitionStatus{}
+	definition.ManagedFields = nil
 	return nil
 }
 

@@ -37,6 +37,8 @@ func TestOwn(t *testing.T) {
 func TestShownIsNotOwn(t *testing.T) {
 	definition := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
 		Name: "widgets.example.com", ResourceVersion: "1",
+		Finalizers:      []string{tenant.PublishedDefinitionFinalizer, "example.com/other"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "of-the-system"}},
 		Annotations: map[string]string{
 			tenant.PublishedAnnotation: "true", tenant.OwnDefinitionAnnotation: "true", corev1.LastAppliedConfigAnnotation: "{}",
 			"meta.helm.sh/release-name": "x", "meta.helm.sh/release-namespace": "y", "example.com/note": "z",
@@ -47,6 +49,9 @@ func TestShownIsNotOwn(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"example.com/note": "z"}, definition.Annotations); diff != "" {
 		t.Error(diff)
+	}
+	if len(definition.Finalizers)+len(definition.OwnerReferences) > 0 {
+		t.Errorf("it shows %q and %v", definition.Finalizers, definition.OwnerReferences)
 	}
 	if isOwn(definition) {
 		t.Error("it is taken for a space's own")
