@@ -14,9 +14,9 @@ import (
 	"runtime"
 )
 
-// perCore is how many processors there are for each core. Three for two cores are
-// not enough; more let the garbage collector take all cores at a time
-// (test/bench/RESULTS.md, "The noisy neighbour").
+// perCore is how many processors there are for each core. Fewer help less; more let the
+// garbage collector take all cores at a time (test/bench/RESULTS.md, "The noisy
+// neighbour").
 const perCore = 2
 
 // cores are those that the process may use, by its cgroup, too.
