@@ -155,6 +155,9 @@ var _ = Describe("A tenant", func() {
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(policies.MutatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		}, NodeTimeout(specTimeout))
 		own := tenantry.Client(tenants[8]).CoreV1().ConfigMaps("default")
 		Eventually(func() error {
 			_, err := own.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-", Labels: map[string]string{"a": "b"}}}, metav1.CreateOptions{})
