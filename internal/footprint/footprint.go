@@ -30,8 +30,9 @@ const (
 
 // Keep adjusts the garbage collector, until ctx ends.
 //
-// Whenever the process rests and holds much more than it uses, unused memory returns to
-// the operating system. Go would keep what it needed at the peak.
+// When the process comes to rest, and while it rests and holds much more than it uses,
+// unused memory returns to the operating system. Go would keep what it needed at the
+// peak, and not even look how much that is before it has as much again.
 //
 // While it works so hard that garbage would be collected several times a second, more
 // of it may wait. Who asks while it is collected waits for a core: in a tenth of all
@@ -47,7 +48,7 @@ func watch(ctx context.Context, adjust bool) {
 	defer ticker.Stop()
 	rest := time.NewTicker(restInterval)
 	defer rest.Stop()
-	percent := usual
+	percent, worked := usual, true
 	last := read()
 	lastRest := last
 	for {
@@ -63,8 +64,12 @@ func watch(ctx context.Context, adjust bool) {
 			last = now
 		case <-rest.C:
 			now := read()
-			if resting(lastRest, now) && now.wasteful() {
+			switch {
+			case !resting(lastRest, now):
+				worked = true
+			case worked || now.wasteful():
 				debug.FreeOSMemory()
+				worked = false
 				now = read()
 			}
 			lastRest = now
