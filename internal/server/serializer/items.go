@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,16 +12,12 @@ import (
 // noItems ends what a list without items is in JSON.
 var noItems = []byte("[]}\n")
 
-// encodeItems encodes a list as encoder does. In JSON the items are put between the
-// brackets of a list that has none: encoding/json then writes them from memory that
+// encodeList encodes a list of items as encoder does. In JSON the items are put between
+// the brackets of a list that has none: encoding/json then writes them from memory that
 // it uses again, while upstream takes as much anew as the list is long.
-func encodeItems(encoder runtime.Encoder, list runtime.Object, w io.Writer) error {
-	items, err := meta.ExtractList(list)
-	if err != nil || len(items) == 0 {
-		return encoder.Encode(list, w)
-	}
-	empty, ok := withoutItems(list)
-	if !ok {
+func encodeList(encoder runtime.Encoder, list runtime.Object, items []runtime.Object, w io.Writer) error {
+	empty, ok := shallowCopy(list)
+	if !ok || len(items) == 0 || meta.SetList(empty, []runtime.Object{}) != nil {
 		return encoder.Encode(list, w)
 	}
 	var envelope bytes.Buffer
@@ -40,25 +35,8 @@ func encodeItems(encoder runtime.Encoder, list runtime.Object, w io.Writer) erro
 			return err
 		}
 	}
-	_, err = w.Write(noItems[1:])
+	_, err := w.Write(noItems[1:])
 	return err
-}
-
-// withoutItems returns a copy of a list whose items are another, empty slice.
-func withoutItems(list runtime.Object) (runtime.Object, bool) {
-	value := reflect.ValueOf(list)
-	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
-		return nil, false
-	}
-	shallow := reflect.New(value.Elem().Type())
-	shallow.Elem().Set(value.Elem())
-	items := shallow.Elem().FieldByName("Items")
-	if items.Kind() != reflect.Slice {
-		return nil, false
-	}
-	items.Set(reflect.MakeSlice(items.Type(), 0, 0))
-	empty, ok := shallow.Interface().(runtime.Object)
-	return empty, ok
 }
 
 // separatedWriter writes a separator before each value of a json.Encoder, which

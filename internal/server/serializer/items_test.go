@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,7 +45,11 @@ func TestItemsAreUpstreams(t *testing.T) {
 				if err := encoder.Encode(list, &want); err != nil {
 					t.Fatal(err)
 				}
-				if err := encodeItems(encoder, list, &got); err != nil {
+				items, err := meta.ExtractList(list)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := encodeList(encoder, list, items, &got); err != nil {
 					t.Fatal(err)
 				}
 				if got.String() != want.String() {

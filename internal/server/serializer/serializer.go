@@ -79,13 +79,7 @@ func (s *serializer) encode(obj runtime.Object, w io.Writer) error {
 // tenant follows it there. Objects of the watch cache are shared, so obj itself
 // is left alone.
 func (s *serializer) link(obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, bool) {
-	value := reflect.ValueOf(obj)
-	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
-		return obj, false
-	}
-	shallow := reflect.New(value.Elem().Type())
-	shallow.Elem().Set(value.Elem())
-	linked, ok := shallow.Interface().(runtime.Object)
+	linked, ok := shallowCopy(obj)
 	if !ok {
 		return obj, false
 	}
@@ -94,6 +88,18 @@ func (s *serializer) link(obj runtime.Object, gvk schema.GroupVersionKind) (runt
 		return obj, false
 	}
 	return linked, setLink(accessor.GetObjectMeta(), s.links[gvk])
+}
+
+// shallowCopy returns another object with the same fields, which share what they refer to.
+func shallowCopy(obj runtime.Object) (runtime.Object, bool) {
+	value := reflect.ValueOf(obj)
+	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	shallow := reflect.New(value.Elem().Type())
+	shallow.Elem().Set(value.Elem())
+	another, ok := shallow.Interface().(runtime.Object)
+	return another, ok
 }
 
 func setLink(object metav1.Object, served resource) bool {
@@ -119,20 +125,21 @@ func (s *serializer) encodeList(list runtime.Object, gvk schema.GroupVersionKind
 	if length := len(gvk.Kind) - len("List"); length > 0 {
 		item.Kind = gvk.Kind[:length]
 	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
 	served, tenanted := s.links[item], false
-	if err := meta.EachListItem(list, func(obj runtime.Object) error {
+	for _, obj := range items {
 		if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok && setLink(accessor.GetObjectMeta(), served) {
 			tenanted = true
 		}
-		return nil
-	}); err != nil {
-		return err
 	}
 	return inFewPieces(w, func(w io.Writer) error {
 		if tenanted {
 			w = &tenantWriter{delegate: w}
 		}
-		return encodeItems(s.Serializer, list, w)
+		return encodeList(s.Serializer, list, items, w)
 	})
 }
 
