@@ -125,7 +125,7 @@ func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apie
 		return fmt.Errorf("reading the published definition: %w", err)
 	}
 	refuse := func(format string, args ...any) error {
-		return apierrors.NewForbidden(apiextensions.Resource("customresourcedefinitions"), definition.Name,
+		return apierrors.NewForbidden(definitions.GroupResource(), definition.Name,
 			fmt.Errorf("the space has %d %s of the published definition of this name, and this one %s; delete them first, or add it",
 				count, resource, fmt.Sprintf(format, args...)))
 	}

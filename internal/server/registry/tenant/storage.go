@@ -68,11 +68,12 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	}
 	seen := &progress.Progress{}
 	follow.Await(store, seen)
-	status, finalize, usage := *store, *store, *store
+	status, finalize := *store, *store
 	status.AfterUpdate = nil // decides nothing
 	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{main}, statusStrategy{main}
+	usage := status
+	usage.UpdateStrategy = usageStrategy{statusStrategy{main}}
 	finalize.UpdateStrategy = finalizeStrategy{main}
-	usage.AfterUpdate, usage.UpdateStrategy = nil, usageStrategy{statusStrategy{main}}
 	return &Storage{
 		seen:     seen,
 		Tenant:   &REST{store},
