@@ -137,7 +137,8 @@ var _ = Describe("Writes", Ordered, func() {
 					Expect(err).NotTo(HaveOccurred())
 					for _, n := range []tenant.Name{"foo", tenant.System} {
 						// Refused or ignored, as the resource's own rules for null values say.
-						_ = send(ctx, tenantry.Client(n), w.verb, contentType, body)
+						err := send(ctx, tenantry.Client(n), w.verb, contentType, body)
+						Expect(err).To(Or(BeNil(), Satisfy(apierrors.IsBadRequest), Satisfy(apierrors.IsInvalid)), "%v in %q", given, n)
 					}
 					Expect(owner(ctx, "/registry/configmaps/foo/written/written")).To(Equal("foo"), "%v", given)
 					Expect(owner(ctx, "/registry/configmaps/written/written")).To(BeEmpty(), "%v", given)
