@@ -14,12 +14,14 @@ import (
 // knows what they have written, so that the next request is decided by it. On
 // other replicas it is so a moment later.
 func Await(store *genericregistry.Store, seen *progress.Progress) {
-	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { await(obj, seen) }
-	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { await(obj, seen) }
-	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { await(obj, seen) }
+	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { Wait(obj, seen) }
+	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { Wait(obj, seen) }
+	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { Wait(obj, seen) }
 }
 
-func await(obj runtime.Object, seen *progress.Progress) {
+// Wait waits until the index that seen belongs to knows a stored object. For what Await
+// does not see: upstream calls nothing when a deletion only marks an object.
+func Wait(obj runtime.Object, seen *progress.Progress) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		seen.Wait(accessor.GetResourceVersion())
 	}

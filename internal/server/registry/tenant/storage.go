@@ -76,7 +76,7 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	finalize.UpdateStrategy = finalizeStrategy{main}
 	return &Storage{
 		seen:     seen,
-		Tenant:   &REST{store},
+		Tenant:   &REST{store, seen},
 		Status:   &StatusREST{store: &status},
 		usage:    &StatusREST{store: &usage},
 		Finalize: &FinalizeREST{store: &finalize, counter: counter, record: deletions.record},
@@ -89,7 +89,10 @@ func (s *Storage) Map() map[string]rest.Storage {
 }
 
 // REST serves Tenants.
-type REST struct{ *genericregistry.Store }
+type REST struct {
+	*genericregistry.Store
+	seen *progress.Progress
+}
 
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
@@ -111,12 +114,17 @@ func releases(obj, old runtime.Object) bool {
 	return slices.Contains(previous.Finalizers, v1alpha1.SpaceFinalizer) && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer)
 }
 
-// Delete implements rest.GracefulDeleter.
+// Delete implements rest.GracefulDeleter. The next request knows that the space takes no
+// new objects.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if tenant.Name(name) == tenant.System {
 		return nil, false, errSystem(name)
 	}
-	return r.Store.Delete(ctx, name, validate, options)
+	obj, gone, err := r.Store.Delete(ctx, name, validate, options)
+	if err == nil {
+		follow.Wait(obj, r.seen)
+	}
+	return obj, gone, err
 }
 
 // DeleteCollection implements rest.CollectionDeleter. The built-in tenant stays.
@@ -127,7 +135,15 @@ func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjec
 		}
 		return validate(ctx, obj)
 	}
-	return r.Store.DeleteCollection(ctx, notSystem, options, listOptions)
+	deleted, err := r.Store.DeleteCollection(ctx, notSystem, options, listOptions)
+	if list, ok := deleted.(*v1alpha1.TenantList); ok {
+		for _, before := range list.Items {
+			if obj, err := r.Get(ctx, before.Name, &metav1.GetOptions{}); err == nil {
+				follow.Wait(obj, r.seen)
+			}
+		}
+	}
+	return deleted, err
 }
 
 func errSystem(name string) error {
