@@ -352,6 +352,16 @@ var _ = Describe("A published definition", func() {
 
 		By("beginning as the published one, with its objects")
 		createPart(ctx, n, part(group, "v1", "kept"))
+		DeferCleanup(func(ctx SpecContext) { // a namespace of a space with definitions of its own stays
+			Expect(own.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Eventually(func() (map[string]string, error) {
+				shown, err := own.Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return nil, err
+				}
+				return shown.GetLabels(), nil
+			}).Should(HaveKey(tenant.PublishedCopyLabel))
+		}, NodeTimeout(specTimeout))
 		Eventually(func() error { // the webhook goes
 			_, err := own.Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{})
 			return err
