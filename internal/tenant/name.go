@@ -34,6 +34,10 @@ const (
 	// UserExtraKey is the key of a user's extra that carries its tenant. Only
 	// the server's own authentication sets it.
 	UserExtraKey = "multi-tenancy.k8s.io/tenant"
+	// Platform is the name by which a space's own webhooks and policies know every
+	// user of the system tenant who acts in the space: controllers, administrators,
+	// nodes. It comes without UID, groups and extra. No tenant has a user of this name.
+	Platform = "system:tenantry"
 )
 
 // Parse returns s as a tenant name. The reserved names "system" and "all" are

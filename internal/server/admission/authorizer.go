@@ -19,6 +19,9 @@ type inSpace struct {
 // Authorize decides what the user of a may do in the space. A user that carries
 // no tenant, such as a service account an expression names, is one of the space.
 func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if u, ok := a.GetUser().(platformUser); ok {
+		return s.authorizePlatform(ctx, a, u)
+	}
 	own, err := tenant.OfUser(a.GetUser())
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
@@ -26,6 +29,10 @@ func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if own == "" {
 		own = s.tenant
 	}
+	return s.authorizeAs(ctx, a, own)
+}
+
+func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own tenant.Name) (authorizer.Decision, string, error) {
 	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant, Authenticated: own})
 	return s.Authorizer.Authorize(request.WithUser(ctx, a.GetUser()), a)
 }

@@ -95,16 +95,27 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	return built, err
 }
 
-// instanceOf returns the instance of the request's space, or nil if the space
-// has none.
-func (p *onDemandPlugin) instanceOf(ctx context.Context, a admission.Attributes) (admission.Interface, error) {
+// instanceFor returns the instance of the request's space, or nil if the space
+// has none, and the request as that instance sees it.
+func (p *onDemandPlugin) instanceFor(ctx context.Context, a admission.Attributes) (admission.Interface, admission.Attributes, error) {
 	n, err := tenant.From(ctx)
 	if err != nil {
-		return nil, admission.NewForbidden(a, err)
+		return nil, nil, admission.NewForbidden(a, err)
 	}
 	if n == tenant.System {
-		return p.system, nil
+		return p.system, a, nil
 	}
+	shown, err := forTenant(ctx, a)
+	if err != nil || shown == nil {
+		return nil, nil, err
+	}
+	i, err := p.instanceOf(ctx, n, a)
+	return i, shown, err
+}
+
+// instanceOf returns the instance of a tenant's space, or nil if it has none or has
+// no say in the request.
+func (p *onDemandPlugin) instanceOf(ctx context.Context, n tenant.Name, a admission.Attributes) (admission.Interface, error) {
 	if p.shared.Terminating(n) || tenant.ByPublisher(ctx) || quota.Concerns(a) {
 		return nil, nil
 	}
@@ -172,20 +183,20 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if _, ok := p.system.(admission.MutationInterface); !ok {
 		return nil
 	}
-	i, err := p.instanceOf(ctx, a)
+	i, shown, err := p.instanceFor(ctx, a)
 	if err != nil || i == nil {
 		return err
 	}
-	return mutate(ctx, i, a, o)
+	return mutate(ctx, i, shown, o)
 }
 
 func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if _, ok := p.system.(admission.ValidationInterface); !ok {
 		return nil
 	}
-	i, err := p.instanceOf(ctx, a)
+	i, shown, err := p.instanceFor(ctx, a)
 	if err != nil || i == nil {
 		return err
 	}
-	return validate(ctx, i, a, o)
+	return validate(ctx, i, shown, o)
 }
