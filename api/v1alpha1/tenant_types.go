@@ -91,6 +91,11 @@ type TenantSpec struct {
 	// they may not (arktos-access-control, "Node, NodeSelector and DaemonSet").
 	// +optional
 	NodePlacement *NodePlacement `json:"nodePlacement,omitempty"`
+	// daemonSets is what becomes of the tenant's DaemonSets. Defaults to what the
+	// server's admission configuration says for SpacePolicy, without which they are
+	// refused.
+	// +optional
+	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
 	// rateLimit bounds what the tenant's users may ask of each server. What is
 	// not set is as the server's flags have it.
 	// +optional
@@ -107,6 +112,30 @@ type TenantSpec struct {
 	// effect.
 	// +optional
 	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
+}
+
+// DaemonSetMode says what becomes of DaemonSets in a space.
+// +enum
+type DaemonSetMode string
+
+const (
+	// DaemonSetsRefused refuses new ones.
+	DaemonSetsRefused DaemonSetMode = "Refused"
+	// DaemonSetsInert stores them. They have no pods, as in a cluster without nodes.
+	DaemonSetsInert DaemonSetMode = "Inert"
+)
+
+// ConditionInert is the condition of DaemonSets in spaces, which have no pods.
+const ConditionInert = "Inert"
+
+// DaemonSets is what becomes of DaemonSets in a space, which has no nodes to run a
+// pod on each of.
+type DaemonSets struct {
+	// mode is Refused or Inert. With Inert, charts and operators that bring
+	// DaemonSets can be installed. A change of the mode leaves those alone that there
+	// are.
+	// +kubebuilder:validation:Enum=Refused;Inert
+	Mode DaemonSetMode `json:"mode"`
 }
 
 // NodePlacementMode says how far pods may choose their nodes.

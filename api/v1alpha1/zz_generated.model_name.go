@@ -16,6 +16,11 @@ func (in AuditPolicy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DaemonSets) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.DaemonSets"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignSubject) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ForeignSubject"
 }

@@ -18,6 +18,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		AccessRule{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref),
 		AuditPolicy{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref),
+		DaemonSets{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref),
 		ForeignSubject{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                        schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
 		NodePlacement{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
@@ -277,6 +278,29 @@ func schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref common.ReferenceCallb
 		},
 		Dependencies: []string{
 			auditv1.PolicyRule{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DaemonSets is what becomes of DaemonSets in a space, which has no nodes to run a pod on each of.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is Refused or Inert. With Inert, charts and operators that bring DaemonSets can be installed. A change of the mode leaves those alone that there are.\n\nPossible enum values:\n - `\"Inert\"` stores them. They have no pods, as in a cluster without nodes.\n - `\"Refused\"` refuses new ones.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Inert", "Refused"},
+						},
+					},
+				},
+				Required: []string{"mode"},
+			},
+		},
 	}
 }
 
@@ -1178,6 +1202,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							Ref:         ref(NodePlacement{}.OpenAPIModelName()),
 						},
 					},
+					"daemonSets": {
+						SchemaProps: spec.SchemaProps{
+							Description: "daemonSets is what becomes of the tenant's DaemonSets. Defaults to what the server's admission configuration says for SpacePolicy, without which they are refused.",
+							Ref:         ref(DaemonSets{}.OpenAPIModelName()),
+						},
+					},
 					"rateLimit": {
 						SchemaProps: spec.SchemaProps{
 							Description: "rateLimit bounds what the tenant's users may ask of each server. What is not set is as the server's flags have it.",
@@ -1200,7 +1230,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			AuditPolicy{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			AuditPolicy{}.OpenAPIModelName(), DaemonSets{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 

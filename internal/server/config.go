@@ -25,6 +25,7 @@ import (
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
@@ -33,6 +34,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/admission/published"
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
@@ -163,6 +165,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Loopback:    generic.LoopbackClientConfig,
 		Egress:      c.egress,
 		Placement:   func(n tenant.Name) *v1alpha1.NodePlacement { return c.tenants.NodePlacement(n) },
+		DaemonSets:  func(n tenant.Name) *v1alpha1.DaemonSets { return c.tenants.DaemonSets(n) },
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
 	}); err != nil {
 		return nil, err
@@ -261,7 +264,10 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			Closed:            c.closed,
 			Protect:           protect,
 			Ledger:            c.ledger,
-			Prepare:           map[schema.GroupResource]storage.Preparation{customResourceDefinitions: c.crds.Prepare},
+			Prepare: map[schema.GroupResource]storage.Preparation{
+				customResourceDefinitions:   c.crds.Prepare,
+				apps.Resource("daemonsets"): spacepolicy.PrepareDaemonSet,
+			},
 		}
 	}
 	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter

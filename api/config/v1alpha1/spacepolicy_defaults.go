@@ -26,6 +26,9 @@ func ParseSpacePolicyConfiguration(content []byte) (*SpacePolicyConfiguration, e
 	if c.NodePlacement.Mode == "" {
 		c.NodePlacement.Mode = v1alpha1.NodePlacementDisabled
 	}
+	if c.DaemonSets.Mode == "" {
+		c.DaemonSets.Mode = v1alpha1.DaemonSetsRefused
+	}
 	return c, nil
 }
 
@@ -43,6 +46,11 @@ func (c *SpacePolicyConfiguration) Validate() error {
 		}
 	default:
 		return fmt.Errorf("nodePlacement.mode: %q is not Disabled, Limited or Enabled", placement.Mode)
+	}
+	switch c.DaemonSets.Mode {
+	case "", v1alpha1.DaemonSetsRefused, v1alpha1.DaemonSetsInert:
+	default:
+		return fmt.Errorf("daemonSets.mode: %q is not Refused or Inert", c.DaemonSets.Mode)
 	}
 	for i, templates := range c.PodTemplates {
 		switch {

@@ -15,6 +15,10 @@ type SpacePolicyConfiguration struct {
 	// their nodes. Defaults to mode Disabled.
 	// +optional
 	NodePlacement v1alpha1.NodePlacement `json:"nodePlacement,omitempty"`
+	// daemonSets is what becomes of DaemonSets of tenants whose Tenant does not say.
+	// Defaults to mode Refused.
+	// +optional
+	DaemonSets v1alpha1.DaemonSets `json:"daemonSets,omitempty"`
 	// podTemplates are where custom resources have pod templates. Those of the
 	// built-in resources are known.
 	// +optional

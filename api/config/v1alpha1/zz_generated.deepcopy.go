@@ -61,6 +61,7 @@ func (in *SpacePolicyConfiguration) DeepCopyInto(out *SpacePolicyConfiguration) 
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	in.NodePlacement.DeepCopyInto(&out.NodePlacement)
+	out.DaemonSets = in.DaemonSets
 	if in.PodTemplates != nil {
 		in, out := &in.PodTemplates, &out.PodTemplates
 		*out = make([]PodTemplates, len(*in))

@@ -31,6 +31,8 @@ type Config struct {
 	Loopback *rest.Config
 	// Placement returns what a Tenant says of its pods' nodes. If nil, none says.
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
+	// DaemonSets returns what a Tenant says of its DaemonSets. If nil, none says.
+	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
 	// Egress is how webhooks of tenants are reached.
 	Egress egress.Options
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are

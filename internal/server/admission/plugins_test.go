@@ -186,7 +186,7 @@ func TestJoins(t *testing.T) {
 				return outcome(s.create(n, &apps.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}}), allowed)
 			},
 			want: map[tenant.Name]string{
-				"a":           `error: daemonsets.apps "d" is forbidden: SpacePolicy: a space has no nodes to run a pod on each of; use a Deployment`,
+				"a":           `error: daemonsets.apps "d" is forbidden: SpacePolicy: ` + "a space has no nodes to run a pod on each of; use a Deployment, or ask the platform's administrators for daemonSets: {mode: Inert} in the Tenant, which stores DaemonSets without running them",
 				"b":           `error: daemonsets.apps "d" is forbidden: SpacePolicy: `,
 				tenant.System: "allowed",
 			},

@@ -59,7 +59,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		spaces: newSpaceClients(config.Loopback),
 	}
 	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config, s.Quota) })
-	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement})
+	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
 	published.Register(s.own, published.Rules{Terminating: config.Terminating})
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)

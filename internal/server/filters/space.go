@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -88,16 +89,20 @@ func admitToSpace(req *http.Request, state TenantState) (tenant.Name, types.UID,
 
 // admit decides about a request of a user of tenant own in the space of n.
 func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool) error {
-	refused := notInSpaces(info)
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	var refused error
+	if info.IsResourceRequest {
+		refused = spaceapi.Request(info.Verb, resource, info.Subresource)
+	}
 	switch {
 	case !exists && own == tenant.System:
 		return apierrors.NewNotFound(tenants, string(n))
 	case !exists:
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q does not exist; ask the platform's administrators", n))
-	case info.IsResourceRequest && isOfSystemAlone(info):
-		return apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
+	case info.IsResourceRequest && spaceapi.IsAbsent(resource):
+		return apierrors.NewNotFound(resource, info.Name)
 	case refused != nil:
-		return apierrors.NewForbidden(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name, refused)
+		return apierrors.NewForbidden(resource, info.Name, refused)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return Terminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
@@ -123,41 +128,6 @@ func Terminating(n tenant.Name) error {
 		Field:   "metadata.namespace",
 	})
 	return err
-}
-
-// isOfSystemAlone reports whether a request is for what exists in the system space
-// alone: Tenants, reports about published objects, and the health of the components,
-// for which the server would call them at each request.
-func isOfSystemAlone(info *request.RequestInfo) bool {
-	switch info.APIGroup {
-	case corev1.GroupName:
-		return info.Resource == "tenants" || info.Resource == "componentstatuses"
-	case tenantregistry.Resource.Group:
-		return info.Resource == "tenants" || info.Resource == "publishedobjects"
-	default:
-		return false
-	}
-}
-
-var (
-	errNodes = errors.New("nodes belong to the system space; a space shows none")
-	errProxy = errors.New("the API server does not connect to addresses that a tenant chooses; " +
-		"publish the Service on the network of its pods instead")
-)
-
-// notInSpaces returns why a request for a resource that spaces have is refused in
-// all of them. Creating a Node is for admission to refuse.
-func notInSpaces(info *request.RequestInfo) error {
-	switch {
-	case !info.IsResourceRequest || info.APIGroup != corev1.GroupName:
-		return nil
-	case info.Subresource == "proxy":
-		return errProxy
-	case info.Resource == "nodes" && (info.Verb != "create" || info.Subresource != ""):
-		return errNodes
-	default:
-		return nil
-	}
 }
 
 // isReview reports whether a creation stores nothing and only asks.

@@ -236,9 +236,10 @@ func TestConfiguration(t *testing.T) {
 		header + "podTemplates: [{group: example.com, resource: r}]":                   "paths: at least one",
 		header + "podTemplates: [{resource: r, paths: [spec]}]":                        "group and resource",
 		header + "podTemplates: [{group: example.com, resource: r, paths: [spec..t]}]": "names with dots",
-		header + "nodes: {}":                `unknown field "nodes"`,
-		"apiVersion: v1\nkind: ConfigMap\n": "SpacePolicyConfiguration",
-		"{":                                 "reading the configuration of SpacePolicy",
+		header + "daemonSets: {mode: Never}":                                           `daemonSets.mode: "Never" is not Refused or Inert`,
+		header + "nodes: {}":                                                           `unknown field "nodes"`,
+		"apiVersion: v1\nkind: ConfigMap\n":                                            "SpacePolicyConfiguration",
+		"{":                                                                            "reading the configuration of SpacePolicy",
 	} {
 		_, err := New(strings.NewReader(config), Rules{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -8,35 +8,27 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // PluginName is the name of the plugin in flags, metrics and messages.
 const PluginName = "SpacePolicy"
 
-// systemOnly says why, and what to do instead, for each resource that is created
-// in the system space only.
-var systemOnly = map[schema.GroupResource]string{
-	{Group: "apps", Resource: "daemonsets"}:                  "a space has no nodes to run a pod on each of; use a Deployment",
-	{Group: "extensions", Resource: "daemonsets"}:            "a space has no nodes to run a pod on each of; use a Deployment",
-	{Resource: "nodes"}:                                      "nodes belong to the system space",
-	{Group: "storage.k8s.io", Resource: "csinodes"}:          "nodes belong to the system space",
-	{Group: "storage.k8s.io", Resource: "volumeattachments"}: "nodes and the volumes attached to them belong to the system space",
-	{Group: "resource.k8s.io", Resource: "resourceslices"}:   "nodes and their devices belong to the system space",
-}
-
 // Rules are what Tenants say.
 type Rules struct {
 	// Placement returns how far the pods of a tenant may choose their nodes, nil if
 	// its Tenant does not say.
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
+	// DaemonSets returns what becomes of a tenant's DaemonSets, nil if its Tenant does
+	// not say.
+	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
 }
 
 // Register makes the plugin known by its name.
@@ -87,14 +79,17 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	if a.GetOperation() == admission.Create && a.GetSubresource() == "" {
-		if reason, ok := systemOnly[a.GetResource().GroupResource()]; ok {
-			return forbidden(a, reason)
+		if reason := spaceapi.Creation(a.GetResource().GroupResource()); reason != nil {
+			return forbidden(a, reason.Error())
 		}
 		if pod, ok := a.GetObject().(*core.Pod); ok {
 			if err := checkPriority(a, pod); err != nil {
 				return err
 			}
 		}
+	}
+	if a.GetResource().GroupResource() == daemonSets && a.GetSubresource() == "" {
+		return p.checkDaemonSet(ctx, a, n)
 	}
 	return p.checkPlacement(a, n)
 }

@@ -38,7 +38,8 @@ func TestPlugin(t *testing.T) {
 		"node in the system space": {space: tenant.System, resource: schema.GroupResource{Resource: "nodes"}},
 		"daemon set in a space": {
 			space: "a", resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, namespace: "ns",
-			want: `daemonsets.apps "x" is forbidden: SpacePolicy: a space has no nodes to run a pod on each of; use a Deployment`,
+			want: `daemonsets.apps "x" is forbidden: SpacePolicy: a space has no nodes to run a pod on each of; use a Deployment, or ` +
+				`ask the platform's administrators for daemonSets: {mode: Inert} in the Tenant, which stores DaemonSets without running them`,
 		},
 		"CSI node in a space": {
 			space: "a", resource: schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"},

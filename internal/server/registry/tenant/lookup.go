@@ -36,8 +36,9 @@ type State struct {
 	// CredentialsNotBefore is when this tenant took the name of an earlier one;
 	// zero if there was none.
 	CredentialsNotBefore time.Time
-	// NodePlacement, the limits and the audit policy are the tenant's own, nil if it has none.
+	// NodePlacement, DaemonSets, the limits and the audit policy are the tenant's own, nil if it has none.
 	NodePlacement *v1alpha1.NodePlacement
+	DaemonSets    *v1alpha1.DaemonSets
 	RateLimit     *v1alpha1.RateLimit
 	RequestLimit  *v1alpha1.RequestLimit
 	AuditPolicy   upstream.PolicyRuleEvaluator
@@ -132,6 +133,14 @@ func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
 	return l.states[n].NodePlacement
 }
 
+// DaemonSets returns what becomes of the DaemonSets of a known tenant, nil if it does
+// not say.
+func (l *Lookup) DaemonSets(n tenant.Name) *v1alpha1.DaemonSets {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].DaemonSets
+}
+
 func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
 		UID:         t.UID,
@@ -145,6 +154,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		AuditPolicy:   audit.Compile(t.Spec.AuditPolicy),
 		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
+		DaemonSets:    t.Spec.DaemonSets,
 		Usage:         t.Status.Usage,
 	}
 	if since := t.Status.CredentialsNotBefore; since != nil {

@@ -1,0 +1,89 @@
+// Package spaceapi says which built-in resources cannot be used in a tenant's space,
+// and why: the one table for requests, reviews of rights and discovery. It knows
+// resources alone and looks at nothing.
+package spaceapi
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// Resource of APIServices.
+var APIServices = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
+
+var (
+	errAbsent = errors.New("it exists in the system space only")
+	errNodes  = errors.New("nodes belong to the system space; a space shows none")
+	errProxy  = errors.New("the API server does not connect to addresses that a tenant chooses; " +
+		"publish the Service on the network of its pods instead")
+	errAggregation = errors.New("other API servers are aggregated by the platform only, for the system space; " +
+		"define own resources with CustomResourceDefinitions")
+)
+
+// absent are the resources that the system space alone has: Tenants, reports about
+// published objects, and the health of the components, for which the server would call
+// them at each request.
+var absent = []schema.GroupResource{
+	{Resource: "tenants"},
+	{Resource: "componentstatuses"},
+	v1alpha1.GroupVersion.WithResource("tenants").GroupResource(),
+	v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource(),
+}
+
+// ofNodes says why objects of a resource are created in the system space only.
+var ofNodes = map[schema.GroupResource]error{
+	{Resource: "nodes"}: errors.New("nodes belong to the system space"),
+	{Group: storagev1.GroupName, Resource: "csinodes"}:          errors.New("nodes belong to the system space"),
+	{Group: storagev1.GroupName, Resource: "volumeattachments"}: errors.New("nodes and the volumes attached to them belong to the system space"),
+	{Group: resourcev1.GroupName, Resource: "resourceslices"}:   errors.New("nodes and their devices belong to the system space"),
+}
+
+// IsAbsent reports whether the system space alone has a resource.
+func IsAbsent(resource schema.GroupResource) bool { return slices.Contains(absent, resource) }
+
+// Creation returns why objects of a resource are created in the system space only, nil
+// if spaces may have some.
+func Creation(resource schema.GroupResource) error { return ofNodes[resource] }
+
+// Request returns why a request for a resource that spaces have is refused in all of
+// them, whoever makes it, nil if it is not. Creations are for admission to refuse, but
+// for those of APIServices, which it does not see.
+func Request(verb string, resource schema.GroupResource, subresource string) error {
+	switch {
+	case resource == APIServices && (subresource != "" || !isRead(verb)):
+		return errAggregation
+	case resource.Group != corev1.GroupName:
+		return nil
+	case subresource == "proxy":
+		return errProxy
+	case resource.Resource == "nodes" && (verb != "create" || subresource != ""):
+		return errNodes
+	default:
+		return nil
+	}
+}
+
+// Use returns why nobody can do something in a space, whatever rights it has, nil if it
+// can be done.
+func Use(verb string, resource schema.GroupResource, subresource string) error {
+	if IsAbsent(resource) {
+		return errAbsent
+	}
+	if err := Request(verb, resource, subresource); err != nil {
+		return err
+	}
+	if isRead(verb) {
+		return nil
+	}
+	return ofNodes[resource]
+}
+
+func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
