@@ -65,7 +65,7 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
 		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
-	if e.metadata, err = metadata.NewForConfig(e.config); err != nil {
+	if e.metadata, err = spaces.NewMetadataClient(e.config); err != nil {
 		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
 	}
 	e.discovery = e.client.Discovery()

@@ -38,6 +38,8 @@ import (
 //   - Kinds and resources that a space defines carry its name, too ("acme|Widget",
 //     "acme|widgets"): another space may mean something else by them. Each has an
 //     informer of its own, as long as it is defined (garbage_custom.go).
+//   - An owner whose name is none (it has a slash, say) is refused by the client. It can
+//     be neither alive nor dead, so what names it stays, and is tried again ever later.
 //   - "Not found" counts only if the server says it of this very object. A
 //     resource that a space does not serve is no proof of anything.
 
@@ -51,7 +53,7 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 	if err != nil {
 		return nil, fmt.Errorf("creating its client: %w", err)
 	}
-	metadataClient, err := metadata.NewForConfig(e.identities)
+	metadataClient, err := spaces.NewMetadataClient(e.identities)
 	if err != nil {
 		return nil, fmt.Errorf("creating its metadata client: %w", err)
 	}

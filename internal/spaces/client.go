@@ -28,7 +28,10 @@ import (
 // with ordinary names; one that names none goes to every space if it is a list
 // or watch, and to the system space otherwise. Responses come back flattened.
 // Names that a controller writes into texts for people (events, conditions) are
-// made ordinary, too. Bodies are JSON; requests are not rate limited.
+// made ordinary, too. Bodies are JSON; requests are not rate limited. All but watches
+// have to be answered within a minute or so, in a generous number of bytes.
+//
+// Metadata clients are made with NewMetadataClient.
 func NewClientConfig(config *rest.Config) *rest.Config {
 	return newClientConfig(config, false)
 }
@@ -50,7 +53,7 @@ func newClientConfig(config *rest.Config, identities bool) *rest.Config {
 	config.RateLimiter = nil
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &flatteningTransport{next: next, identities: identities}
+		return &flatteningTransport{next: next, identities: identities, limits: defaultLimits}
 	})
 	return config
 }
@@ -58,6 +61,7 @@ func newClientConfig(config *rest.Config, identities bool) *rest.Config {
 type flatteningTransport struct {
 	next       http.RoundTripper
 	identities bool
+	limits     limits
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -72,11 +76,22 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		}
 		return nil, fmt.Errorf("mapping %s %s to a space: %w", req.Method, req.URL.Path, err)
 	}
-	response, err := t.next.RoundTrip(req)
+	response, err := t.send(req, &r)
 	if err != nil || r.resource == nil {
 		return response, err
 	}
 	return t.response(response, &r)
+}
+
+func (t *flatteningTransport) send(req *http.Request, r *route) (*http.Response, error) {
+	switch {
+	case isWatch(r.query):
+		return t.next.RoundTrip(req)
+	case r.collection || r.resource == nil:
+		return t.limits.roundTrip(t.next, req, t.limits.list)
+	default:
+		return t.limits.roundTrip(t.next, req, t.limits.object)
+	}
 }
 
 // request returns req as it is in its space.

@@ -1,8 +1,10 @@
 package spaces
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -32,16 +34,26 @@ type route struct {
 func routeOf(path string, query url.Values) (route, error) {
 	r := route{space: tenant.System, path: path, query: query}
 	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for _, segment := range segments {
+		if err := checkName(segment); err != nil {
+			return r, err
+		}
+	}
 	prefix := 0
 	switch {
 	case segments[0] == "api" && len(segments) > 2:
 		prefix = 2
 	case segments[0] == "apis" && len(segments) > 3:
 		prefix = 3
+	case slices.Contains(documents, segments[0]):
+		return r, nil
 	default:
-		return r, nil // discovery and the like
+		return r, errors.New("it is neither a resource nor one of the documents that controllers read")
 	}
 	resource := segments[prefix:]
+	if resource[0] == "watch" {
+		return r, errors.New("watches have a query, and no path of their own")
+	}
 	if resource[0] == "namespaces" && len(resource) > 2 && !isNamespaceSubresource(resource[2:]) {
 		if err := r.unflatten(&resource[1]); err != nil {
 			return r, err
@@ -66,6 +78,10 @@ func routeOf(path string, query url.Values) (route, error) {
 	r.path = "/" + strings.Join(segments, "/")
 	return r, r.selectFields()
 }
+
+// documents are what else there is for clients of the flattened view: discovery,
+// OpenAPI and the version, those of the system space.
+var documents = []string{"api", "apis", "openapi", "version"}
 
 // ofClusterScoped reports whether the request may be an event of a cluster-scoped
 // object. Recorders write those to a namespace "default" that belongs to no space

@@ -9,14 +9,18 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ConfigIn returns a copy of config whose requests go to the space of n.
+// ConfigIn returns a copy of config whose requests go to the space of n. Like those on
+// the flattened view they are limited in time and bytes.
 func ConfigIn(config *rest.Config, n tenant.Name) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			req = req.Clone(req.Context())
 			setPath(req, n, req.URL.Path)
-			return next.RoundTrip(req)
+			if isWatch(req.URL.Query()) {
+				return next.RoundTrip(req)
+			}
+			return defaultLimits.roundTrip(next, req, defaultLimits.list)
 		})
 	})
 	return config

@@ -36,7 +36,8 @@ func Register(plugins *admission.Plugins, rules Rules) {
 	plugins.Register(PluginName, func(config io.Reader) (admission.Interface, error) { return New(config, rules) })
 }
 
-// Plugin refuses in a space what is for the system space only.
+// Plugin refuses in a space what is for the system space only, and in every space
+// what no cluster should take because one controller serves all of them.
 type Plugin struct {
 	*admission.Handler
 	config *configv1alpha1.SpacePolicyConfiguration
@@ -75,8 +76,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if n == tenant.System {
-		return nil
+	if err := checkOwners(a); err != nil || n == tenant.System {
+		return err
 	}
 	if a.GetOperation() == admission.Create && a.GetSubresource() == "" {
 		if reason := spaceapi.Creation(a.GetResource().GroupResource()); reason != nil {

@@ -1,0 +1,85 @@
+package spacepolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/apps"
+)
+
+// owners are owner references, and where in an object they are.
+type owners struct {
+	at   *field.Path
+	refs []metav1.OwnerReference
+}
+
+// ownersIn returns the owner references that the garbage collector follows from an
+// object, and from what is made of its templates. Of the metadata of a template
+// controllers take labels, annotations and finalizers, but for a claim everything.
+func ownersIn(obj runtime.Object) []owners {
+	var found []owners
+	if accessor, err := meta.Accessor(obj); err == nil {
+		found = append(found, owners{field.NewPath("metadata", "ownerReferences"), accessor.GetOwnerReferences()})
+	}
+	if set, ok := obj.(*apps.StatefulSet); ok {
+		for i := range set.Spec.VolumeClaimTemplates {
+			at := field.NewPath("spec", "volumeClaimTemplates").Index(i).Child("metadata", "ownerReferences")
+			found = append(found, owners{at, set.Spec.VolumeClaimTemplates[i].OwnerReferences})
+		}
+	}
+	return found
+}
+
+// checkOwners refuses owners that no object can be: the garbage collector looks them
+// up by path. An update may keep those that are there, or nobody could finish the
+// deletion of such an object.
+func checkOwners(a admission.Attributes) error {
+	if a.GetObject() == nil {
+		return nil
+	}
+	var known []metav1.OwnerReference
+	if old := a.GetOldObject(); old != nil {
+		for _, o := range ownersIn(old) {
+			known = append(known, o.refs...)
+		}
+	}
+	var problems field.ErrorList
+	for _, o := range ownersIn(a.GetObject()) {
+		for i, ref := range o.refs {
+			same := func(k metav1.OwnerReference) bool {
+				return k.APIVersion == ref.APIVersion && k.Kind == ref.Kind && k.Name == ref.Name
+			}
+			if !slices.ContainsFunc(known, same) {
+				problems = append(problems, checkOwner(o.at.Index(i), ref)...)
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), problems)
+}
+
+func checkOwner(at *field.Path, ref metav1.OwnerReference) field.ErrorList {
+	var problems field.ErrorList
+	check := func(name, value string, segments ...string) {
+		for _, segment := range segments {
+			if reasons := path.IsValidPathSegmentName(segment); len(reasons) > 0 {
+				problems = append(problems, field.Invalid(at.Child(name), value,
+					fmt.Sprintf("must be that of an object: %s", strings.Join(reasons, ", "))))
+			}
+		}
+	}
+	check("apiVersion", ref.APIVersion, strings.SplitN(ref.APIVersion, "/", 2)...)
+	check("kind", ref.Kind, ref.Kind)
+	check("name", ref.Name, ref.Name)
+	return problems
+}
