@@ -2,52 +2,48 @@ package filters
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// maxTenantBody is the size in bytes up to which a body is searched for
-// metadata.tenant, upstream's limit for objects. Larger ones are passed on and
-// refused there.
-const maxTenantBody = 3 * 1024 * 1024
+const (
+	// maxTenantBody is the size in bytes up to which a body is searched for
+	// metadata.tenant, upstream's limit for objects. Larger ones are passed on and
+	// refused there.
+	maxTenantBody = 3 * 1024 * 1024
+	// maxPatchOperations is upstream's limit for a JSON patch. Longer ones are passed
+	// on and refused there.
+	maxPatchOperations = 10_000
+)
 
 // WithTenantField checks metadata.tenant of a request body against the space of
 // the request and takes it out: upstream's types do not know the field. An empty
 // value is as good as none. Every format is covered in which a body can have
 // the field: JSON, YAML, CBOR and the patches; protobuf has no room for it.
+//
+// Whoever may post a review gets here. So the work for a body, and for what upstream
+// makes of it, grows no faster than the body, and ends with the request.
 func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info, ok := request.RequestInfoFrom(req.Context())
-		if !ok || !info.IsResourceRequest || req.Body == nil ||
-			req.Method != http.MethodPost && req.Method != http.MethodPut && req.Method != http.MethodPatch {
+		strip := stripperOf(req)
+		if strip == nil {
 			handler.ServeHTTP(w, req)
 			return
 		}
-		contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
-		if err != nil && req.Header.Get("Content-Type") == "" {
-			contentType, err = runtime.ContentTypeJSON, nil
-		}
-		strip := stripperFor(contentType)
-		if err != nil || strip == nil {
-			handler.ServeHTTP(w, req)
-			return
-		}
-		body, err := io.ReadAll(io.LimitReader(req.Body, maxTenantBody+1))
+		body, err := io.ReadAll(&contextReader{ctx: req.Context(), reader: io.LimitReader(req.Body, maxTenantBody+1)})
 		if err != nil {
 			if !apierrors.IsRequestEntityTooLargeError(err) { // which says itself what to do
 				err = apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err))
@@ -56,22 +52,36 @@ func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializ
 			return
 		}
 		stripped := body
-		if len(body) <= maxTenantBody && bytes.Contains(body, []byte("tenant")) {
+		if len(body) <= maxTenantBody {
 			n, err := tenant.From(req.Context())
 			if err == nil {
-				stripped, err = strip(body, n)
+				stripped, err = strip(req.Context(), body, n)
 			}
 			if err != nil {
 				reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))
 				return
 			}
 		}
-		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(stripped), req.Body), Closer: req.Body}
-		if len(stripped) != len(body) && req.ContentLength >= 0 {
+		if req.ContentLength >= 0 {
 			req.ContentLength += int64(len(stripped) - len(body))
 		}
+		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(stripped), req.Body), Closer: req.Body}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// contextReader is a reader that ends with a context, however slowly its source sends.
+type contextReader struct {
+	ctx    context.Context
+	reader io.Reader
+}
+
+// Read implements io.Reader.
+func (r *contextReader) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.reader.Read(p)
 }
 
 type restoredBody struct {
@@ -80,10 +90,29 @@ type restoredBody struct {
 }
 
 // stripper returns body without the tenant n, or an error if it names another.
-// A body it cannot read is returned as it is, for upstream to refuse.
-type stripper func(body []byte, n tenant.Name) ([]byte, error)
+// A body it cannot read is returned as it is, for upstream to refuse. body may be
+// changed.
+type stripper func(ctx context.Context, body []byte, n tenant.Name) ([]byte, error)
 
-func stripperFor(contentType string) stripper {
+// stripperOf returns what takes the field out of the body of a request, nil if none
+// can be in it.
+func stripperOf(req *http.Request) stripper {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if !ok || !info.IsResourceRequest || req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return nil
+	}
+	if req.Header.Get("Content-Type") == "" {
+		return stripJSON
+	}
+	contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if err != nil {
+		return nil
+	}
 	switch contentType {
 	case runtime.ContentTypeJSON, string(types.MergePatchType), string(types.StrategicMergePatchType):
 		return stripJSON
@@ -98,49 +127,91 @@ func stripperFor(contentType string) stripper {
 	}
 }
 
+// mayName reports whether the field can be in JSON or YAML: in plain letters, or
+// escaped.
+func mayName(body []byte) bool {
+	return bytes.Contains(body, []byte("tenant")) || bytes.IndexByte(body, '\\') >= 0
+}
+
 // check reports whether value may stand in metadata.tenant in the space of n.
 func check(value any, n tenant.Name) error {
 	if value == nil || value == "" || value == string(n) {
 		return nil
 	}
+	named, _ := value.(string)
+	if _, err := tenant.Parse(named); err != nil { // and may be as long as the body
+		return fmt.Errorf("metadata.tenant is not the name of a tenant, and the request acts in tenant %q; leave the field out", n)
+	}
 	return fmt.Errorf("metadata.tenant is %q but the request acts in tenant %q; leave the field out, or send the request to tenant %q",
-		fmt.Sprint(value), n, fmt.Sprint(value))
+		named, n, named)
 }
 
-func stripJSON(body []byte, n tenant.Name) ([]byte, error) {
-	for {
-		field := gjson.GetBytes(body, "metadata.tenant")
-		if !field.Exists() {
-			return body, nil
-		}
-		if err := check(field.Value(), n); err != nil {
-			return nil, err
-		}
-		stripped, err := sjson.DeleteBytes(body, "metadata.tenant")
-		if err != nil || len(stripped) >= len(body) {
-			return body, nil
-		}
-		body = stripped
-	}
-}
-
-func stripYAML(body []byte, n tenant.Name) ([]byte, error) {
-	if looksLikeJSON(body) {
-		return stripJSON(body, n)
-	}
-	asJSON, err := yaml.YAMLToJSON(body)
-	if err != nil || !gjson.GetBytes(asJSON, "metadata.tenant").Exists() {
+func stripJSON(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
+	if !mayName(body) || !json.Valid(body) {
 		return body, nil
 	}
-	// JSON is YAML; upstream reads it as such.
-	return stripJSON(asJSON, n)
+	return body, blank(ctx, body, n, "metadata", "tenant")
 }
 
-func looksLikeJSON(body []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+// blank overwrites the fields at path in a JSON object, as often as it has them, with
+// spaces. It reads what it searches once, moves nothing and copies the object once.
+func blank(ctx context.Context, object []byte, n tenant.Name, path ...string) error {
+	before := len(object) - len(bytes.TrimLeft(object, jsonSpace))
+	return blankIn(ctx, object, gjson.Result{Type: gjson.JSON, Raw: string(object[before:]), Index: before}, n, path)
 }
 
-func stripCBOR(body []byte, n tenant.Name) ([]byte, error) {
+func blankIn(ctx context.Context, body []byte, object gjson.Result, n tenant.Name, path []string) (err error) {
+	if !object.IsObject() {
+		return nil
+	}
+	object.ForEach(func(key, value gjson.Result) bool {
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case key.Str != path[0]:
+		case len(path) > 1:
+			err = blankIn(ctx, body, value, n, path[1:])
+		default:
+			if err = check(scalar(value), n); err == nil {
+				blankMember(body, key.Index, value.Index+len(value.Raw))
+			}
+		}
+		return err == nil
+	})
+	return err
+}
+
+// scalar returns a value, which is not decoded if it has any parts.
+func scalar(value gjson.Result) any {
+	if value.Type == gjson.JSON {
+		return struct{}{}
+	}
+	return value.Value()
+}
+
+// blankMember overwrites a member of an object and one comma, that behind it or, if it
+// is the last, that before it. Only for the last it looks back over what is blank.
+func blankMember(body []byte, from, to int) {
+	for i := from; i < to; i++ {
+		body[i] = ' '
+	}
+	behind := to + len(body[to:]) - len(bytes.TrimLeft(body[to:], jsonSpace))
+	if body[behind] == ',' {
+		body[behind] = ' '
+		return
+	}
+	before := len(bytes.TrimRight(body[:from], jsonSpace)) - 1
+	if body[before] == ',' {
+		body[before] = ' '
+	}
+}
+
+const jsonSpace = " \t\r\n"
+
+func stripCBOR(_ context.Context, body []byte, n tenant.Name) ([]byte, error) {
+	if !bytes.Contains(body, []byte("tenant")) {
+		return body, nil
+	}
 	var object map[string]any
 	if err := direct.Unmarshal(body, &object); err != nil {
 		return body, nil
@@ -162,43 +233,54 @@ func stripCBOR(body []byte, n tenant.Name) ([]byte, error) {
 
 // stripJSONPatch removes the operations of an RFC 6902 patch on metadata.tenant,
 // and the field from values that hold it.
-func stripJSONPatch(body []byte, n tenant.Name) ([]byte, error) {
-	var operations []map[string]json.RawMessage
-	if err := json.Unmarshal(body, &operations); err != nil {
+func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
+	if !mayName(body) {
 		return body, nil
 	}
-	kept := make([]map[string]json.RawMessage, 0, len(operations))
+	var operations []map[string]json.RawMessage
+	if err := json.Unmarshal(body, &operations); err != nil || len(operations) > maxPatchOperations {
+		return body, nil
+	}
+	kept := operations[:0]
 	for _, operation := range operations {
-		var path string
-		if err := json.Unmarshal(operation["path"], &path); err != nil {
-			return body, nil
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		var field string
-		switch {
-		case path == "/metadata/tenant":
-			if err := check(gjson.ParseBytes(operation["value"]).Value(), n); err != nil {
-				return nil, err
-			}
-			continue
-		case path == "/metadata":
-			field = "tenant"
-		case path == "":
-			field = "metadata.tenant"
+		keep, err := stripOperation(ctx, operation, n)
+		if err != nil {
+			return nil, err
 		}
-		if value := gjson.GetBytes(operation["value"], field); field != "" && value.Exists() {
-			if err := check(value.Value(), n); err != nil {
-				return nil, err
-			}
-			stripped, err := sjson.DeleteBytes(operation["value"], field)
-			if err != nil {
-				return body, nil
-			}
-			operation["value"] = stripped
+		if keep {
+			kept = append(kept, operation)
 		}
-		if from := strings.Trim(string(operation["from"]), `"`); from == "/metadata/tenant" {
-			return nil, fmt.Errorf("a JSON patch cannot copy or move metadata.tenant")
-		}
-		kept = append(kept, operation)
 	}
 	return json.Marshal(kept)
+}
+
+// stripOperation takes the field out of the value of an operation, and reports whether
+// the operation is about anything else.
+func stripOperation(ctx context.Context, operation map[string]json.RawMessage, n tenant.Name) (keep bool, err error) {
+	if text(operation["from"]) == "/metadata/tenant" {
+		return false, fmt.Errorf("a JSON patch cannot copy or move metadata.tenant")
+	}
+	value := operation["value"]
+	switch text(operation["path"]) {
+	case "/metadata/tenant":
+		return false, check(scalar(gjson.ParseBytes(value)), n)
+	case "/metadata":
+		return true, blank(ctx, value, n, "tenant")
+	case "":
+		return true, blank(ctx, value, n, "metadata", "tenant")
+	default:
+		return true, nil
+	}
+}
+
+// text returns a JSON string, empty for anything else.
+func text(value json.RawMessage) string {
+	var s string
+	if len(value) == 0 || json.Unmarshal(value, &s) != nil {
+		return ""
+	}
+	return s
 }

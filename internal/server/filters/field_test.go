@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,11 @@ import (
 // what arrives behind it.
 func send(t *testing.T, contentType, body string) (status int, arrived string) {
 	t.Helper()
+	return sendBy(t, http.MethodPost, contentType, body)
+}
+
+func sendBy(t *testing.T, method, contentType, body string) (status int, arrived string) {
+	t.Helper()
 	handler := WithTenantField(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		read, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -30,14 +36,18 @@ func send(t *testing.T, contentType, body string) (status int, arrived string) {
 		}
 		arrived = string(read)
 	}), scheme.Codecs.WithoutConversion())
-	req := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces", strings.NewReader(body))
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, newRequest(method, contentType, strings.NewReader(body)))
+	return response.Code, arrived
+}
+
+// newRequest returns a request of tenant "a" in its space.
+func newRequest(method, contentType string, body io.Reader) *http.Request {
+	req := httptest.NewRequest(method, "/api/v1/namespaces", body)
 	req.Header.Set("Content-Type", contentType)
 	ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: "u"})
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "namespaces"})
-	ctx = tenant.WithRequest(ctx, &tenant.Request{Authenticated: "a"})
-	response := httptest.NewRecorder()
-	handler.ServeHTTP(response, req.WithContext(ctx))
-	return response.Code, arrived
+	return req.WithContext(tenant.WithRequest(ctx, &tenant.Request{Authenticated: "a"}))
 }
 
 func TestTenantFieldIsTakenOut(t *testing.T) {
@@ -49,6 +59,11 @@ func TestTenantFieldIsTakenOut(t *testing.T) {
 			`{"metadata":{"name":"n"},"data":{"tenant":"b"}}`:                       `{"metadata":{"name":"n"},"data":{"tenant":"b"}}`,
 			`{"metadata":{"tenant":"a","tenant":"a"}}`:                              `{"metadata":{}}`,
 			`{"spec":{"template":{"metadata":{"tenant":"b"}}},"metadata":{}}`:       `{"spec":{"template":{"metadata":{"tenant":"b"}}},"metadata":{}}`,
+			`{"metadata":{"\u0074enant":"a","x":1}}`:                                `{"metadata":{"x":1}}`,
+			`{"metadata":{"tenant":"a" , "tenant":"" , "x":1,"tenant":null}}`:       `{"metadata":{"x":1}}`,
+			`{"metadata":{"x":1,"tenant":"a","tenant":"a" }, "y":"tenant"}`:         `{"metadata":{"x":1}, "y":"tenant"}`,
+			` {"metadata" : {"tenant" : "a"},"metadata":{"x":1 ,"tenant":"a"}} `:    `{"metadata":{"x":1}}`,
+			`{"metadata":[{"tenant":"b"}]}`:                                         `{"metadata":[{"tenant":"b"}]}`,
 			`{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`:      `{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`,
 			`{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`: `{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`,
 			`not json, tenant`: `not json, tenant`,
@@ -93,15 +108,20 @@ func TestForeignTenantFieldIsRefused(t *testing.T) {
 	for contentType, bodies := range map[string][]string{
 		"application/json": {
 			`{"metadata":{"tenant":"b"}}`, `{"metadata":{"tenant":"system"}}`, `{"metadata":{"tenant":7}}`,
-			`{"metadata":{"tenant":"a","tenant":"b"}}`, `{"metadata":{"tenant":{"a":"b"}}}`,
+			`{"metadata":{"tenant":"a","tenant":"b"}}`, `{"metadata":{},"metadata":{"tenant":"b"}}`, `{"metadata":{"\u0074enant":"b"}}`,
+			`{"metadata":{"tenant":{"a":"b"}}}`,
 		},
 		"application/merge-patch+json":           {`{"metadata":{"tenant":"b"}}`},
 		"application/strategic-merge-patch+json": {`{"metadata":{"tenant":"b"}}`},
-		"application/apply-patch+yaml":           {"metadata:\n  tenant: b\n", `{"metadata":{"tenant":"b"}}`},
+		"application/apply-patch+yaml": {
+			"metadata:\n  tenant: b\n", `{"metadata":{"tenant":"b"}}`, "metadata:\n  \"\\x74enant\": b\n", "{metadata: {tenant: b}}",
+		},
 		"application/json-patch+json": {
 			`[{"op":"add","path":"/metadata/tenant","value":"b"}]`,
 			`[{"op":"add","path":"/metadata","value":{"tenant":"b"}}]`,
 			`[{"op":"copy","path":"/data/x","from":"/metadata/tenant"}]`,
+			`[{"op":"copy","path":"/data/x","from":"\u002fmetadata/tenant"}]`,
+			`[{"op":"add","path":"","value":{"metadata":{"tenant":"a","tenant":"b"}}}]`,
 		},
 	} {
 		for _, body := range bodies {
@@ -119,7 +139,7 @@ func FuzzStripJSON(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"tenant":"b","tenant":"a"}}`))
 	f.Add([]byte(`{"metadata":[{"tenant":"b"}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		stripped, err := stripJSON(body, "a")
+		stripped, err := stripJSON(t.Context(), slices.Clone(body), "a")
 		if err != nil || !json.Valid(body) {
 			return
 		}
@@ -127,6 +147,9 @@ func FuzzStripJSON(f *testing.F) {
 			Metadata struct {
 				Tenant *string `json:"tenant"`
 			} `json:"metadata"`
+		}
+		if !json.Valid(stripped) {
+			t.Fatalf("%s became %s", body, stripped)
 		}
 		if json.Unmarshal(stripped, &object) == nil && object.Metadata.Tenant != nil && *object.Metadata.Tenant == "b" {
 			t.Errorf("tenant %q is left in %s", *object.Metadata.Tenant, stripped)
@@ -137,7 +160,7 @@ func FuzzStripJSON(f *testing.F) {
 func FuzzStripJSONPatch(f *testing.F) {
 	f.Add([]byte(`[{"op":"add","path":"/metadata/tenant","value":"a"}]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if _, err := stripJSONPatch(body, "a"); err != nil && !strings.Contains(err.Error(), "metadata.tenant") {
+		if _, err := stripJSONPatch(t.Context(), slices.Clone(body), "a"); err != nil && !strings.Contains(err.Error(), "metadata.tenant") {
 			t.Error(err)
 		}
 	})

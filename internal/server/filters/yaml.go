@@ -1,0 +1,87 @@
+package filters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v2"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// stripYAML takes the field out of YAML and refuses what aliases make large. Upstream
+// makes JSON of YAML, and its parser bounds how many nodes aliases repeat but not
+// how long these are: 3 MB can become gigabytes.
+func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
+	if json.Valid(body) { // which is YAML, too
+		return stripJSON(ctx, body, n)
+	}
+	named, aliased := mayName(body) || isUTF16(body), bytes.IndexByte(body, '*') >= 0
+	if !named && !aliased {
+		return body, nil
+	}
+	var object any
+	if goyaml.Unmarshal(body, &object) != nil { // as upstream reads it
+		return body, nil
+	}
+	if left := lengthWithout(object, maxExpanded); left < 0 {
+		return nil, fmt.Errorf("the YAML has more than %d bytes with its aliases written out; use fewer aliases", maxExpanded)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if metadata, ok := member(object, "metadata"); !named || !ok {
+		return body, nil
+	} else if _, ok := member(metadata, "tenant"); !ok {
+		return body, nil
+	}
+	asJSON, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return body, nil
+	}
+	return stripJSON(ctx, asJSON, n) // JSON is YAML; upstream reads it as such
+}
+
+// maxExpanded is how long YAML may be with its aliases written out, in bytes. Without
+// aliases, escapes at most double the length of a body.
+const maxExpanded = 2 * maxTenantBody
+
+// lengthWithout returns what is left of a number of bytes without those of the texts in
+// value. It ends when nothing is left.
+func lengthWithout(value any, left int) int {
+	switch value := value.(type) {
+	case string:
+		return left - len(value)
+	case []any:
+		for _, item := range value {
+			if left = lengthWithout(item, left-1); left < 0 {
+				break
+			}
+		}
+	case map[any]any:
+		for key, item := range value {
+			if left = lengthWithout(item, lengthWithout(key, left-1)); left < 0 {
+				break
+			}
+		}
+	}
+	return left
+}
+
+func member(object any, name string) (any, bool) {
+	members, ok := object.(map[any]any)
+	if !ok {
+		return nil, false
+	}
+	value, ok := members[name]
+	return value, ok
+}
+
+// isUTF16 reports whether YAML begins with the mark of an encoding in which
+// letters are not what they look like.
+func isUTF16(body []byte) bool {
+	return bytes.HasPrefix(body, []byte{0xfe, 0xff}) || bytes.HasPrefix(body, []byte{0xff, 0xfe})
+}
