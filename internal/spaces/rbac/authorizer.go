@@ -29,7 +29,9 @@ type Authorizer struct {
 // NewAuthorizer returns the authorizer over an index.
 func NewAuthorizer(i *Index) *Authorizer {
 	p := platform{i}
-	return &Authorizer{Index: i, space: rbac.New(i, i, i, i), platform: rbac.New(p, p, p, p)}
+	return &Authorizer{Index: i,
+		space:    rbac.New(i, RoleBindings{i}, i, ClusterRoleBindings{i}),
+		platform: rbac.New(p, RoleBindings{p}, p, ClusterRoleBindings{p})}
 }
 
 var errForeign = errors.New("the user is not one of this space")
@@ -64,7 +66,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	return source.Authorize(ctx, attributes)
+	return source.Authorize(withMember(ctx, attributes.GetUser()), attributes)
 }
 
 // RulesFor implements authorizer.RuleResolver.
@@ -73,7 +75,7 @@ func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string
 	if err != nil {
 		return nil, nil, false, err
 	}
-	return source.RulesFor(ctx, u, namespace)
+	return source.RulesFor(withMember(ctx, u), u, namespace)
 }
 
 // Rules are what checks of escalation compare with: what a user has.
@@ -87,10 +89,10 @@ var _ validation.AuthorizationRuleResolver = Rules{}
 // not nil, those that space returns.
 func NewRules(i *Index, space validation.AuthorizationRuleResolver) Rules {
 	if space == nil {
-		space = validation.NewDefaultRuleResolver(i, i, i, i)
+		space = validation.NewDefaultRuleResolver(i, RoleBindings{i}, i, ClusterRoleBindings{i})
 	}
 	p := platform{i}
-	return Rules{space: space, platform: validation.NewDefaultRuleResolver(p, p, p, p)}
+	return Rules{space: space, platform: validation.NewDefaultRuleResolver(p, RoleBindings{p}, p, ClusterRoleBindings{p})}
 }
 
 func (r Rules) of(ctx context.Context) (validation.AuthorizationRuleResolver, error) {
@@ -112,7 +114,7 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 	if err != nil {
 		return nil, err
 	}
-	return source.RulesFor(ctx, u, namespace)
+	return source.RulesFor(withMember(ctx, u), u, namespace)
 }
 
 // VisitRulesFor calls visitor with the rules of a user in a namespace.
@@ -122,5 +124,5 @@ func (r Rules) VisitRulesFor(ctx context.Context, u user.Info, namespace string,
 		visitor(nil, nil, err)
 		return
 	}
-	source.VisitRulesFor(ctx, u, namespace, visitor)
+	source.VisitRulesFor(withMember(ctx, u), u, namespace, visitor)
 }

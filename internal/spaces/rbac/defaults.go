@@ -138,15 +138,18 @@ func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
 
 func aggregatedRules(own string, role *rbacv1.ClusterRole, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
+	known := map[string]bool{} // by encoding: there may be very many rules
 	for _, name := range names {
 		other := roles[name]
 		if name == own || !selects(role, other) {
 			continue
 		}
-		for _, rule := range other.Rules {
-			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
-				rules = append(rules, rule)
+		for i := range other.Rules {
+			encoded, err := other.Rules[i].Marshal()
+			if err != nil || !known[string(encoded)] {
+				rules = append(rules, other.Rules[i])
 			}
+			known[string(encoded)] = true
 		}
 	}
 	return rules

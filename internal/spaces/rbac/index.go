@@ -3,6 +3,7 @@ package rbac
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -281,6 +282,14 @@ func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
 
 func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	n, name := tenant.Unflatten(role.Name)
+	old := i.replaceClusterRole(n, name, role, deleted)
+	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
+		i.aggregate(n)
+	}
+}
+
+// replaceClusterRole returns the role that was there before.
+func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) *rbacv1.ClusterRole {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	roles := i.clusterRoles[n]
@@ -297,17 +306,23 @@ func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	if len(roles) == 0 {
 		delete(i.clusterRoles, n)
 	}
-	switch {
-	case n == tenant.System:
+	if n == tenant.System {
 		i.setScope(role, deleted)
-	case affectsDefaults(old) || affectsDefaults(role):
-		i.aggregate(n)
 	}
+	return old
 }
 
-// aggregate computes what the default ClusterRoles aggregate in a space.
+// aggregate computes what the default ClusterRoles aggregate in a space. A space may have
+// very many rules, and nobody's requests wait for that: the lock is taken for the result
+// alone. ClusterRoles are set by one informer, one after another.
 func (i *Index) aggregate(n tenant.Name) {
-	if aggregated := aggregatedDefaults(i.clusterRoles[n]); len(aggregated) > 0 {
+	i.mu.RLock()
+	roles := maps.Clone(i.clusterRoles[n])
+	i.mu.RUnlock()
+	aggregated := aggregatedDefaults(roles)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(aggregated) > 0 {
 		i.aggregated[n] = aggregated
 	} else {
 		delete(i.aggregated, n)

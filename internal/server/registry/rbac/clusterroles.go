@@ -25,6 +25,7 @@ import (
 type ClusterRoles struct {
 	*clusterrolepolicy.Storage
 	authorizer authorizer.Authorizer
+	broad      broad
 }
 
 // Create implements rest.Creater.
@@ -48,6 +49,9 @@ func (s *ClusterRoles) Update(ctx context.Context, name string, info rest.Update
 }
 
 func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRole) error {
+	if err := s.broad.check(ctx, role, role.Rules); err != nil {
+		return err
+	}
 	n, err := tenant.From(ctx)
 	if err != nil {
 		return err

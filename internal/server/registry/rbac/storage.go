@@ -56,13 +56,14 @@ func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rba
 	listClusterRoleBindings := clusterrolebinding.AuthorizerAdapter{Registry: clusterrolebinding.NewRegistry(clusterRoleBindings.StandardStorage)}
 	rules := resolver{
 		Rules: rbac.NewRules(rights.Index, validation.NewDefaultRuleResolver(
-			getRole, listRoleBindings, holding{getClusterRole}, listClusterRoleBindings)),
+			getRole, rbac.RoleBindings{RoleBindingLister: listRoleBindings}, holding{getClusterRole},
+			rbac.ClusterRoleBindings{ClusterRoleBindingLister: listClusterRoleBindings})),
 		references:   validation.NewDefaultRuleResolver(getRole, listRoleBindings, getClusterRole, listClusterRoleBindings),
 		clusterRoles: getClusterRole,
 	}
-	storages["roles"] = rolepolicy.NewStorage(roles.StandardStorage, a, rules)
+	storages["roles"] = &Roles{rolepolicy.NewStorage(roles.StandardStorage, a, rules), broad{a, rules, "roles"}}
 	storages["rolebindings"] = rolebindingpolicy.NewStorage(roleBindings.StandardStorage, a, rules)
-	storages["clusterroles"] = &ClusterRoles{clusterrolepolicy.NewStorage(clusterRoles.StandardStorage, a, rules), a}
+	storages["clusterroles"] = &ClusterRoles{clusterrolepolicy.NewStorage(clusterRoles.StandardStorage, a, rules), a, broad{a, rules, "clusterroles"}}
 	storages["clusterrolebindings"] = clusterrolebindingpolicy.NewStorage(clusterRoleBindings.StandardStorage, a, rules)
 	return nil
 }
@@ -109,7 +110,11 @@ func (r resolver) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef,
 				"ClusterRole %q holds in tenants' spaces (annotation %s); binding it needs the verb bind on it", ref.Name, rbac.ScopeAnnotation))
 		}
 	}
-	return r.references.GetRoleReferenceRules(ctx, ref, namespace)
+	rules, err := r.references.GetRoleReferenceRules(ctx, ref, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return rules, checkBreadth(ctx, r.Rules, rules, namespace)
 }
 
 // holding returns ClusterRoles as they hold in the space of the context.

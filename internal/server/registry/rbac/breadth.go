@@ -1,0 +1,116 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
+	upstream "k8s.io/kubernetes/pkg/apis/rbac"
+	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
+	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
+	rolepolicy "k8s.io/kubernetes/pkg/registry/rbac/role/policybased"
+	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+)
+
+const (
+	// fewRights are compared without a look at how many the user has.
+	fewRights = 1000
+	// maxRights is how many single rights, each a verb on a resource of a group, are
+	// compared with those of a user: upstream makes a rule of each.
+	maxRights = 100_000
+	// maxComparisons is how many single rights are compared with how many rules, which
+	// takes about a second.
+	maxComparisons = 5_000_000
+)
+
+// rightsIn returns how many single rights rules have: a rule of 3 MB can have 10^20.
+func rightsIn(rules []rbacv1.PolicyRule) float64 {
+	rights := 0.0
+	for _, rule := range rules {
+		resources := float64(len(rule.APIGroups)) * float64(len(rule.Resources)) * float64(max(1, len(rule.ResourceNames)))
+		rights += float64(len(rule.Verbs)) * (resources + float64(len(rule.NonResourceURLs)))
+	}
+	return rights
+}
+
+// checkBreadth returns an error if it would take too much to find out whether the user
+// of ctx has all that rules give.
+func checkBreadth(ctx context.Context, owned validation.AuthorizationRuleResolver, rules []rbacv1.PolicyRule, namespace string) error {
+	rights := rightsIn(rules)
+	if rights <= fewRights {
+		return nil
+	}
+	if rights <= maxRights {
+		u, ok := request.UserFrom(ctx)
+		if !ok {
+			return fmt.Errorf("no user on context")
+		}
+		own, _ := owned.RulesFor(ctx, u, namespace) // whose errors the check itself reports
+		if rights*float64(len(own)) <= maxComparisons {
+			return nil
+		}
+	}
+	return fmt.Errorf("its rules have %.0f combinations of verb, group, resource and name, which are too many to compare with yours; "+
+		"use \"*\" or several roles, or ask somebody with the verb escalate (for a binding: bind) on it", rights)
+}
+
+// Roles serves Roles. It refuses those that take too much to be checked for escalation.
+type Roles struct {
+	*rolepolicy.Storage
+	broad broad
+}
+
+// broad refuses roles with too many rights, of users whose rights are compared with them.
+type broad struct {
+	authorizer authorizer.Authorizer
+	rules      validation.AuthorizationRuleResolver
+	resource   string
+}
+
+func (b broad) check(ctx context.Context, role metav1.Object, internal []upstream.PolicyRule) error {
+	if rbacregistry.EscalationAllowed(ctx) || rbacregistry.RoleEscalationAuthorized(ctx, b.authorizer) {
+		return nil // there is no comparison
+	}
+	rules := make([]rbacv1.PolicyRule, len(internal))
+	for i := range internal {
+		if err := rbacv1helpers.Convert_rbac_PolicyRule_To_v1_PolicyRule(&internal[i], &rules[i], nil); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	namespace, _ := request.NamespaceFrom(ctx)
+	if err := checkBreadth(ctx, b.rules, rules, namespace); err != nil {
+		return apierrors.NewForbidden(upstream.Resource(b.resource), role.GetName(), err)
+	}
+	return nil
+}
+
+// Create implements rest.Creater.
+func (s *Roles) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	role := obj.(*upstream.Role)
+	if err := s.broad.check(ctx, role, role.Rules); err != nil {
+		return nil, err
+	}
+	return s.Storage.Create(ctx, obj, validate, options)
+}
+
+// Update implements rest.Updater. It serves patches and server-side apply too.
+func (s *Roles) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	guarded := rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+		if rbacregistry.IsOnlyMutatingGCFields(obj, old, kapihelper.Semantic) {
+			return obj, nil
+		}
+		role := obj.(*upstream.Role)
+		return obj, s.broad.check(ctx, role, role.Rules)
+	})
+	return s.Storage.Update(ctx, name, guarded, create, update, forceAllowCreate, options)
+}
+
+var _ rest.StandardStorage = &Roles{}

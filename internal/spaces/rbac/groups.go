@@ -1,0 +1,95 @@
+package rbac
+
+import (
+	"context"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+)
+
+// manyGroups is from how many groups on a user's bindings are looked up in a set.
+// Upstream compares each group with each subject, and whoever impersonates or reviews a
+// user sends any number of the one, and stores any number of the other.
+const manyGroups = 64
+
+// member is a user with many groups.
+type member struct {
+	name   string
+	groups map[string]struct{}
+}
+
+type memberKey struct{}
+
+// withMember returns a context in which the bindings of u are looked up in a set, if it
+// has many groups.
+func withMember(ctx context.Context, u user.Info) context.Context {
+	groups := u.GetGroups()
+	if len(groups) < manyGroups {
+		return ctx
+	}
+	m := &member{name: u.GetName(), groups: make(map[string]struct{}, len(groups))}
+	for _, group := range groups {
+		m.groups[group] = struct{}{}
+	}
+	return context.WithValue(ctx, memberKey{}, m)
+}
+
+// subjects returns those of a binding that upstream has to look at: none of the groups,
+// and the user by name if it is in one of them.
+func (m *member) subjects(all []rbacv1.Subject) []rbacv1.Subject {
+	others := make([]rbacv1.Subject, 0, len(all))
+	in := false
+	for _, subject := range all {
+		if subject.Kind != rbacv1.GroupKind {
+			others = append(others, subject)
+		} else if _, ok := m.groups[subject.Name]; ok {
+			in = true
+		}
+	}
+	if in {
+		others = append(others, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: m.name})
+	}
+	return slices.Clip(others)
+}
+
+// RoleBindings lists bindings for users with any number of groups.
+type RoleBindings struct{ validation.RoleBindingLister }
+
+// ListRoleBindings implements validation.RoleBindingLister.
+func (l RoleBindings) ListRoleBindings(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
+	bindings, err := l.RoleBindingLister.ListRoleBindings(ctx, namespace)
+	m, ok := ctx.Value(memberKey{}).(*member)
+	if err != nil || !ok {
+		return bindings, err
+	}
+	var own []*rbacv1.RoleBinding
+	for _, binding := range bindings {
+		if subjects := m.subjects(binding.Subjects); len(subjects) > 0 {
+			own = append(own, &rbacv1.RoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
+		}
+	}
+	return own, nil
+}
+
+// ClusterRoleBindings lists bindings for users with any number of groups.
+type ClusterRoleBindings struct {
+	validation.ClusterRoleBindingLister
+}
+
+// ListClusterRoleBindings implements validation.ClusterRoleBindingLister.
+func (l ClusterRoleBindings) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
+	bindings, err := l.ClusterRoleBindingLister.ListClusterRoleBindings(ctx)
+	m, ok := ctx.Value(memberKey{}).(*member)
+	if err != nil || !ok {
+		return bindings, err
+	}
+	var own []*rbacv1.ClusterRoleBinding
+	for _, binding := range bindings {
+		if subjects := m.subjects(binding.Subjects); len(subjects) > 0 {
+			own = append(own, &rbacv1.ClusterRoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
+		}
+	}
+	return own, nil
+}
