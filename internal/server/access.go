@@ -31,7 +31,7 @@ func (c *config) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		}
 	}
 	modes, err := authorization.NewModes(ctx, authorization.ModesConfig{
-		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID,
+		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID, Life: c.life,
 	})
 	if err != nil {
 		return err

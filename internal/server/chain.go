@@ -97,6 +97,12 @@ func (c *config) knownAuditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluat
 	return c.tenants.AuditPolicy(n)
 }
 
+// life returns the UID of a tenant, empty if there is none.
+func (c *config) life(ctx context.Context, n tenant.Name) (types.UID, error) {
+	state, _, err := c.tenants.Get(ctx, n)
+	return state.UID, err
+}
+
 // credentialsSince returns when a tenant took the name of an earlier one.
 func (c *config) credentialsSince(ctx context.Context, n tenant.Name) (time.Time, error) {
 	state, _, err := c.tenants.Get(ctx, n)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -132,7 +133,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	if err := authentication.Apply(ctx, generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: c.credentialsSince,
+		Since: c.credentialsSince, Life: c.life,
 	}); err != nil {
 		return nil, err
 	}
@@ -167,6 +168,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Placement:   func(n tenant.Name) *v1alpha1.NodePlacement { return c.tenants.NodePlacement(n) },
 		DaemonSets:  func(n tenant.Name) *v1alpha1.DaemonSets { return c.tenants.DaemonSets(n) },
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
+		Life:        func(n tenant.Name) types.UID { return c.tenants.UID(n) },
 	}); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -43,6 +44,7 @@ type server struct {
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
 	plugins   map[string]*onDemandPlugin
+	perSpace  map[string]*perSpacePlugin
 }
 
 // discovering is the fake with what the fake of discovery leaves out.
@@ -58,6 +60,7 @@ func (d discovering) Discovery() discovery.DiscoveryInterface {
 type serverConfig struct {
 	objects     []runtime.Object
 	terminating func(tenant.Name) bool
+	life        func(tenant.Name) types.UID
 	authorizer  authorizer.Authorizer
 	loopback    *rest.Config
 	enable      []string
@@ -86,7 +89,7 @@ func newServer(t testing.TB, c serverConfig) *server {
 		t.Fatal(errs)
 	}
 	if err := Apply(o, Config{
-		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating,
+		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, Life: c.life,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +97,14 @@ func newServer(t testing.TB, c serverConfig) *server {
 	if c.decorator != nil { // after that of Apply, before that of metrics
 		o.GenericAdmission.Decorators = slices.Insert(o.GenericAdmission.Decorators, 1, admission.Decorator(c.decorator))
 	}
-	s.plugins = map[string]*onDemandPlugin{}
+	s.plugins, s.perSpace = map[string]*onDemandPlugin{}, map[string]*perSpacePlugin{}
 	o.GenericAdmission.Decorators = append(admission.Decorators{admission.DecoratorFunc(
 		func(plugin admission.Interface, name string) admission.Interface {
-			if p, ok := plugin.(*onDemandPlugin); ok {
+			switch p := plugin.(type) {
+			case *onDemandPlugin:
 				s.plugins[name] = p
+			case *perSpacePlugin:
+				s.perSpace[name] = p
 			}
 			return plugin
 		})}, o.GenericAdmission.Decorators...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -42,6 +43,9 @@ type Config struct {
 	// of its space can be deleted too, and its own webhooks and policies, which
 	// may have lost what answers them, are no longer asked. If nil, none is.
 	Terminating func(tenant.Name) bool
+	// Life returns the UID of a known tenant, by which what is remembered of a space
+	// belongs to that tenant and no other of its name. If nil, all have the same.
+	Life func(tenant.Name) types.UID
 }
 
 // Register adds the plugins of tenancy to upstream's options, enabled by

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/lru"
 
@@ -18,7 +19,14 @@ const maxInstances = 1024
 type perSpacePlugin struct {
 	plugin
 	system    admission.Interface
-	instances *lru.Cache // by tenant
+	instances *lru.Cache // by life
+}
+
+// life is a tenant, as opposed to others that have its name: an instance remembers
+// which kinds the space defines.
+type life struct {
+	tenant tenant.Name
+	uid    types.UID
 }
 
 func newPerSpacePlugin(p plugin) *perSpacePlugin {
@@ -54,14 +62,15 @@ func (p *perSpacePlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	if n == tenant.System {
 		return p.system, nil
 	}
-	if cached, ok := p.instances.Get(n); ok {
+	key := life{n, p.shared.Life(n)}
+	if cached, ok := p.instances.Get(key); ok {
 		return cached.(admission.Interface), nil
 	}
 	instance, err := p.newInstance(n)
 	if err != nil {
 		return nil, err
 	}
-	p.instances.Add(n, instance)
+	p.instances.Add(key, instance)
 	return instance, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
@@ -45,6 +46,9 @@ type shared struct {
 func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	if config.Terminating == nil {
 		config.Terminating = func(tenant.Name) bool { return false }
+	}
+	if config.Life == nil {
+		config.Life = func(tenant.Name) types.UID { return "" }
 	}
 	s := &shared{
 		Config:   config,

@@ -32,7 +32,7 @@ const audience = "tenantry"
 
 // build makes the authenticator that options stand for. Of the service accounts
 // of the system space it knows one token, "system-account".
-func build(t testing.TB, defaultTenant tenant.Name, change func(*Options)) authenticator.Request {
+func build(t testing.TB, defaultTenant tenant.Name, change func(*Options), more ...func(*Config)) authenticator.Request {
 	t.Helper()
 	options := NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().WithAll())
 	change(&options)
@@ -49,6 +49,9 @@ func build(t testing.TB, defaultTenant tenant.Name, change func(*Options)) authe
 	config := Config{
 		Options: options, DefaultTenant: defaultTenant, ServiceAccounts: ServiceAccounts{Client: fake.NewClientset()},
 		Since: func(context.Context, tenant.Name) (time.Time, error) { return time.Time{}, nil },
+	}
+	for _, change := range more {
+		change(&config)
 	}
 	if err := Apply(t.Context(), generic, config); err != nil {
 		t.Fatal(err)

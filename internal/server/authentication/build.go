@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/token/cache"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
@@ -27,8 +26,28 @@ type Config struct {
 	DefaultTenant tenant.Name
 	// ServiceAccounts of tenants.
 	ServiceAccounts ServiceAccounts
-	// Since tells credentials of a tenant from those of an earlier one.
+	// Since tells credentials of a tenant from those of an earlier one, Life what is
+	// remembered of them.
 	Since Since
+	Life  Life
+}
+
+// withDefault makes a look-up by tenant one by the tenant of a user, which is the
+// default one if the user has none.
+func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), n tenant.Name) func(context.Context, tenant.Name) (T, error) {
+	if lookup == nil {
+		return nil
+	}
+	return func(ctx context.Context, own tenant.Name) (T, error) {
+		var none T
+		if own == "" {
+			own = n
+		}
+		if !own.IsSpace() {
+			return none, nil
+		}
+		return lookup(ctx, own)
+	}
 }
 
 // SystemAccounts returns the part of upstream's options that is left to
@@ -46,6 +65,7 @@ func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeopt
 // Apply makes the server's authenticator. That of generic so far must be what
 // SystemAccounts gives.
 func Apply(ctx context.Context, generic *genericapiserver.Config, config Config) error {
+	config.Since, config.Life = withDefault(config.Since, config.DefaultTenant), withDefault(config.Life, config.DefaultTenant)
 	b := &builder{generic: generic, Config: config}
 	var kinds requestUnion
 	for _, kind := range []func(context.Context) (authenticator.Request, error){b.frontProxy, b.certificates, b.passwords} {
@@ -150,6 +170,6 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	sources = append(sources, cache.New(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
+	sources = append(sources, b.Life.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
 	return b.Since.tokens(sources), nil
 }

@@ -87,11 +87,16 @@ func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
 	if b.Options.Upstream.WebHook == nil || b.Options.Upstream.WebHook.ConfigFile == "" {
 		return nil, nil
 	}
-	delegate, err := b.upstream(ctx, &kubeoptions.BuiltInAuthenticationOptions{WebHook: b.Options.Upstream.WebHook}, nil)
+	// Upstream's own cache knows of no lives.
+	uncached := *b.Options.Upstream.WebHook
+	uncached.CacheTTL = 0
+	delegate, err := b.upstream(ctx, &kubeoptions.BuiltInAuthenticationOptions{WebHook: &uncached}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the token webhook: %w", err)
 	}
-	return namedTokens(delegate, "token webhook", b.Options.WebhookTenantKeys, func(string) bool { return b.Options.WebhookSystem }), nil
+	users := namedTokens(delegate, "token webhook", b.Options.WebhookTenantKeys, func(string) bool { return b.Options.WebhookSystem })
+	ttl := b.Options.Upstream.WebHook.CacheTTL
+	return b.Life.cached(users, false, ttl, ttl), nil
 }
 
 // issuers authenticates by the tokens of --oidc-issuer-url or

@@ -15,7 +15,7 @@ import (
 
 // Since returns the time before which nobody can have issued credentials for the
 // users of a tenant, because the name was an earlier tenant's then. It is zero
-// where there was none. A nil Since knows of no earlier tenants.
+// where there was none. The name is empty for users without tenant. A nil Since knows of no earlier tenants.
 type Since func(ctx context.Context, n tenant.Name) (time.Time, error)
 
 // check refuses a user whose credentials were issued too early.
@@ -24,7 +24,7 @@ func (s Since) check(ctx context.Context, u user.Info, issued time.Time) error {
 	if err != nil {
 		return identity.Refuse("%w", err)
 	}
-	if s == nil || !n.IsSpace() {
+	if s == nil {
 		return nil
 	}
 	since, err := s(ctx, n)

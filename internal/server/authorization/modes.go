@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,6 +34,14 @@ import (
 // tenant.UserExtraKey.
 const SpaceExtraKey = "multi-tenancy.k8s.io/space"
 
+// TenantUIDExtraKey and SpaceUIDExtraKey are those of the UIDs of the user's tenant and
+// of the tenant whose space it is, which tell them from others that have had their
+// names. The system tenant has none.
+const (
+	TenantUIDExtraKey = "multi-tenancy.k8s.io/tenant-uid"
+	SpaceUIDExtraKey  = "multi-tenancy.k8s.io/space-uid"
+)
+
 // reloadInterval is how often --authorization-config is read again, beside when
 // it changes; upstream's.
 const reloadInterval = time.Minute
@@ -53,6 +62,8 @@ type ModesConfig struct {
 	Views informers.SharedInformerFactory
 	// ServerID is for webhooks' metrics.
 	ServerID string
+	// Life returns the UID of a tenant, empty if there is none.
+	Life func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
 // Modes are the configured authorizers in their order (--authorization-mode,
@@ -201,12 +212,16 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	if err != nil {
 		return nil, err
 	}
-	return webhook{chain{a, resolver}}, nil
+	return webhook{upstream: chain{a, resolver}, life: m.config.Life}, nil
 }
 
 // webhook tells upstream's authorizer which tenant the user has, and in which
-// space it acts. Both are part of what answers are cached by.
-type webhook struct{ upstream chain }
+// space it acts, by name and UID. All are part of what answers are cached by: an
+// answer does not outlive the tenants that it is about.
+type webhook struct {
+	upstream chain
+	life     func(ctx context.Context, n tenant.Name) (types.UID, error)
+}
 
 // Authorize implements authorizer.Authorizer.
 func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -223,9 +238,20 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	}
 	located := identity.Of(a.GetUser(), own)
 	if located.Extra == nil {
-		located.Extra = make(map[string][]string, 1)
+		located.Extra = make(map[string][]string, 3)
 	}
 	located.Extra[SpaceExtraKey] = []string{string(space)}
+	for key, n := range map[string]tenant.Name{TenantUIDExtraKey: own, SpaceUIDExtraKey: space} {
+		delete(located.Extra, key)
+		if !n.IsSpace() {
+			continue
+		}
+		uid, err := w.life(ctx, n)
+		if err != nil {
+			return authorizer.DecisionNoOpinion, "", fmt.Errorf("looking for tenant %q: %w", n, err)
+		}
+		located.Extra[key] = []string{string(uid)}
+	}
 	return w.upstream.Authorize(ctx, userAttributes{a, located})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -51,9 +52,12 @@ authorizers:
 
 // newHook starts an authorization webhook that allows everything, and returns its
 // kubeconfig.
-func newHook(t *testing.T, dir string) string {
+func newHook(t *testing.T, dir string, asked ...func()) string {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		for _, note := range asked {
+			note()
+		}
 		var review authorizationv1.SubjectAccessReview
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 			t.Error(err)
@@ -101,7 +105,8 @@ func TestConfigurationIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	modes, err := NewModes(t.Context(), ModesConfig{Upstream: upstream, RBAC: rbac.NewAuthorizer(index), Views: views, ServerID: "test"})
+	modes, err := NewModes(t.Context(), ModesConfig{Upstream: upstream, RBAC: rbac.NewAuthorizer(index), Views: views, ServerID: "test",
+		Life: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

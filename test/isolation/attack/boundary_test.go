@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -23,6 +24,28 @@ func tokenOf(ctx context.Context, n tenant.Name, account string) *rest.Config {
 	Expect(err).NotTo(HaveOccurred())
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken = token.Status.Token
+	return config
+}
+
+// secretTokenOf returns a config of a service account of a tenant, by a token that does
+// not say when it was issued.
+func secretTokenOf(ctx context.Context, n tenant.Name, account string) *rest.Config {
+	GinkgoHelper()
+	config := tenantry.Config(n)
+	secrets := suite.Client(config).CoreV1().Secrets("default")
+	_, err := secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: account}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	config = rest.AnonymousClientConfig(config)
+	Eventually(func() (string, error) {
+		secret, err := secrets.Get(ctx, "token", metav1.GetOptions{})
+		if err == nil {
+			config.BearerToken = string(secret.Data[corev1.ServiceAccountTokenKey])
+		}
+		return config.BearerToken, err
+	}).ShouldNot(BeEmpty())
 	return config
 }
 
@@ -93,7 +116,8 @@ var _ = Describe("The boundary of tenant a", Ordered, func() {
 		system := tenantry.Config(tenant.System)
 		tenantry.CreateTenants(ctx, n)
 		seed(ctx, tenantry.Config(n), "first")
-		olds := map[string]*wire{"certificate": newWire(tenantry.Config(n)), "token": newWire(tokenOf(ctx, n, robot))}
+		olds := map[string]*wire{"certificate": newWire(tenantry.Config(n)), "token": newWire(tokenOf(ctx, n, robot)),
+			"token of a secret": newWire(secretTokenOf(ctx, n, robot))}
 		secrets := call{method: http.MethodGet, path: "/api/v1/namespaces/default/secrets"}
 		for kind, old := range olds {
 			Expect(old.send(ctx, secrets, nil).status).To(Equal(http.StatusOK), kind)

@@ -96,6 +96,13 @@ func (l *Lookup) Terminating(n tenant.Name) bool {
 	return l.states[n].Terminating
 }
 
+// UID returns the UID of a known tenant.
+func (l *Lookup) UID(n tenant.Name) types.UID {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].UID
+}
+
 // Labels returns the labels of a known tenant.
 func (l *Lookup) Labels(n tenant.Name) labels.Set {
 	l.mu.RLock()
