@@ -45,6 +45,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serviceips"
@@ -272,6 +273,11 @@ func (c *config) installStorage(opts CompletedOptions) error {
 			},
 		}
 	}
+	aggregated := &c.aggregator.GenericConfig.Config
+	aggregated.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: aggregated.RESTOptionsGetter, Served: apiservice.Served{
+		Versions: func(n tenant.Name) (builtin, custom []schema.GroupVersion, err error) { return c.router.Versions(n) },
+		Changes:  c.crds.Changes,
+	}}
 	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
 		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Ledger: c.ledger, Only: tenant.System,

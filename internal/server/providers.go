@@ -80,6 +80,7 @@ type accessProvider struct {
 
 // NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
 func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	p.Authorizer = authorization.WithUse(p.Authorizer)
 	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
 	if err != nil {
 		return group, err

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -61,4 +63,23 @@ func asAuthenticated(u user.Info, own tenant.Name) user.Info {
 func isReserved(group string) bool {
 	return strings.HasPrefix(group, "system:") && group != user.AllAuthenticated && group != user.AllUnauthenticated &&
 		group != serviceaccount.AllServiceAccountsGroup && !strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix)
+}
+
+// usable answers the reviews of what somebody can do in a space.
+type usable struct{ authorizer.Authorizer }
+
+// WithUse returns the authorizer that reviews ask: what nobody can do in a space is
+// denied there with the reason, whatever rights there are. A request is refused after
+// its rights are checked.
+func WithUse(a authorizer.Authorizer) authorizer.Authorizer { return usable{a} }
+
+// Authorize implements authorizer.Authorizer.
+func (u usable) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if n, err := tenant.From(ctx); err == nil && n.IsSpace() && a.IsResourceRequest() {
+		resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+		if reason := spaceapi.Use(a.GetVerb(), resource, a.GetSubresource()); reason != nil {
+			return authorizer.DecisionDeny, reason.Error(), nil
+		}
+	}
+	return u.Authorizer.Authorize(ctx, a)
 }

@@ -2,10 +2,14 @@ package authorization
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,10 +30,15 @@ func NewRuleResolver(inside authorizer.RuleResolver, grants *Grants, abac *ABAC)
 func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	own, n, foreign := tenant.Foreign(ctx)
 	if !foreign {
-		if _, err := tenant.From(ctx); err != nil {
+		space, err := tenant.From(ctx)
+		if err != nil {
 			return nil, nil, false, err
 		}
-		return r.inside.RulesFor(ctx, u, namespace)
+		resources, paths, incomplete, err := r.inside.RulesFor(ctx, u, namespace)
+		if space.IsSpace() {
+			resources = usableRules(resources)
+		}
+		return resources, paths, incomplete, err
 	}
 	resources := r.grants.rulesFor(ctx, own, n, u, namespace)
 	if r.abac != nil && r.grants.isInService(ctx, own) {
@@ -41,4 +50,35 @@ func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace stri
 	return append(resources, orientationRules...), []authorizer.NonResourceRuleInfo{
 		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: orientationURLs},
 	}, false, nil
+}
+
+// usableRules returns rules without the resources that they name and nobody can use in
+// a space.
+func usableRules(rules []authorizer.ResourceRuleInfo) []authorizer.ResourceRuleInfo {
+	var usable []authorizer.ResourceRuleInfo
+	for _, rule := range rules {
+		resources := slices.DeleteFunc(slices.Clone(rule.GetResources()), func(resource string) bool {
+			return !isUsable(rule.GetVerbs(), rule.GetAPIGroups(), resource)
+		})
+		if len(resources) > 0 {
+			usable = append(usable, &authorizer.DefaultResourceRuleInfo{
+				Verbs: rule.GetVerbs(), APIGroups: rule.GetAPIGroups(), Resources: resources, ResourceNames: rule.GetResourceNames(),
+			})
+		}
+	}
+	return usable
+}
+
+// isUsable reports whether somebody can do one of verbs with a resource of one of groups
+// in a space. "*" of a rule can be anything.
+func isUsable(verbs, groups []string, resource string) bool {
+	name, sub, _ := strings.Cut(resource, "/")
+	return slices.ContainsFunc(groups, func(group string) bool {
+		return slices.ContainsFunc(verbs, func(verb string) bool {
+			if verb == "*" {
+				verb = "get" // what can be used can be read
+			}
+			return spaceapi.Use(verb, schema.GroupResource{Group: group, Resource: name}, sub) == nil
+		})
+	})
 }

@@ -60,6 +60,8 @@ type Servers struct {
 	// ranges counts what tenants have in etcd.
 	ranges *storage.Ranges
 	synced atomic.Bool
+	// listeners wait for changes of what In returns.
+	listeners listeners
 
 	mu      sync.RWMutex
 	servers map[tenant.Name]*server
@@ -108,6 +110,10 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 	}
 	return in
 }
+
+// Changes returns a channel that gets something after each change of what serves the
+// space of n or of what that serves, and what to call when nobody reads it any more.
+func (s *Servers) Changes(n tenant.Name) (<-chan struct{}, func()) { return s.listeners.add(n) }
 
 // serves reports whether a resource is that of a published definition in a space. Those
 // that are hidden are for the controllers of the platform, and while a space is emptied.
@@ -188,10 +194,12 @@ func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
 		s.mu.Lock()
 		s.servers[n] = started
 		s.mu.Unlock()
+		s.listeners.tell(n)
 	case !wanted && ok:
 		s.mu.Lock()
 		delete(s.servers, n)
 		s.mu.Unlock()
+		s.listeners.tell(n)
 		running.stop()
 	}
 	if n == tenant.System {
@@ -214,6 +222,7 @@ func (s *Servers) Update(obj any) error {
 		return err
 	}
 	s.index.set(definition)
+	s.listeners.tell(spaceOf(definition))
 	s.queue.Add(spaceOf(definition))
 	return s.know(definition)
 }
@@ -237,6 +246,7 @@ func (s *Servers) Delete(obj any) error {
 		return err
 	}
 	s.index.unset(definition)
+	s.listeners.tell(spaceOf(definition))
 	s.queue.AddAfter(spaceOf(definition), lingering)
 	return nil
 }
@@ -251,6 +261,7 @@ func (s *Servers) Replace(objs []any, version string) error {
 		}
 	}
 	s.index.replace(all, version)
+	s.listeners.tell(tenant.System)
 	s.mu.RLock()
 	for n := range s.servers {
 		s.queue.AddAfter(n, lingering)

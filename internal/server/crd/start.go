@@ -68,6 +68,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	}
 	groups := aggregated.NewResourceManager("apis")
 	groups.SetGroups(s.Builtin())
+	groups.AddInvalidationCallback(func() { s.listeners.tell(n) })
 	own.AggregatedDiscoveryGroupManager = groups
 
 	extensions, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(s.NotFound))

@@ -16,9 +16,9 @@ import (
 // aggregatedJSON is the media type of aggregated discovery.
 const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// readGroups asks a handler of aggregated discovery for its groups.
-func readGroups(handler http.Handler) ([]apidiscoveryv2.APIGroupDiscovery, error) {
-	response, err := ask(handler, "/apis", aggregatedJSON, "")
+// readGroups asks a handler of aggregated discovery for its groups, at /apis or /api.
+func readGroups(handler http.Handler, path string) ([]apidiscoveryv2.APIGroupDiscovery, error) {
+	response, err := ask(handler, path, aggregatedJSON, "")
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func readGroups(handler http.Handler) ([]apidiscoveryv2.APIGroupDiscovery, error
 // groupList serves the list of groups in its old form.
 func groupList(aggregated http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		groups, err := readGroups(aggregated)
+		groups, err := readGroups(aggregated, "/apis")
 		if err != nil {
 			responsewriters.InternalError(w, req, err)
 			return

@@ -107,7 +107,7 @@ func TestMerge(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				groups, err := readGroups(found.groups)
+				groups, err := readGroups(found.groups, "/apis")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,10 +8,12 @@ import (
 	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
@@ -41,12 +43,15 @@ type Router struct {
 
 	// What all spaces share is made when it is first asked for: the server
 	// installs all API groups before it serves.
-	once        sync.Once
-	groups      aggregated.ResourceManager
-	list        []apidiscoveryv2.APIGroupDiscovery
-	openAPI     *openAPI
-	merged      *kept[*merged]
-	apiServices http.Handler
+	once    sync.Once
+	groups  aggregated.ResourceManager
+	list    []apidiscoveryv2.APIGroupDiscovery
+	openAPI *openAPI
+	merged  *kept[*merged]
+	// core serves the versions of the core group, and documents are those of built-in
+	// group versions, by path.
+	core      http.Handler
+	documents map[string]runtime.Object
 }
 
 // Groups returns the API groups that every space has.
@@ -56,25 +61,23 @@ func (r *Router) Groups() []apidiscoveryv2.APIGroupDiscovery {
 }
 
 func (r *Router) share() {
-	groups, err := readGroups(r.AllGroups)
+	groups, err := readGroups(r.AllGroups, "/apis")
 	if err != nil {
 		klog.ErrorS(err, "Reading the API groups of all spaces")
 	}
-	r.apiServices = http.NotFoundHandler()
 	for _, group := range groups {
-		switch {
-		case group.Name == apiregistration.GroupName:
-			group = withoutVerbs(group)
-			r.apiServices = apiServices(group, r.Serializer)
-		case group.Name != apiextensions.GroupName && !r.IsBuiltin(group.Name):
-			continue
+		if group.Name == apiregistration.GroupName || group.Name == apiextensions.GroupName || r.IsBuiltin(group.Name) {
+			r.list = append(r.list, usableIn(group))
 		}
-		r.list = append(r.list, group)
 	}
 	r.groups = aggregated.NewResourceManager("apis")
 	r.groups.SetGroups(r.list)
 	r.openAPI = newOpenAPI(r.OpenAPIv2)
 	r.merged = newKept[*merged]()
+	r.core = r.Builtin
+	if err := r.shareDocuments(); err != nil {
+		klog.ErrorS(err, "Reading the API resources of all spaces")
+	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -86,8 +89,18 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case !n.IsSpace():
 		r.handlerOfMany(n, req).ServeHTTP(w, req)
 	default:
-		r.handler(n, req.URL.Path).ServeHTTP(w, req)
+		r.serveSpace(n, w, req)
 	}
+}
+
+func (r *Router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Request) {
+	r.Groups()
+	if document, ok := r.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok && req.Method == http.MethodGet {
+		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
+			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
+		return
+	}
+	r.handler(n, req.URL.Path).ServeHTTP(w, req)
 }
 
 // handlerOfMany returns what serves a request that is about many spaces. Of custom
@@ -112,6 +125,8 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 		return r.discovery(n)
 	}
 	switch path {
+	case "/api", "/api/":
+		return r.core
 	case openAPIv2Path:
 		return r.openAPIv2(n)
 	case openAPIv3Path:
@@ -121,16 +136,44 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	switch {
 	case isHealth(path):
 		return r.System // the health of the whole server
-	case !ok || r.IsBuiltin(group):
-		return r.Builtin
-	case group == apiextensions.GroupName:
-		return r.Definitions
-	case group == apiregistration.GroupName && strings.HasPrefix(path, "/apis/"):
-		r.Groups()
-		return r.apiServices
+	case ok && group == apiregistration.GroupName && strings.HasPrefix(path, "/apis/"):
+		return r.System // whose storage shows each space what it serves
+	case !ok || r.IsBuiltin(group) || group == apiextensions.GroupName:
+		return r.handlerOfGroup(group)
 	default:
 		return r.custom(n)
 	}
+}
+
+// handlerOfGroup returns what serves a group that every space has.
+func (r *Router) handlerOfGroup(group string) http.Handler {
+	if group == apiextensions.GroupName {
+		return r.Definitions
+	}
+	return r.Builtin
+}
+
+// Versions returns the group versions that the space of n serves: those that every
+// space does, and those of its definitions.
+func (r *Router) Versions(n tenant.Name) (builtin, custom []schema.GroupVersion, err error) {
+	for _, group := range r.Groups() {
+		if group.Name == apiregistration.GroupName {
+			continue
+		}
+		for _, version := range group.Versions {
+			builtin = append(builtin, schema.GroupVersion{Group: group.Name, Version: version.Version})
+		}
+	}
+	builtin = append(builtin, corev1.SchemeGroupVersion)
+	servers := r.Custom.In(n)
+	if len(servers) == 0 {
+		return builtin, nil, nil
+	}
+	found, err := r.merge(n, servers)
+	if err != nil {
+		return nil, nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
+	}
+	return builtin, found.versions, nil
 }
 
 // custom returns what serves custom resources in the space of n.

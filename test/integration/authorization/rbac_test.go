@@ -38,7 +38,7 @@ var _ = Describe("A tenant's administrator", func() {
 		Entry("its own Tenant", http.MethodDelete, "/api/v1/tenants/a"),
 		Entry("its own end", http.MethodPut, "/api/v1/tenants/a/finalize"),
 		Entry("APIServices", http.MethodPost, "/apis/apiregistration.k8s.io/v1/apiservices"),
-		Entry("an APIService", http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps"),
+		Entry("an APIService", http.MethodPut, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps"),
 		Entry("metrics", http.MethodGet, "/metrics"),
 		Entry("profiles", http.MethodGet, "/debug/pprof/heap"),
 		Entry("flow control", http.MethodGet, "/debug/api_priority_and_fairness/dump_requests"),

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -61,6 +62,54 @@ var _ = Describe("Reviews", Ordered, func() {
 		Entry("asked in the system space about a's", who{tenant: "system", name: "asker"}, tenant.System,
 			authorizationv1.SubjectAccessReviewSpec{User: "sys-reader", Extra: claiming("a")}, false),
 	)
+
+	It("deny what nobody can do in a space", func(ctx SpecContext) {
+		ask := func(client *kubernetes.Clientset, verb, group, resource, subresource string) authorizationv1.SubjectAccessReviewStatus {
+			GinkgoHelper()
+			review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: verb, Group: group, Resource: resource, Subresource: subresource}}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return review.Status
+		}
+		for _, of := range [][4]string{
+			{"get", "", "tenants", ""}, {"list", "tenantry.io", "tenants", ""}, {"get", "tenantry.io", "publishedobjects", ""},
+			{"list", "", "nodes", ""}, {"*", "", "nodes", ""}, {"get", "", "nodes", "proxy"}, {"get", "", "componentstatuses", ""},
+			{"get", "", "pods", "proxy"}, {"create", "", "services", "proxy"},
+			{"create", "storage.k8s.io", "csinodes", ""}, {"delete", "resource.k8s.io", "resourceslices", ""},
+			{"create", "apiregistration.k8s.io", "apiservices", ""},
+		} {
+			status := ask(tenantry.Client("a"), of[0], of[1], of[2], of[3])
+			Expect(status.Allowed).To(BeFalse(), "%v", of)
+			Expect(status.Reason).NotTo(BeEmpty(), "%v", of)
+			Expect(ask(tenantry.Client(tenant.System), of[0], of[1], of[2], of[3]).Allowed).To(BeTrue(), "%v in the system space", of)
+			review, err := tenantry.Client("a").AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: "admin", ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: of[0], Group: of[1], Resource: of[2], Subresource: of[3]}}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(review.Status.Allowed).To(BeFalse(), "%v", of)
+		}
+		for _, of := range [][4]string{{"*", "*", "*", ""}, {"get", "", "pods", "log"}, {"list", "apiregistration.k8s.io", "apiservices", ""},
+			{"list", "storage.k8s.io", "csinodes", ""}, {"create", "tenantry.io", "tenantaccesspolicies", ""}, {"list", "example.com", "nodes", ""}} {
+			Expect(ask(tenantry.Client("a"), of[0], of[1], of[2], of[3]).Allowed).To(BeTrue(), "%v", of)
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("list no rules about what nobody can use in a space", func(ctx SpecContext) {
+		give(ctx, tenantry.Client("a"), clusterRole("too-much", nil,
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "configmaps"}, Verbs: []string{"get", "list"}},
+			rbacv1.PolicyRule{APIGroups: []string{"", "tenantry.io"}, Resources: []string{"tenants"}, Verbs: []string{"*"}}), "collector")
+		review, err := who{tenant: "a", name: "collector"}.in("a").AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		var named []string
+		for _, rule := range review.Status.ResourceRules {
+			named = append(named, rule.Resources...)
+		}
+		Expect(named).To(ContainElement("configmaps"))
+		Expect(named).NotTo(ContainElement("nodes"))
+		Expect(named).NotTo(ContainElement("tenants"))
+	}, SpecTimeout(specTimeout))
 
 	It("list the rules of the space alone", func(ctx SpecContext) {
 		rules := func(client *kubernetes.Clientset) string {

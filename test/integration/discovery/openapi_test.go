@@ -180,32 +180,6 @@ var _ = Describe("A new definition", func() {
 	})
 })
 
-var _ = Describe("APIServices", func() {
-	It("are in discovery without a verb, and refused with a reason", func(ctx SpecContext) {
-		client := tenantry.Client("a")
-		_, lists, err := client.Discovery().ServerGroupsAndResources()
-		Expect(err).NotTo(HaveOccurred())
-		legacy, err := client.Discovery().ServerResourcesForGroupVersion("apiregistration.k8s.io/v1")
-		Expect(err).NotTo(HaveOccurred())
-		for _, list := range append(lists, legacy) {
-			if list.GroupVersion == "apiregistration.k8s.io/v1" {
-				Expect(list.APIResources).To(HaveLen(1))
-				Expect(list.APIResources[0].Name).To(Equal("apiservices"))
-				Expect(list.APIResources[0].Verbs).To(BeEmpty())
-			}
-		}
-		path := []string{"apis", "apiregistration.k8s.io", "v1", "apiservices"}
-		for verb, request := range map[string]*rest.Request{
-			"list": client.RESTClient().Get().AbsPath(path...), "get": client.RESTClient().Get().AbsPath(append(path, "v1.apps")...),
-			"create": client.RESTClient().Post().AbsPath(path...), "delete": client.RESTClient().Delete().AbsPath(append(path, "v1.apps")...),
-		} {
-			err := request.Do(ctx).Error()
-			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", verb, err)
-			Expect(err).To(MatchError(ContainSubstring("CustomResourceDefinitions")), verb)
-		}
-	})
-})
-
 var _ = Describe("Health checks", func() {
 	It("in a space are those of the whole server", func(ctx SpecContext) {
 		body, err := tenantry.Client("a").RESTClient().Get().AbsPath("/readyz").Param("verbose", "1").DoRaw(ctx)

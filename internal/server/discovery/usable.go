@@ -1,0 +1,135 @@
+package discovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
+)
+
+// Discovery of a space shows what can be used there. What the system space alone has is
+// left out. What clients expect in every cluster, such as nodes, stays without the verbs
+// that are refused, so that who asks for it is told why and not that there is no such
+// resource.
+
+// usableIn returns what discovery shows of a group in spaces.
+func usableIn(group apidiscoveryv2.APIGroupDiscovery) apidiscoveryv2.APIGroupDiscovery {
+	group = *group.DeepCopy()
+	for i := range group.Versions {
+		resources := &group.Versions[i].Resources
+		*resources = slices.DeleteFunc(*resources, func(resource apidiscoveryv2.APIResourceDiscovery) bool {
+			return spaceapi.IsAbsent(schema.GroupResource{Group: group.Name, Resource: resource.Resource})
+		})
+		for j := range *resources {
+			resource := &(*resources)[j]
+			of := schema.GroupResource{Group: group.Name, Resource: resource.Resource}
+			resource.Verbs = usableVerbs(of, "", resource.Verbs)
+			resource.Subresources = slices.DeleteFunc(resource.Subresources, func(sub apidiscoveryv2.APISubresourceDiscovery) bool {
+				return len(usableVerbs(of, sub.Subresource, sub.Verbs)) == 0
+			})
+		}
+	}
+	return group
+}
+
+// usableVerbs returns those of verbs that can be used in spaces, never nil.
+func usableVerbs(resource schema.GroupResource, subresource string, verbs []string) []string {
+	usable := make([]string, 0, len(verbs))
+	for _, verb := range verbs {
+		if spaceapi.Use(verb, resource, subresource) == nil {
+			usable = append(usable, verb)
+		}
+	}
+	return usable
+}
+
+// usableList changes the document of a group version to what it shows in spaces.
+func usableList(group string, list *metav1.APIResourceList) {
+	list.APIResources = slices.DeleteFunc(list.APIResources, func(resource metav1.APIResource) bool {
+		name, sub, isSub := strings.Cut(resource.Name, "/")
+		of := schema.GroupResource{Group: group, Resource: name}
+		return spaceapi.IsAbsent(of) || isSub && len(usableVerbs(of, sub, resource.Verbs)) == 0
+	})
+	for i := range list.APIResources {
+		resource := &list.APIResources[i]
+		name, sub, _ := strings.Cut(resource.Name, "/")
+		resource.Verbs = usableVerbs(schema.GroupResource{Group: group, Resource: name}, sub, resource.Verbs)
+	}
+}
+
+// shareDocuments makes the documents of built-in group versions, and the aggregated one
+// of the core group.
+func (r *Router) shareDocuments() error {
+	core, err := readGroups(r.Builtin, "/api")
+	if err != nil {
+		return err
+	}
+	for i := range core {
+		core[i] = usableIn(core[i])
+	}
+	manager := aggregated.NewResourceManager("api")
+	manager.SetGroups(core)
+	r.core = aggregated.WrapAggregatedDiscoveryToHandler(r.Builtin, manager, manager)
+	r.documents = make(map[string]runtime.Object)
+	for _, group := range slices.Concat(core, r.list) {
+		if group.Name == apiregistration.GroupName {
+			r.addDocumentsOf(group)
+			continue
+		}
+		for _, version := range group.Versions {
+			path := pathOf(schema.GroupVersion{Group: group.Name, Version: version.Version})
+			list, err := readList(r.handlerOfGroup(group.Name), path)
+			if err != nil {
+				return err
+			}
+			usableList(group.Name, list)
+			r.documents[path] = list
+		}
+	}
+	return nil
+}
+
+// addDocumentsOf adds the documents of a group that no handler of spaces has.
+func (r *Router) addDocumentsOf(group apidiscoveryv2.APIGroupDiscovery) {
+	whole := toGroup(&group)
+	r.documents["/apis/"+group.Name] = &whole
+	_, versions, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group}})
+	for gv, list := range versions {
+		list.GroupVersion = gv.String()
+		r.documents[pathOf(gv)] = list
+	}
+}
+
+func pathOf(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.String()
+}
+
+// readList asks a handler for the document of a group version.
+func readList(handler http.Handler, path string) (*metav1.APIResourceList, error) {
+	response, err := ask(handler, path, runtime.ContentTypeJSON, "")
+	if err != nil {
+		return nil, err
+	}
+	if response.status != http.StatusOK {
+		return nil, fmt.Errorf("discovery of %s answered %d", path, response.status)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(response.body.Bytes(), &list); err != nil {
+		return nil, fmt.Errorf("decoding the discovery of %s: %w", path, err)
+	}
+	return &list, nil
+}

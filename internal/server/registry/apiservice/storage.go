@@ -1,0 +1,230 @@
+package apiservice
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Served says what spaces serve.
+type Served struct {
+	// Versions returns the group versions that every space serves, and those of the
+	// definitions of the space of n.
+	Versions func(n tenant.Name) (builtin, custom []schema.GroupVersion, err error)
+	// Changes returns a channel that gets something when those of the space of n may have
+	// changed, and what to call when nobody reads it any more.
+	Changes func(n tenant.Name) (<-chan struct{}, func())
+}
+
+// RESTOptionsGetter gives APIServices storage that shows spaces their own.
+type RESTOptionsGetter struct {
+	generic.RESTOptionsGetter
+	Served
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (g RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil || resource != spaceapi.APIServices {
+		return options, err
+	}
+	decorate := options.Decorator
+	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(obj runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		stored, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		return &inSpaces{Interface: stored, served: g.Served}, destroy, err
+	}
+	return options, nil
+}
+
+// inSpaces is the storage of APIServices. Writes in spaces are refused before they get
+// here, so that those of the embedded storage concern the system space.
+type inSpaces struct {
+	storage.Interface
+	served Served
+}
+
+// space returns the space that a call is about, if it is one.
+func space(ctx context.Context) (tenant.Name, bool) {
+	n, err := tenant.From(ctx)
+	return n, err == nil && n.IsSpace()
+}
+
+// Get implements storage.Interface.
+func (s *inSpaces) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	n, ok := space(ctx)
+	if !ok {
+		return s.Interface.Get(ctx, key, opts, out)
+	}
+	found, err := s.of(n)
+	if err != nil {
+		return err
+	}
+	service, ok := out.(*apiregistration.APIService)
+	if !ok {
+		return fmt.Errorf("unexpected object %T", out)
+	}
+	i := slices.IndexFunc(found.services, func(service apiregistration.APIService) bool { return service.Name == path.Base(key) })
+	switch {
+	case i >= 0:
+		*service = found.services[i]
+	case opts.IgnoreNotFound:
+		*service = apiregistration.APIService{}
+	default:
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	return nil
+}
+
+// GetList implements storage.Interface. There are no pages.
+func (s *inSpaces) GetList(ctx context.Context, key string, opts storage.ListOptions, out runtime.Object) error {
+	n, ok := space(ctx)
+	if !ok {
+		return s.Interface.GetList(ctx, key, opts, out)
+	}
+	list, ok := out.(*apiregistration.APIServiceList)
+	if !ok {
+		return fmt.Errorf("unexpected list %T", out)
+	}
+	found, err := s.of(n)
+	if err != nil {
+		return err
+	}
+	matching, err := found.matching(opts.Predicate)
+	if err != nil {
+		return err
+	}
+	list.Items, list.ResourceVersion = matching, found.version
+	return nil
+}
+
+// Watch implements storage.Interface.
+func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	n, ok := space(ctx)
+	if !ok {
+		return s.Interface.Watch(ctx, key, opts)
+	}
+	changed, release := s.served.Changes(n)
+	found, err := s.of(n)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	begin, err := found.begin(opts)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	w := newWatcher(func() (*services, error) { return s.of(n) }, opts)
+	go func() {
+		defer release()
+		w.run(ctx, found, begin, changed)
+	}()
+	return w, nil
+}
+
+// services are the APIServices of a space.
+type services struct {
+	services []apiregistration.APIService // by name
+	// version is that of what there is, the same on every server: it tells whether
+	// something else is there, not which is the later.
+	version string
+}
+
+// unstored is the namespace of the UIDs of APIServices in spaces.
+var unstored = uuid.MustParse("0f5d8c0e-6a7f-4f0b-9b0a-3c1d6f4f7a55")
+
+// of returns the APIServices of the space of n.
+func (s *inSpaces) of(n tenant.Name) (*services, error) {
+	builtin, custom, err := s.served.Versions(n)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	found := &services{}
+	for _, gv := range builtin {
+		found.add(n, gv, "onstart", 17000)
+	}
+	for _, gv := range custom {
+		found.add(n, gv, "true", 1000)
+	}
+	slices.SortFunc(found.services, func(a, b apiregistration.APIService) int { return cmp.Compare(a.Name, b.Name) })
+	hash := fnv.New64a()
+	for i := range found.services {
+		_, _ = hash.Write([]byte(found.services[i].Name + "\n"))
+	}
+	found.version = strconv.FormatUint(hash.Sum64()>>1|1, 10)
+	for i := range found.services {
+		found.services[i].ResourceVersion = found.version
+	}
+	return found, nil
+}
+
+// add adds the APIService of a group version as the aggregator makes it of what it
+// serves itself.
+func (s *services) add(n tenant.Name, gv schema.GroupVersion, managed string, priority int32) {
+	name := gv.Version + "." + gv.Group
+	s.services = append(s.services, apiregistration.APIService{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   name,
+			UID:    types.UID(uuid.NewSHA1(unstored, []byte(string(n)+"/"+name)).String()),
+			Labels: map[string]string{"kube-aggregator.kubernetes.io/automanaged": managed},
+		},
+		Spec: apiregistration.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority, VersionPriority: 100},
+		Status: apiregistration.APIServiceStatus{Conditions: []apiregistration.APIServiceCondition{{
+			Type: apiregistration.Available, Status: apiregistration.ConditionTrue,
+			Reason: "Local", Message: "Local APIServices are always available",
+		}}},
+	})
+}
+
+// matching returns those that match a predicate.
+func (s *services) matching(predicate storage.SelectionPredicate) ([]apiregistration.APIService, error) {
+	matching := make([]apiregistration.APIService, 0, len(s.services))
+	for i := range s.services {
+		matches, err := predicate.Matches(&s.services[i])
+		if err != nil {
+			return nil, err
+		}
+		if matches {
+			matching = append(matching, s.services[i])
+		}
+	}
+	return matching, nil
+}
+
+// begin says whether a watch begins with what there is. One that begins after something
+// that is not what there is has to list again.
+func (s *services) begin(opts storage.ListOptions) (bool, error) {
+	switch version := opts.ResourceVersion; {
+	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
+		return true, nil
+	case version == "" || version == "0":
+		return opts.SendInitialEvents == nil, nil
+	case version == s.version:
+		return false, nil
+	default:
+		return false, apierrors.NewResourceExpired("what the space serves has changed; list again")
+	}
+}

@@ -1,0 +1,118 @@
+package apiservice
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+)
+
+// watcher tells of APIServices that come and go.
+type watcher struct {
+	current   func() (*services, error)
+	predicate storage.SelectionPredicate
+	// marked says whether the client wants to know when it has seen what there was.
+	marked  bool
+	events  chan watch.Event
+	stopped chan struct{}
+	stop    func()
+}
+
+func newWatcher(current func() (*services, error), opts storage.ListOptions) *watcher {
+	stopped := make(chan struct{})
+	return &watcher{
+		current: current, predicate: opts.Predicate, events: make(chan watch.Event),
+		marked:  opts.SendInitialEvents != nil && *opts.SendInitialEvents,
+		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+	}
+}
+
+// Stop implements watch.Interface.
+func (w *watcher) Stop() { w.stop() }
+
+// ResultChan implements watch.Interface.
+func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
+
+// run sends what comes and goes after known until the watch ends, and known itself
+// before if begin is true.
+func (w *watcher) run(ctx context.Context, known *services, begin bool, changed <-chan struct{}) {
+	defer close(w.events)
+	before := &services{}
+	if !begin {
+		before = known
+	}
+	for {
+		if err := w.sendChanges(ctx, before, known); err != nil {
+			w.sendError(ctx, err)
+			return
+		}
+		if begin && w.marked && w.predicate.AllowWatchBookmarks {
+			w.send(ctx, watch.Event{Type: watch.Bookmark, Object: &apiregistration.APIService{ObjectMeta: metav1.ObjectMeta{
+				ResourceVersion: known.version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+			}}})
+		}
+		begin = false
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.stopped:
+			return
+		case <-changed:
+		}
+		next, err := w.current()
+		if err != nil {
+			w.sendError(ctx, err)
+			return
+		}
+		before, known = known, next
+	}
+}
+
+// sendChanges sends what is in one of two and not in the other.
+func (w *watcher) sendChanges(ctx context.Context, before, after *services) error {
+	old, err := before.matching(w.predicate)
+	if err != nil {
+		return err
+	}
+	current, err := after.matching(w.predicate)
+	if err != nil {
+		return err
+	}
+	for i := range old {
+		if !contains(current, old[i].Name) {
+			gone := old[i].DeepCopy()
+			gone.ResourceVersion = after.version
+			w.send(ctx, watch.Event{Type: watch.Deleted, Object: gone})
+		}
+	}
+	for i := range current {
+		if !contains(old, current[i].Name) {
+			w.send(ctx, watch.Event{Type: watch.Added, Object: current[i].DeepCopy()})
+		}
+	}
+	return nil
+}
+
+func contains(in []apiregistration.APIService, name string) bool {
+	return slices.ContainsFunc(in, func(service apiregistration.APIService) bool { return service.Name == name })
+}
+
+func (w *watcher) sendError(ctx context.Context, err error) {
+	status := apierrors.NewInternalError(err)
+	_ = errors.As(err, &status)
+	w.send(ctx, watch.Event{Type: watch.Error, Object: &status.ErrStatus})
+}
+
+func (w *watcher) send(ctx context.Context, event watch.Event) {
+	select {
+	case w.events <- event:
+	case <-ctx.Done():
+	case <-w.stopped:
+	}
+}
