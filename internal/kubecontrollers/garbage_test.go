@@ -7,7 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 func TestIdentityOf(t *testing.T) {
@@ -46,5 +49,31 @@ func TestIdentityOf(t *testing.T) {
 	}
 	if forged.OwnerReferences[0].Name != "a|x" {
 		t.Error("the shared object was changed")
+	}
+}
+
+// TestGarbageCollectorReadsNoStore checks that the collector, which saves a request where
+// a store has the owner, finds nothing there. The shared store has objects by the names
+// that they have in their space: an owner "a|ns/x" of one would answer for another.
+func TestGarbageCollectorReadsNoStore(t *testing.T) {
+	factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	informers := &identityInformers{typed: factory, interest: newInterest(factory)}
+	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
+	shared, err := factory.ForResource(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Informer().GetStore().Add(object("a|ns", "owner")); err != nil {
+		t.Fatal(err)
+	}
+	informer, err := informers.ForResource(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys := informer.Informer().GetStore().ListKeys(); len(keys) > 0 {
+		t.Errorf("the collector finds %v without asking for their identity", keys)
 	}
 }

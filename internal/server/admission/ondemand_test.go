@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,6 +25,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -170,6 +175,47 @@ func TestWebhookService(t *testing.T) {
 			t.Errorf("the server was called: %+v", seen)
 		}
 	}
+}
+
+// TestSystemConfiguration checks that webhooks of tenants know nothing of the system's
+// configuration of the plugin: it has the credentials for the webhooks of the platform.
+func TestSystemConfiguration(t *testing.T) {
+	h := newHook(t)
+	s := newServer(t, serverConfig{
+		objects: append(spaces(h.configuration("a"), h.configuration(tenant.System)), everywhereHooked()...),
+		file:    withWebhookToken(t, "of-the-platform"),
+	})
+	for n, want := range map[tenant.Name]string{tenant.System: "Bearer of-the-platform", "a": ""} {
+		if err := s.create(n, pod("hooked")); err == nil {
+			t.Errorf("in space %q: the webhook has not refused", n)
+		}
+		for _, seen := range h.seen() {
+			if seen.Authorization != want {
+				t.Errorf("the webhook of space %q was sent %q, want %q", n, seen.Authorization, want)
+			}
+		}
+	}
+}
+
+// withWebhookToken returns a file for --admission-control-config-file, by which webhooks
+// are sent a token.
+func withWebhookToken(t *testing.T, token string) string {
+	t.Helper()
+	dir := t.TempDir()
+	credentials := api.NewConfig()
+	credentials.AuthInfos["*"] = &api.AuthInfo{Token: token}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*credentials, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "admission.yaml")
+	configuration := fmt.Sprintf(`{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": [{
+		"name": %q, "configuration": {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration",
+		"kubeConfigFile": %q}}]}`, validatingwebhook.PluginName, kubeconfig)
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestTerminating checks that a dead webhook does not keep its tenant alive.

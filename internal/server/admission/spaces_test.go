@@ -53,9 +53,9 @@ func TestInSpace(t *testing.T) {
 		user user.Info
 		want string
 	}{
-		"user of the tenant":      {of("a"), "a"},
-		"system user":             {of("system"), "a"},
-		"named service account":   {&user.DefaultInfo{Name: "system:serviceaccount:ns:sa"}, "a"},
+		"user of the tenant":      {of("a"), "a in a"},
+		"system user":             {of("system"), "system in a"},
+		"named service account":   {&user.DefaultInfo{Name: "system:serviceaccount:ns:sa"}, "a in a"},
 		"user of another tenant":  {of("b"), "error"},
 		"user with a broken name": {of("B"), "deny"},
 	} {
@@ -63,10 +63,13 @@ func TestInSpace(t *testing.T) {
 			got := "deny"
 			answer := authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
 				n, err := tenant.From(ctx)
-				if got = n.String(); err != nil {
+				if err != nil {
 					got = "error"
+					return authorizer.DecisionDeny, "", nil
 				}
-				return authorizer.DecisionAllow, "", nil
+				own, err := tenant.UserTenant(ctx)
+				got = own.String() + " in " + n.String()
+				return authorizer.DecisionAllow, "", err
 			})
 			attributes := authorizer.AttributesRecord{User: tc.user}
 			if _, _, err := (inSpace{answer, "a"}).Authorize(context.TODO(), attributes); err != nil {

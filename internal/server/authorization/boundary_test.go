@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -42,16 +43,17 @@ func TestBoundary(t *testing.T) {
 		"nobody with a claimed space": {extra: "a", attributes: pods},
 		"nobody's health check": {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/readyz"},
 			decision: authorizer.DecisionAllow, asked: tenant.System},
-		"nobody's metrics":      {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
-		"metrics in a space":    {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
-		"debug in a space":      {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof"}},
-		"discovery in a space":  {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis/apps"}, decision: authorizer.DecisionAllow, asked: "a"},
-		"impersonate a master":  {authenticated: "a", attributes: impersonate("groups", "", user.SystemPrivilegedGroup)},
-		"impersonate a group":   {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
-		"impersonate a tenant":  {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},
-		"impersonate the same":  {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
-		"impersonate to system": {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "system")},
-		"impersonated tenant":   {authenticated: "a", extra: "b", attributes: pods},
+		"nobody's metrics":                        {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
+		"metrics in a space":                      {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
+		"debug in a space":                        {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof"}},
+		"discovery in a space":                    {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis/apps"}, decision: authorizer.DecisionAllow, asked: "a"},
+		"impersonate a master":                    {authenticated: "a", attributes: impersonate("groups", "", user.SystemPrivilegedGroup)},
+		"impersonate a group":                     {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
+		"impersonate a tenant":                    {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},
+		"impersonate a tenant, written otherwise": {authenticated: "a", attributes: impersonate("userextras", strings.ToUpper(tenant.UserExtraKey), "b")},
+		"impersonate the same":                    {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
+		"impersonate to system":                   {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "system")},
+		"impersonated tenant":                     {authenticated: "a", extra: "b", attributes: pods},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &user.DefaultInfo{Name: "u", Groups: tc.groups}

@@ -1,8 +1,12 @@
 package filters
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,5 +76,39 @@ func TestAdmit(t *testing.T) {
 func TestControllersGiveUpOnTerminatingTenants(t *testing.T) {
 	if !apierrors.HasStatusCause(Terminating("a"), corev1.NamespaceTerminatingCause) {
 		t.Error("the refusal does not look like that of a terminating namespace")
+	}
+}
+
+// TestRequestsOfAnEarlierTenant checks that a request which has waited while its tenant
+// was deleted and created again does not go on in the new one's space.
+func TestRequestsOfAnEarlierTenant(t *testing.T) {
+	since := time.Now()
+	for name, tc := range map[string]struct {
+		received time.Time
+		since    time.Time
+		refused  bool
+	}{
+		"received before": {received: since.Add(-time.Nanosecond), since: since, refused: true},
+		"received then":   {received: since, since: since},
+		"received after":  {received: since.Add(time.Second), since: since},
+		"no earlier one":  {received: since},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Authenticated: "a"})
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: "pods"})
+			req := httptest.NewRequestWithContext(request.WithReceivedTimestamp(ctx, tc.received), http.MethodGet, "/api/v1/pods", nil)
+			n, uid, err := admitToSpace(req, func(context.Context, tenant.Name) (tenantregistry.State, bool, error) {
+				return tenantregistry.State{UID: "u", CredentialsNotBefore: tc.since}, true, nil
+			})
+			if !tc.refused {
+				if err != nil || n != "a" || uid != "u" {
+					t.Errorf("got space %q of %q, %v; want it admitted", n, uid, err)
+				}
+				return
+			}
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "younger than this request") {
+				t.Errorf("got error %v, want that the tenant is younger", err)
+			}
+		})
 	}
 }
