@@ -50,12 +50,13 @@ func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 // Decode implements runtime.Decoder. Of a foreign object it returns just enough
 // to be left out: name, namespace and tenant.
 func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	owner := tenant.System
-	if annotation := gjson.GetBytes(data, annotationPath); annotation.Exists() {
-		owner = tenant.Name(annotation.String())
-	}
+	owner := ownerIn(data)
 	if !c.foreign(owner) {
-		return c.Codec.Decode(data, defaults, into)
+		decoded, kind, err := c.Codec.Decode(data, defaults, into)
+		if err != nil {
+			return decoded, kind, err
+		}
+		return decoded, kind, setTenant(decoded, owner)
 	}
 	object, ok := into.(*unstructured.Unstructured)
 	if !ok {

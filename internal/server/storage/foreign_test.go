@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"io"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -78,4 +80,74 @@ func FuzzForeignCodec(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestConvertedTenant checks that a conversion webhook, which may change annotations,
+// does not move what it converts into another space, on the way to etcd or back.
+func TestConvertedTenant(t *testing.T) {
+	stored := func(owner tenant.Name) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
+		object.SetName("w")
+		if owner != tenant.System {
+			object.SetAnnotations(map[string]string{tenant.Annotation: string(owner)})
+		}
+		return object
+	}
+	for name, tc := range map[string]struct {
+		owner, converted tenant.Name
+	}{
+		"as it is":             {owner: "a", converted: "a"},
+		"the system's":         {owner: tenant.System, converted: tenant.System},
+		"to another tenant":    {owner: "a", converted: "b"},
+		"to the system space":  {owner: "a", converted: tenant.System},
+		"of the system space":  {owner: tenant.System, converted: "b"},
+		"to what is no tenant": {owner: "a", converted: "*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			codec := foreignCodec{
+				Codec:   convertingCodec{unstructured.UnstructuredJSONScheme, tc.converted},
+				foreign: func(n tenant.Name) bool { return n != tc.owner },
+				kind:    stored(tc.owner).GroupVersionKind(),
+			}
+			data, err := runtime.Encode(codec, stored(tc.owner))
+			if (err != nil) != (tc.owner != tc.converted) {
+				t.Errorf("encoding: %v", err)
+			}
+			if err != nil && len(data) > 0 {
+				t.Errorf("there is something to be stored: %s", data)
+			}
+			if data, err = runtime.Encode(unstructured.UnstructuredJSONScheme, stored(tc.owner)); err != nil {
+				t.Fatal(err)
+			}
+			decoded, err := runtime.Decode(codec, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := tenantOf(decoded); err != nil || n != tc.owner {
+				t.Errorf("decoded as one of %q, %v; want %q", n, err, tc.owner)
+			}
+		})
+	}
+}
+
+// convertingCodec makes what it encodes and decodes that of a tenant.
+type convertingCodec struct {
+	runtime.Codec
+	to tenant.Name
+}
+
+func (c convertingCodec) Encode(obj runtime.Object, w io.Writer) error {
+	converted := obj.DeepCopyObject()
+	if err := setTenant(converted, c.to); err != nil {
+		return err
+	}
+	return c.Codec.Encode(converted, w)
+}
+
+func (c convertingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, kind, err := c.Codec.Decode(data, defaults, into)
+	if err != nil {
+		return obj, kind, err
+	}
+	return obj, kind, setTenant(obj, c.to)
 }

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"net"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -23,6 +26,9 @@ const (
 	name = "seed"
 	// robot is a service account in both spaces, with every right in its own.
 	robot = "robot"
+	// deniedAddress is a loopback address of a network in which no webhook of a tenant
+	// may be.
+	deniedAddress = "127.66.0.1"
 )
 
 var tenantry *suite.Environment
@@ -33,7 +39,11 @@ func TestAttack(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx)
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
+		_, denied, err := net.ParseCIDR(deniedAddress + "/16")
+		Expect(err).NotTo(HaveOccurred())
+		o.Egress = &egress.Options{Denied: []net.IPNet{*denied}}
+	})
 	system := tenantry.Config(tenant.System)
 	publishTargets(ctx, system)
 	for _, n := range []tenant.Name{"a", "b"} {
