@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/keyutil"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -72,6 +73,11 @@ type config struct {
 	recorder *usage.Recorder
 	// passwords says whether clients are told to send some.
 	passwords bool
+	// own are the credentials by which the server calls itself, for clients that name
+	// a space in each request.
+	own *rest.Config
+	// informersToken is that of the informers of the system space.
+	informersToken string
 	// views are the shared informers over every space.
 	views  informers.SharedInformerFactory
 	rbac   *spacerbac.Index
@@ -106,6 +112,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, informersToken := ownClients(generic)
 	flattened, err := kubernetes.NewForConfig(spaces.NewClientConfig(generic.LoopbackClientConfig))
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
@@ -127,6 +134,8 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		usage:  usage.NewMeter(opts.usage.Tenants),
 
 		passwords: opts.authentication.BasicAuthFile != "",
+
+		own: own, informersToken: informersToken,
 	}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {
@@ -154,7 +163,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	c.showUsage(opts.usage)
 
 	if c.ledger, err = quota.New(quota.Config{
-		Informers: c.views, Loopback: generic.LoopbackClientConfig, Ranges: c.ranges, Settle: opts.quotaSettle,
+		Informers: c.views, Loopback: own, Ranges: c.ranges, Settle: opts.quotaSettle,
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) }, Stop: generic.DrainedNotify(),
 	}); err != nil {
 		return nil, err
@@ -164,7 +173,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Quota:       c.ledger,
 		Informers:   c.views,
 		Client:      flattened,
-		Loopback:    generic.LoopbackClientConfig,
+		Loopback:    own,
 		Egress:      c.egress,
 		Placement:   func(n tenant.Name) *v1alpha1.NodePlacement { return c.tenants.NodePlacement(n) },
 		DaemonSets:  func(n tenant.Name) *v1alpha1.DaemonSets { return c.tenants.DaemonSets(n) },

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
 	"k8s.io/kubernetes/pkg/registry/authorization/localsubjectaccessreview"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/server/registry/eviction"
 	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
@@ -108,6 +110,22 @@ func (p quotaProvider) NewRESTStorage(resources serverstorage.APIResourceConfigS
 	return group, p.quotas.Use(group.VersionedResourcesStorageMap["v1"])
 }
 
+// evictionProvider is the core group, whose pods are evicted by the budgets of their
+// space.
+type evictionProvider struct {
+	controlplaneapiserver.RESTStorageProvider
+	budgets policyclient.PodDisruptionBudgetsGetter
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p evictionProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	return group, eviction.Wrap(group.VersionedResourcesStorageMap["v1"], options, p.budgets)
+}
+
 // hookedProvider is a provider that also has a hook; upstream finds out by the
 // type whether there is one.
 type hookedProvider struct {
@@ -117,7 +135,7 @@ type hookedProvider struct {
 
 // wrapProviders shows tenants on the wire of every group and adds Tenants to
 // the core group and as a group of their own, with others.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, others map[string]rest.Storage, rights *spacerbac.Authorizer, quotas *quota.Store) []controlplaneapiserver.RESTStorageProvider {
+func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, others map[string]rest.Storage, rights *spacerbac.Authorizer, quotas *quota.Store, budgets policyclient.PodDisruptionBudgetsGetter) []controlplaneapiserver.RESTStorageProvider {
 	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: others})
 	for i := range upstream {
 		switch group := upstream[i].(type) {
@@ -133,7 +151,8 @@ func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants
 	for i := range upstream {
 		if upstream[i].GroupName() == "" {
 			hooks, _ := upstream[i].(genericapiserver.PostStartHookProvider)
-			core := provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: upstream[i], Storage: tenants}, quotas}}
+			pods := evictionProvider{upstream[i], budgets}
+			core := provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: pods, Storage: tenants}, quotas}}
 			wrapped[i] = hookedProvider{core, hooks}
 			continue
 		}

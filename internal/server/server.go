@@ -172,7 +172,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, err
 	}
-	providers, err := c.StorageProviders(client)
+	providers, serving, err := storageProviders(c, config.own)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 		return nil, fmt.Errorf("creating the storage of reports about published objects: %w", err)
 	}
 	others := map[string]registryrest.Storage{accesspolicy.Resource.Resource: policies, publishedobject.Resource.Resource: reports}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants, others, config.rights, config.ledger.Store)...); err != nil {
+	if err := server.InstallAPIs(wrapProviders(providers, tenants, others, config.rights, config.ledger.Store, serving.PolicyV1())...); err != nil {
 		return nil, err
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {

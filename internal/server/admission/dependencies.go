@@ -88,11 +88,12 @@ func (i manifestInitializer) Initialize(plugin admission.Interface) {
 	}
 }
 
-// inFlat returns the surroundings of the one instance that serves all spaces.
+// inFlat returns the surroundings of the one instance that serves all spaces. It gets
+// no dynamic client: upstream's is that of the system space.
 func (p *plugin) inFlat() (surroundings, error) {
 	quota, err := p.shared.quota()
 	return surroundings{
-		client: p.shared.Client, dynamic: p.dynamic, informers: p.shared.flat, authorizer: p.authorizer, stop: p.drained,
+		client: p.shared.Client, informers: p.shared.flat, authorizer: p.authorizer, stop: p.drained,
 		restMapper: p.restMapper, services: p.services, webhookAuth: p.webhookAuth, quota: quota, manifests: p.manifests,
 	}, err
 }

@@ -19,8 +19,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
@@ -354,5 +356,36 @@ func TestValidate(t *testing.T) {
 				t.Errorf("errors %v, want one with %q", errs, tc.want)
 			}
 		})
+	}
+}
+
+func TestLoopbackNamesItsSpace(t *testing.T) {
+	const own, informers = "own", "informers"
+	generic := &genericapiserver.Config{}
+	generic.Authentication.Authenticator = build(t, "", func(*Options) {})
+	generic.Authentication.APIAudiences = authenticator.Audiences{audience}
+	generic.Authorization.Authorizer = authorizerfactory.NewAlwaysDenyAuthorizer()
+	genericapiserver.AuthorizeClientBearerToken(&rest.Config{BearerToken: own}, &generic.Authentication, &generic.Authorization)
+	a := WithLoopback(generic.Authentication.Authenticator, informers)
+	for _, tc := range []struct {
+		authorization string
+		requested     tenant.Name
+		want          string
+	}{
+		{"Bearer " + own, "", "refused"},
+		{"Bearer " + own, tenant.System, "system:apiserver of system"},
+		{"Bearer " + own, "acme", "system:apiserver of system"},
+		{"Bearer " + informers, "", "system:apiserver of system"},
+		{"Bearer system-account", "", "system:serviceaccount:ns:sa of system"},
+		{"Bearer ", "", "system:anonymous of "},
+	} {
+		req := newRequest(t, tc.authorization)
+		tenant.RequestFrom(req.Context()).Requested = tc.requested
+		if got := check(t, a, req); got != tc.want {
+			t.Errorf("%q in space %q: %s, want %s", tc.authorization, tc.requested, got, tc.want)
+		}
+	}
+	if got := check(t, WithLoopback(generic.Authentication.Authenticator, ""), newRequest(t, "Bearer ")); got != "system:anonymous of " {
+		t.Errorf("no token at all is %s", got)
 	}
 }

@@ -1,0 +1,95 @@
+package loopback
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// System returns config for clients that mean the system space wherever they do
+// not name another one: those of controllers and hooks that only the system space
+// has. It must not be given to what serves requests.
+func System(config *rest.Config) *rest.Config {
+	return within(config, func(*http.Request) (tenant.Name, error) { return tenant.System, nil })
+}
+
+// OfRequest returns config for clients that act in the space of the request whose
+// context they are called with, as upstream's storage does while it serves one. A
+// call without such a context fails, unless it is for one of platform's paths,
+// which are always those of the system space.
+func OfRequest(config *rest.Config, platform ...Path) *rest.Config {
+	return within(config, func(req *http.Request) (tenant.Name, error) {
+		for _, path := range platform {
+			if path.matches(req) {
+				return tenant.System, nil
+			}
+		}
+		return spaceOf(req.Context())
+	})
+}
+
+// Path is a path in the system space, and what is asked of it.
+type Path struct {
+	// Method is that of HTTP. If it is empty, all are meant.
+	Method string
+	// Path is without a space root. What is below it is meant, too, unless Exactly.
+	Path    string
+	Exactly bool
+}
+
+func (p Path) matches(req *http.Request) bool {
+	if p.Method != "" && p.Method != req.Method {
+		return false
+	}
+	rest, ok := strings.CutPrefix(req.URL.Path, p.Path)
+	return ok && (rest == "" || !p.Exactly && rest[0] == '/')
+}
+
+func spaceOf(ctx context.Context) (tenant.Name, error) {
+	n, err := tenant.From(ctx)
+	if err != nil {
+		return "", err
+	}
+	if n != tenant.System && !n.IsSpace() {
+		return "", fmt.Errorf("%q is not one space", n)
+	}
+	return n, nil
+}
+
+// within puts requests into the space that spaceOf returns, if they name none.
+func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error)) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(req.URL.Path, root) {
+				return next.RoundTrip(req)
+			}
+			n, err := spaceOf(req)
+			if err != nil {
+				if req.Body != nil {
+					_ = req.Body.Close()
+				}
+				return nil, fmt.Errorf("the server's own request %s %s names no space: %w", req.Method, req.URL.Path, err)
+			}
+			req = req.Clone(req.Context())
+			if req.URL.RawPath != "" {
+				req.URL.RawPath = root + string(n) + req.URL.RawPath
+			}
+			req.URL.Path = root + string(n) + req.URL.Path
+			return next.RoundTrip(req)
+		})
+	})
+	return config
+}
+
+// root is what a path that names its space begins with.
+const root = "/tenants/"
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
