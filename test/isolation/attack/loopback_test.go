@@ -11,12 +11,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // What upstream's storage asks the server itself for, it asks in the space of the
@@ -134,5 +137,69 @@ var _ = Describe("An eviction", func() {
 		budget(ctx, system, canary, 1, 0)
 		err := system.CoreV1().Pods("default").EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: canary}})
 		Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("Administrative access to devices", func() {
+	labelled := map[string]string{resourcev1.DRAAdminNamespaceLabelKey: "true"}
+	yes := true
+	spec := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+		Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "c", AdminAccess: &yes},
+	}}}}
+	plain := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+		Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "c"},
+	}}}}
+	meta := metav1.ObjectMeta{Name: "claim"}
+	const reason = `forbidden: SpacePolicy: devices belong to the platform, and a space has no administrative access to them; remove adminAccess`
+
+	namespace := func(ctx context.Context, client kubernetes.Interface, name string, labels map[string]string) {
+		GinkgoHelper()
+		_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		})
+	}
+
+	It("is refused in a space, whatever its namespaces and the system's are labelled", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "devices")
+		system := tenantry.Client(tenant.System)
+		namespace(ctx, system, "both-labelled", labelled)
+		namespace(ctx, system, "theirs-labelled", labelled)
+		namespace(ctx, system, "own-labelled", nil)
+		own := tenantry.Client(n)
+		for _, name := range []string{"both-labelled", "own-labelled", "own-alone"} {
+			namespace(ctx, own, name, labelled)
+		}
+		namespace(ctx, own, "theirs-labelled", nil)
+		for _, client := range []kubernetes.Interface{own, suite.Client(tenantry.In(n, tenantry.Config(tenant.System)))} {
+			for _, name := range []string{"both-labelled", "own-labelled", "own-alone", "theirs-labelled", "default"} {
+				_, err := client.ResourceV1().ResourceClaims(name).Create(ctx, &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+				Expect(err).To(MatchError(`resourceclaims.resource.k8s.io "claim" is `+reason), name)
+				_, err = client.ResourceV1().ResourceClaimTemplates(name).Create(ctx,
+					&resourcev1.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: spec}}, metav1.CreateOptions{})
+				Expect(err).To(MatchError(`resourceclaimtemplates.resource.k8s.io "claim" is `+reason), name)
+			}
+		}
+	}, NodeTimeout(time.Minute))
+
+	It("is refused in the status of a claim in a space", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "devices")
+		claims := tenantry.Client(n).ResourceV1().ResourceClaims("default")
+		_, err := claims.Create(ctx, &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: plain}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = claims.Patch(ctx, "claim", types.MergePatchType, []byte(
+			`{"status":{"allocation":{"devices":{"results":[{"request":"r","driver":"d.example.com","pool":"p","device":"d","adminAccess":true}]}}}}`,
+		), metav1.PatchOptions{}, "status")
+		Expect(err).To(MatchError(`resourceclaims.resource.k8s.io "claim" is ` + reason))
+	}, NodeTimeout(time.Minute))
+
+	It("goes by the labels of namespaces in the system space", func(ctx SpecContext) {
+		system := tenantry.Client(tenant.System)
+		namespace(ctx, system, "devices", labelled)
+		_, err := system.ResourceV1().ResourceClaims("devices").Create(ctx, &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = system.ResourceV1().ResourceClaims("default").Create(ctx, &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 	}, NodeTimeout(time.Minute))
 })

@@ -89,6 +89,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
+	if err := checkDevices(a); err != nil {
+		return err
+	}
 	if a.GetResource().GroupResource() == daemonSets && a.GetSubresource() == "" {
 		return p.checkDaemonSet(ctx, a, n)
 	}
