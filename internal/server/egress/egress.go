@@ -71,7 +71,7 @@ func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) 
 	if err != nil {
 		return nil, err
 	}
-	restricted := &rest.Config{Dial: o.dial, Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
+	restricted := &rest.Config{Dial: o.dial, Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout, WrapTransport: withPatience}
 	if o.Selected {
 		restricted.Dial = config.Dial
 	}
