@@ -41,7 +41,7 @@ func newClusterRoleAggregation(_ context.Context, e *environment) (func(context.
 		return nil, fmt.Errorf("indexing ClusterRoles: %w", err)
 	}
 	c := clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), e.client.RbacV1())
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func indexBySpace(obj any) ([]string, error) {

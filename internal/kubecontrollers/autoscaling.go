@@ -37,6 +37,6 @@ func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (func(conte
 		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
 	return func(ctx context.Context) {
 		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())
-		c.Run(ctx, fewWorkers)
+		c.Run(ctx, e.workers)
 	}, nil
 }

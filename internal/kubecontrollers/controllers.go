@@ -30,34 +30,35 @@ import (
 
 // builder creates a controller and returns the loop that runs it.
 type builder struct {
-	name  string
-	build func(context.Context, *environment) (func(context.Context), error)
+	name    string
+	workers int
+	build   func(context.Context, *environment) (func(context.Context), error)
 }
 
 // controllers is the list of all controllers.
 var controllers = []builder{
-	{"namespace", newNamespace},
-	{"serviceaccount", newServiceAccount},
-	{"serviceaccount-token", newServiceAccountToken},
-	{"root-ca", newRootCA},
-	{"resourcequota", newResourceQuota},
-	{"garbage-collector", newGarbageCollector},
-	{"clusterrole-aggregation", newClusterRoleAggregation},
-	{"validatingadmissionpolicy-status", newPolicyStatus},
-	{"deployment", newDeployment},
-	{"replicaset", newReplicaSet},
-	{"replication", newReplication},
-	{"statefulset", newStatefulSet},
-	{"job", newJob},
-	{"cronjob", newCronJob},
-	{"endpoints", newEndpoints},
-	{"endpointslice", newEndpointSlice},
-	{"endpointslice-mirroring", newEndpointSliceMirroring},
-	{"disruption", newDisruption},
-	{"ttl-after-finished", newTTLAfterFinished},
-	{"horizontal-pod-autoscaler", newHorizontalPodAutoscaler},
-	{"pvc-protection", newPVCProtection},
-	{"pv-protection", newPVProtection},
+	{"namespace", deletionWorkers, newNamespace},
+	{"serviceaccount", tenancyWorkers, newServiceAccount},
+	{"serviceaccount-token", fewWorkers, newServiceAccountToken},
+	{"root-ca", tenancyWorkers, newRootCA},
+	{"resourcequota", quotaWorkers, newResourceQuota},
+	{"garbage-collector", garbageWorkers, newGarbageCollector},
+	{"clusterrole-aggregation", fewWorkers, newClusterRoleAggregation},
+	{"validatingadmissionpolicy-status", oneWorker, newPolicyStatus},
+	{"deployment", workloadWorkers, newDeployment},
+	{"replicaset", workloadWorkers, newReplicaSet},
+	{"replication", fewWorkers, newReplication},
+	{"statefulset", workloadWorkers, newStatefulSet},
+	{"job", workloadWorkers, newJob},
+	{"cronjob", fewWorkers, newCronJob},
+	{"endpoints", fewWorkers, newEndpoints},
+	{"endpointslice", fewWorkers, newEndpointSlice},
+	{"endpointslice-mirroring", fewWorkers, newEndpointSliceMirroring},
+	{"disruption", oneWorker, newDisruption},
+	{"ttl-after-finished", fewWorkers, newTTLAfterFinished},
+	{"horizontal-pod-autoscaler", fewWorkers, newHorizontalPodAutoscaler},
+	{"pvc-protection", fewWorkers, newPVCProtection},
+	{"pv-protection", oneWorker, newPVProtection},
 }
 
 // Workers. What runs for every new tenant has enough of them for a hundred new
@@ -70,6 +71,7 @@ const (
 	quotaWorkers    = 16
 	workloadWorkers = 10
 	fewWorkers      = 5
+	oneWorker       = 1
 )
 
 const (
@@ -85,20 +87,20 @@ const (
 func newNamespace(ctx context.Context, e *environment) (func(context.Context), error) {
 	c := namespace.NewNamespaceController(ctx, e.client, e.metadata, e.namespacedResources(),
 		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
-	return func(ctx context.Context) { c.Run(ctx, deletionWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newServiceAccount(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(),
 		e.client, serviceaccount.DefaultServiceAccountsControllerOptions())
-	return func(ctx context.Context) { c.Run(ctx, tenancyWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newRootCA(_ context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), e.client, e.rootCA)
-	return func(ctx context.Context) { c.Run(ctx, tenancyWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newResourceQuota(ctx context.Context, e *environment) (func(context.Context), error) {
@@ -123,64 +125,64 @@ func newResourceQuota(ctx context.Context, e *environment) (func(context.Context
 	})
 	return func(ctx context.Context) {
 		go c.Sync(ctx, resources, quotaDiscovery)
-		c.Run(ctx, quotaWorkers)
+		c.Run(ctx, e.workers)
 	}, err
 }
 
 func newDeployment(ctx context.Context, e *environment) (func(context.Context), error) {
 	apps := e.informers.Apps().V1()
 	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), e.informers.Core().V1().Pods(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newReplicaSet(ctx context.Context, e *environment) (func(context.Context), error) {
 	c := replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), e.informers.Core().V1().Pods(),
 		e.client, replicaset.BurstReplicas)
-	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newReplication(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c := replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (func(context.Context), error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	c := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
 		apps.ControllerRevisions(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newJob(ctx context.Context, e *environment) (func(context.Context), error) {
 	c, err := job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
-	return func(ctx context.Context) { c.Run(ctx, workloadWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newCronJob(ctx context.Context, e *environment) (func(context.Context), error) {
 	batch := e.informers.Batch().V1()
 	c, err := cronjob.NewControllerV2(ctx, batch.Jobs(), batch.CronJobs(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newEndpoints(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), e.client, 0)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c := endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c := endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newDisruption(ctx context.Context, e *environment) (func(context.Context), error) {
@@ -193,16 +195,16 @@ func newDisruption(ctx context.Context, e *environment) (func(context.Context), 
 
 func newTTLAfterFinished(ctx context.Context, e *environment) (func(context.Context), error) {
 	c := ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newPVCProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
 	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 func newPVProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }

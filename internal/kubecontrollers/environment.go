@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -31,11 +32,13 @@ type environment struct {
 	// config is that of clients on the flattened view, identities that of the
 	// garbage collector's, and server that of the server itself.
 	config, identities, server *rest.Config
-	client                     *kubernetes.Clientset
-	metadata                   metadata.Interface
-	discovery                  discovery.DiscoveryInterface
-	mapper                     *restmapper.DeferredDiscoveryRESTMapper
-	scales                     scale.ScalesGetter
+	// workers are those of the controller that the environment is for.
+	workers   int
+	client    *kubernetes.Clientset
+	metadata  metadata.Interface
+	discovery discovery.DiscoveryInterface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	scales    scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	custom            *customResources
@@ -61,19 +64,14 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 		server:       named,
 		started:      make(chan struct{}),
 	}
-	var err error
-	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
-		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
-	}
-	if e.metadata, err = spaces.NewMetadataClient(e.config); err != nil {
-		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
-	}
-	e.discovery = e.client.Discovery()
-	e.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(e.discovery))
-	e.scales, err = scale.NewForConfig(e.config, e.mapper, dynamic.LegacyAPIPathResolverFunc,
-		scale.NewDiscoveryScaleKindResolver(e.discovery))
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(e.config)
 	if err != nil {
-		return nil, fmt.Errorf("creating the scale client of all spaces: %w", err)
+		return nil, fmt.Errorf("creating the discovery client of all spaces: %w", err)
+	}
+	e.discovery = discoveryClient
+	e.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(e.discovery))
+	if err := e.createClients(); err != nil {
+		return nil, err
 	}
 	dynamicClient, err := dynamic.NewForConfig(e.config)
 	if err != nil {
@@ -84,6 +82,45 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	}
 	e.metadataInformers = metadatainformer.NewSharedInformerFactory(e.metadata, 0)
 	return e, nil
+}
+
+// createClients creates the clients by the environment's configuration.
+func (e *environment) createClients() (err error) {
+	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
+		return fmt.Errorf("creating the client of all spaces: %w", err)
+	}
+	if e.metadata, err = spaces.NewMetadataClient(e.config); err != nil {
+		return fmt.Errorf("creating the metadata client of all spaces: %w", err)
+	}
+	e.scales, err = scale.NewForConfig(e.config, e.mapper, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(e.discovery))
+	if err != nil {
+		return fmt.Errorf("creating the scale client of all spaces: %w", err)
+	}
+	return nil
+}
+
+// with returns the environment of a controller with so many workers. Its clients give
+// each tenant its share of them.
+func (e *environment) with(workers int) (*environment, error) {
+	own := *e
+	own.workers = workers
+	shares := spaces.WithWorkers(workers, e.ownerOfPod)
+	own.config = spaces.NewClientConfig(e.server, shares)
+	own.identities = spaces.NewIdentityClientConfig(e.server, shares)
+	return &own, own.createClients()
+}
+
+// ownerOfPod returns the UID of what controls a pod, empty if that is not known.
+func (e *environment) ownerOfPod(namespace, name string) types.UID {
+	pod, err := e.informers.Core().V1().Pods().Lister().Pods(namespace).Get(name)
+	if err != nil {
+		return ""
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // objects are the informers of any resource.

@@ -66,7 +66,7 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 		}, e.started)
 	return func(ctx context.Context) {
 		go c.Sync(ctx, customDiscovery{e.discovery, e.custom}, garbageDiscovery)
-		c.Run(ctx, garbageWorkers, garbageInitialSync)
+		c.Run(ctx, e.workers, garbageInitialSync)
 	}, err
 }
 

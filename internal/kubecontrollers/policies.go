@@ -40,7 +40,7 @@ func newPolicyStatus(_ context.Context, e *environment) (func(context.Context), 
 	}
 	c, err := validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
-	return func(ctx context.Context) { c.Run(ctx, 1) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 // spacedPolicies is the informer offered to the controller.

@@ -106,7 +106,11 @@ func run(ctx context.Context, config Config) error {
 	}
 	var loops []func(context.Context)
 	for _, c := range controllers {
-		loop, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), e)
+		own, err := e.with(c.workers)
+		if err != nil {
+			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
+		}
+		loop, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
 		if err != nil {
 			return fmt.Errorf("creating the %s controller: %w", c.name, err)
 		}

@@ -22,7 +22,7 @@ func newServiceAccountToken(ctx context.Context, e *environment) (func(context.C
 	core := e.informers.Core().V1()
 	c, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(),
 		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: e.legacyTokens, RootCA: e.rootCA})
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 // tokenClient writes the name of the namespace into secrets as it is in the

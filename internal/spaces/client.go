@@ -32,8 +32,8 @@ import (
 // have to be answered within a minute or so, in a generous number of bytes.
 //
 // Metadata clients are made with NewMetadataClient.
-func NewClientConfig(config *rest.Config) *rest.Config {
-	return newClientConfig(config, false)
+func NewClientConfig(config *rest.Config, options ...Option) *rest.Config {
+	return newClientConfig(config, false, options)
 }
 
 // NewIdentityClientConfig is NewClientConfig for code that joins objects by UID
@@ -42,18 +42,22 @@ func NewClientConfig(config *rest.Config) *rest.Config {
 // so that an object of one space can never be taken for the owner of one in
 // another. That an object does not exist is believed only if the server says so
 // of this very object.
-func NewIdentityClientConfig(config *rest.Config) *rest.Config {
-	return newClientConfig(config, true)
+func NewIdentityClientConfig(config *rest.Config, options ...Option) *rest.Config {
+	return newClientConfig(config, true, options)
 }
 
-func newClientConfig(config *rest.Config, identities bool) *rest.Config {
+func newClientConfig(config *rest.Config, identities bool, options []Option) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
 	config.RateLimiter = nil
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &flatteningTransport{next: next, identities: identities, limits: defaultLimits}
+		t := &flatteningTransport{next: next, identities: identities, limits: defaultLimits}
+		for _, option := range options {
+			option(t)
+		}
+		return t
 	})
 	return config
 }
@@ -62,6 +66,9 @@ type flatteningTransport struct {
 	next       http.RoundTripper
 	identities bool
 	limits     limits
+	// workers and recorder are nil for what has no workers.
+	workers, recorder *shares
+	ownerOf           func(namespace, pod string) types.UID
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -76,11 +83,17 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		}
 		return nil, fmt.Errorf("mapping %s %s to a space: %w", req.Method, req.URL.Path, err)
 	}
-	response, err := t.send(req, &r)
-	if err != nil || r.resource == nil {
-		return response, err
+	exchange := func(req *http.Request) (*http.Response, error) {
+		response, err := t.send(req, &r)
+		if err != nil || r.resource == nil {
+			return response, err
+		}
+		return t.response(response, &r)
 	}
-	return t.response(response, &r)
+	if shared := t.sharesFor(&r); shared != nil {
+		return shared.roundTrip(req, r.space, r.item, exchange)
+	}
+	return exchange(req)
 }
 
 func (t *flatteningTransport) send(req *http.Request, r *route) (*http.Response, error) {
@@ -103,6 +116,7 @@ func (t *flatteningTransport) request(req *http.Request, r *route) (*http.Reques
 	if req.Method == http.MethodGet && r.collection && !r.named {
 		r.space = tenant.Everything
 	}
+	r.item = t.itemOf(req.Method, r, body)
 	mapped := req.Clone(req.Context())
 	if body != nil {
 		mapped.Body = io.NopCloser(bytes.NewReader(body))
@@ -187,9 +201,9 @@ func (t *flatteningTransport) response(response *http.Response, r *route) (*http
 	switch {
 	case response.StatusCode == http.StatusNotFound:
 		return t.notFound(response, r)
-	case response.StatusCode == http.StatusSwitchingProtocols || contentType != runtime.ContentTypeJSON:
+	case response.StatusCode == http.StatusSwitchingProtocols:
 		return response, nil
-	case isWatch(r.query) && response.StatusCode == http.StatusOK:
+	case isWatch(r.query) && response.StatusCode == http.StatusOK && contentType == runtime.ContentTypeJSON:
 		response.Body = newFrames(response.Body, w)
 		return response, nil
 	}
@@ -198,8 +212,10 @@ func (t *flatteningTransport) response(response *http.Response, r *route) (*http
 	if err != nil {
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
-	if body, err = w.rewrite(body, objectPlace); err != nil {
-		return nil, fmt.Errorf("flattening the response: %w", err)
+	if contentType == runtime.ContentTypeJSON {
+		if body, err = w.rewrite(body, objectPlace); err != nil {
+			return nil, fmt.Errorf("flattening the response: %w", err)
+		}
 	}
 	setBody(response, body)
 	return response, nil

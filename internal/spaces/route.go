@@ -25,6 +25,10 @@ type route struct {
 	named bool
 	// resource is what the path names after its namespace, empty for discovery.
 	resource []string
+	// namespace is the one that the path names, by its ordinary name.
+	namespace string
+	// item is what the request is about, as workers see it (shares.go).
+	item string
 	// collection is whether the path is that of a resource rather than an object.
 	collection bool
 }
@@ -58,7 +62,7 @@ func routeOf(path string, query url.Values) (route, error) {
 		if err := r.unflatten(&resource[1]); err != nil {
 			return r, err
 		}
-		r.named = true
+		r.named, r.namespace = true, resource[1]
 		resource = resource[2:]
 	}
 	if strings.Contains(resource[0], separator) { // a resource that one space defines

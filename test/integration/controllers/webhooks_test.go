@@ -1,0 +1,249 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
+)
+
+// prompt is how long controllers may take for a tenant while another's webhooks hang. It
+// is less than one such webhook may keep a worker (timeoutSeconds).
+const (
+	prompt         = 20 * time.Second
+	timeoutSeconds = 30
+)
+
+// silence is a webhook that accepts connections and never answers.
+type silence struct {
+	url string
+	// asked is closed when somebody has asked.
+	asked chan struct{}
+}
+
+func newSilence() silence {
+	GinkgoHelper()
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	s := silence{url: "https://" + listener.Addr().String(), asked: make(chan struct{})}
+	var once sync.Once
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			once.Do(func() { close(s.asked) })
+			DeferCleanup(conn.Close)
+		}
+	}()
+	DeferCleanup(listener.Close)
+	return s
+}
+
+// hang has all operations on resources wait for a webhook that does not answer.
+func hang(ctx context.Context, n tenant.Name, operation admissionv1.OperationType, groups []string, resources ...string) silence {
+	GinkgoHelper()
+	webhook := newSilence()
+	_, err := client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "hanging-"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:                    "hanging.example.com",
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+			FailurePolicy:           ptr.To(admissionv1.Fail),
+			TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+			ClientConfig:            admissionv1.WebhookClientConfig{URL: &webhook.url},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{operation},
+				Rule:       admissionv1.Rule{APIGroups: groups, APIVersions: []string{"*"}, Resources: resources},
+			}},
+		}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	// The server asks it from the moment on in which it knows it.
+	return webhook
+}
+
+var _ = Describe("Webhooks that hang", func() {
+	const many = 40
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: template.Labels}
+	// served checks that the controllers do for a tenant what they do in between.
+	served := func(ctx context.Context, n tenant.Name) {
+		GinkgoHelper()
+		_, err := client(n).AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](5), Selector: selector, Template: template},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (int, error) {
+			pods, err := client(n).CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=x"})
+			if err != nil {
+				return 0, err
+			}
+			return len(pods.Items), nil
+		}).WithContext(ctx).WithTimeout(prompt).Should(Equal(5))
+	}
+	serviceAccountIn := func(ctx context.Context, n tenant.Name, namespace string) func() error {
+		return func() error {
+			_, err := client(n).CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+			return err
+		}
+	}
+	namespace := func(ctx context.Context, n tenant.Name, name string) {
+		GinkgoHelper()
+		_, err := client(n).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	isGone := func(ctx context.Context, get func(context.Context) error) func() bool {
+		return func() bool { return apierrors.IsNotFound(get(ctx)) }
+	}
+
+	It("keep no pods from another tenant's Deployment", func(ctx SpecContext) {
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		webhook := hang(ctx, slow, admissionv1.Create, []string{""}, "pods")
+		for i := range many {
+			_, err := client(slow).AppsV1().ReplicaSets("default").Create(ctx, &appsv1.ReplicaSet{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("set-%d", i)},
+				Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](3), Selector: selector, Template: template},
+			}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+		served(ctx, other)
+	}, SpecTimeout(3*time.Minute))
+
+	It("keep no service accounts from another tenant's namespaces", func(ctx SpecContext) {
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		webhook := hang(ctx, slow, admissionv1.Create, []string{""}, "serviceaccounts", "configmaps")
+		for i := range many {
+			namespace(ctx, slow, fmt.Sprintf("ns-%d", i))
+		}
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+		namespace(ctx, other, "new")
+		Eventually(serviceAccountIn(ctx, other, "new")).WithContext(ctx).WithTimeout(prompt).Should(Succeed())
+		Eventually(func() error {
+			_, err := client(other).CoreV1().ConfigMaps("new").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			return err
+		}).WithContext(ctx).WithTimeout(prompt).Should(Succeed())
+	}, SpecTimeout(3*time.Minute))
+
+	It("keep no other tenant's namespaces and garbage", func(ctx SpecContext) {
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		owner := func(n tenant.Name, name string, dependents int) func() {
+			configMaps := client(n).CoreV1().ConfigMaps("default")
+			created, err := configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			for i := range dependents {
+				_, err := client(n).CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+					Name:            fmt.Sprintf("%s-%d", name, i),
+					OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: created.UID}},
+				}}, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			return func() { Expect(configMaps.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed()) }
+		}
+		deleteOwner := owner(slow, "owner", 2*many)
+		for i := range many {
+			name := fmt.Sprintf("ns-%d", i)
+			namespace(ctx, slow, name)
+			_, err := client(slow).CoreV1().Secrets(name).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		namespace(ctx, other, "gone")
+		deleteOther := owner(other, "owner", 1)
+		webhook := hang(ctx, slow, admissionv1.Delete, []string{""}, "secrets")
+		deleteOwner()
+		for i := range many {
+			Expect(client(slow).CoreV1().Namespaces().Delete(ctx, fmt.Sprintf("ns-%d", i), metav1.DeleteOptions{})).To(Succeed())
+		}
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+		deleteOther()
+		Expect(client(other).CoreV1().Namespaces().Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(isGone(ctx, func(ctx context.Context) error {
+			_, err := client(other).CoreV1().Secrets("default").Get(ctx, "owner-0", metav1.GetOptions{})
+			return err
+		})).WithContext(ctx).WithTimeout(prompt).Should(BeTrue(), "garbage")
+		Eventually(isGone(ctx, func(ctx context.Context) error {
+			_, err := client(other).CoreV1().Namespaces().Get(ctx, "gone", metav1.GetOptions{})
+			return err
+		})).WithContext(ctx).WithTimeout(prompt).Should(BeTrue(), "namespace")
+	}, SpecTimeout(4*time.Minute))
+
+	It("of a conversion keep nothing from other tenants", func(ctx SpecContext) {
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		resource := schema.GroupVersionResource{Group: "hanging.test", Version: "v1", Resource: "knots"}
+		webhook := newSilence()
+		definition := suite.NewDefinition(resource, "Knot", apiextensionsv1.NamespaceScoped)
+		second := *definition.Spec.Versions[0].DeepCopy()
+		second.Name, second.Storage = "v2", false
+		definition.Spec.Versions = append(definition.Spec.Versions, second)
+		definition.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+			Strategy: apiextensionsv1.WebhookConverter,
+			Webhook: &apiextensionsv1.WebhookConversion{
+				ConversionReviewVersions: []string{"v1"},
+				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &webhook.url},
+			},
+		}
+		_, err := suite.Definitions(inSpace(slow)).Create(ctx, definition, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		knots := suite.Dynamic(inSpace(slow)).Resource(resource)
+		for i := range many {
+			name := fmt.Sprintf("ns-%d", i)
+			namespace(ctx, slow, name)
+			knot := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "hanging.test/v1", "kind": "Knot", "metadata": map[string]any{"name": "k"}}}
+			Eventually(func() error {
+				_, err := knots.Namespace(name).Create(ctx, knot, metav1.CreateOptions{})
+				return err
+			}).WithContext(ctx).Should(Succeed())
+		}
+		// What lists and watches them prefers the newer version, which is converted.
+		for i := range many {
+			Expect(client(slow).CoreV1().Namespaces().Delete(ctx, fmt.Sprintf("ns-%d", i), metav1.DeleteOptions{})).To(Succeed())
+		}
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+
+		By("deleting a namespace of another tenant, and collecting what it defines")
+		namespace(ctx, other, "gone")
+		gears := schema.GroupVersionResource{Group: "hanging.test", Version: "v1", Resource: "gears"}
+		_, err = suite.Definitions(inSpace(other)).Create(ctx, suite.NewDefinition(gears, "Gear", apiextensionsv1.NamespaceScoped), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(client(other).CoreV1().Namespaces().Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(isGone(ctx, func(ctx context.Context) error {
+			_, err := client(other).CoreV1().Namespaces().Get(ctx, "gone", metav1.GetOptions{})
+			return err
+		})).WithContext(ctx).WithTimeout(prompt).Should(BeTrue(), "namespace")
+		gear := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "hanging.test/v1", "kind": "Gear", "metadata": map[string]any{
+			"name": "g", "ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "nobody"}},
+		}}}
+		gearsOfOther := suite.Dynamic(inSpace(other)).Resource(gears).Namespace("default")
+		Eventually(func() error {
+			_, err := gearsOfOther.Create(ctx, gear, metav1.CreateOptions{})
+			return err
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(isGone(ctx, func(ctx context.Context) error {
+			_, err := gearsOfOther.Get(ctx, "g", metav1.GetOptions{})
+			return err
+		})).WithContext(ctx).WithTimeout(collected).Should(BeTrue(), "custom resource")
+	}, SpecTimeout(4*time.Minute))
+})
