@@ -66,7 +66,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	if c.passwords {
 		handler = authentication.WithChallenge(handler)
 	}
-	return filters.WithTenant(usage.WithAnswers(flowcontrol.WithQuery(handler), c.usage, c.recorder), generic.Serializer)
+	return filters.WithTenant(usage.WithAnswers(flowcontrol.WithSent(handler), c.usage, c.recorder), generic.Serializer)
 }
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {

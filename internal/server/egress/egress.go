@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 )
 
 // Options say where tenants' webhooks may be.
@@ -75,6 +77,7 @@ func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) 
 	if o.Selected {
 		restricted.Dial = config.Dial
 	}
+	restricted.Wrap(waiting.Transport)
 	return restricted, nil
 }
 

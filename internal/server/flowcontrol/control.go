@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -64,10 +65,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 	digest.User = flowUser(n, class, digest.User)
 	switch capacity := c.capacity(n, class); {
 	case capacity > 0:
-		if c.turns.alone(n, time.Now()) {
-			capacity *= wide
-		}
-		leave, ok := c.lanes.enter(ctx, laneKey{n, class}, capacity, queueNote)
+		leave, ok := c.lanes.enter(ctx, c.order(ctx, laneKey{n, class}, capacity), queueNote)
 		if !ok {
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
@@ -75,11 +73,12 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 		began := time.Now()
 		shared := c.turns.shared(n, began)
 		defer func() {
-			later := c.delivery(ctx, class, digest.RequestInfo)
+			later, took := c.delivery(ctx, class, digest.RequestInfo), time.Since(began)
+			busy := busy(ctx, took)
 			if shared {
-				later = max(later, rest(class, time.Since(began)))
+				later = max(later, rest(class, took, busy))
 			}
-			leave(later)
+			leave(later, busy)
 		}()
 	case n.IsSpace():
 		c.turns.shared(n, time.Now()) // it is company for others
@@ -106,6 +105,20 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 		return work
 	}
 	c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute)
+}
+
+// order returns what a request wants of a lane with a capacity. While a tenant is alone,
+// its lanes are wide, but not for what would keep all cores busy when others come.
+func (c *Control) order(ctx context.Context, key laneKey, capacity int) order {
+	o := order{key: key, capacity: capacity}
+	alone := c.turns.alone(key.tenant, time.Now())
+	if key.class == write {
+		o.costly = sentFrom(ctx).heavy() || !alone && c.lanes.costly(key)
+	}
+	if alone && !o.costly {
+		o.capacity *= wide
+	}
+	return o
 }
 
 // capacity returns how many requests of a class of n are executed at a time, zero
@@ -180,7 +193,7 @@ func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats f
 		func(info *request.RequestInfo) int { return c.watchesIn(space, info) },
 		c.work, maxSeats)
 	r := new(http.Request).WithContext(ctx)
-	r.URL = queryFrom(ctx)
+	r.URL = sentFrom(ctx).url
 	return estimate(r, schema, level)
 }
 
@@ -203,21 +216,35 @@ func (c *Control) statsIn(n tenant.Name, resource string) (storage.Stats, error)
 	return stats, nil
 }
 
-type queryKey struct{}
+type sentKey struct{}
 
-// WithQuery keeps the query of a request for the estimate of its cost.
-func WithQuery(handler http.Handler) http.Handler {
+// sent is what the filters of priority and fairness do not pass on of a request.
+type sent struct {
+	url       *url.URL
+	bodyBytes int64 // -1 if nobody says
+}
+
+// heavy reports whether a request has a large body, or one of a length that nobody
+// knows before it is read.
+func (s sent) heavy() bool { return s.bodyBytes < 0 || s.bodyBytes >= heavyBody }
+
+// WithSent keeps what is known of a request for the estimate of its cost, and notices
+// when it waits for webhooks.
+func WithSent(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.RawQuery != "" {
-			req = req.WithContext(context.WithValue(req.Context(), queryKey{}, req.URL))
+		if req.URL.RawQuery != "" || req.ContentLength != 0 {
+			req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent{url: req.URL, bodyBytes: req.ContentLength}))
+		}
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			req = req.WithContext(waiting.With(req.Context(), &waiting.Webhooks{}))
 		}
 		handler.ServeHTTP(w, req)
 	})
 }
 
-func queryFrom(ctx context.Context) *url.URL {
-	if u, ok := ctx.Value(queryKey{}).(*url.URL); ok {
-		return u
+func sentFrom(ctx context.Context) sent {
+	if s, ok := ctx.Value(sentKey{}).(sent); ok {
+		return s
 	}
-	return &url.URL{}
+	return sent{url: &url.URL{}}
 }

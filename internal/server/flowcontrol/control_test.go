@@ -80,7 +80,7 @@ func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request,
 	u := userOf(authenticated, "jane")
 	ctx := contextOf(&tenant.Request{Requested: target.Tenant, Authenticated: authenticated}, u)
 	executed := false
-	WithQuery(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	WithSent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		digest := upstream.RequestDigest{RequestInfo: info, User: u}
 		note := func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}

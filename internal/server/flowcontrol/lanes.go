@@ -6,15 +6,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
-	// waiting is how many requests of a tenant may wait for a lane.
-	waiting = 200
+	// waitingRequests is how many requests of a tenant may wait for a lane.
+	waitingRequests = 200
 	// patience is after how long a write that is still executed is taken to wait
-	// itself, as for a webhook, and no longer to keep a core busy. Others may begin
-	// then, among them those that the webhook sends.
+	// itself, and no longer to keep a core busy. Others may begin then. A write that
+	// is known to wait for a webhook leaves at once: what the webhook sends may have
+	// to begin.
 	patience = 200 * time.Millisecond
 	// mostLate is how many requests, as a multiple of the lane's capacity, are
 	// executed in all.
@@ -49,83 +51,146 @@ const (
 type lane struct {
 	mu       sync.Mutex
 	capacity int
-	prompt   int             // requests under way, without
-	late     int             // those that wait themselves
-	queue    []chan struct{} // closed when it is a request's turn
-	dropped  bool            // no longer in lanes; another takes its place
+	prompt   int       // places of requests under way, without
+	late     int       // those of requests that wait themselves
+	queue    []*waiter // in the order of their arrival
+	dropped  bool      // no longer in lanes; another takes its place
+	costs    costs
 }
 
-// leave ends a request's time in a lane, now or later.
-type leave func(later time.Duration)
+// waiter is a request that waits for its turn.
+type waiter struct {
+	turn   chan struct{} // closed when it is
+	places int
+}
+
+// order is what a request wants of a lane.
+type order struct {
+	key laneKey
+	// capacity is how many places the lane has.
+	capacity int
+	// costly is whether the request is known to keep a core busy for long.
+	costly bool
+}
+
+// places returns how many the request takes.
+func (o order) places() int {
+	if o.costly {
+		return min(costlyWeight, o.capacity)
+	}
+	return 1
+}
+
+func (o order) patience() time.Duration {
+	if o.costly {
+		return costlyPatience
+	}
+	return patience
+}
+
+// leave ends a request's time in a lane, now or later. busy is for how long it kept a
+// core busy.
+type leave func(later, busy time.Duration)
 
 // enter waits until a request may be executed and reports whether it may. The
 // caller must call leave then. queued is told when the request begins and ends
 // to wait.
-func (l *lanes) enter(ctx context.Context, key laneKey, capacity int, queued func(bool)) (leave leave, ok bool) {
-	own := l.lock(key)
-	own.capacity = capacity
-	if len(own.queue) == 0 && own.hasRoom() {
-		own.prompt++
+func (l *lanes) enter(ctx context.Context, o order, queued func(bool)) (leave leave, ok bool) {
+	own := l.lock(o.key)
+	own.capacity = o.capacity
+	if len(own.queue) == 0 && own.hasRoom(o.places()) {
+		own.prompt += o.places()
 		own.mu.Unlock()
-		return l.begin(key, own), true
+		return l.begin(ctx, o, own), true
 	}
-	if len(own.queue) >= waiting {
+	if len(own.queue) >= waitingRequests {
 		own.mu.Unlock()
 		return nil, false
 	}
-	turn := make(chan struct{})
-	own.queue = append(own.queue, turn)
+	w := &waiter{turn: make(chan struct{}), places: o.places()}
+	own.queue = append(own.queue, w)
 	own.mu.Unlock()
 	queued(true)
 	defer queued(false)
 	select {
-	case <-turn:
+	case <-w.turn:
 	case <-ctx.Done():
-		if own.abandon(turn) {
+		if own.abandon(w) {
 			return nil, false
 		}
 		// Its turn came at the same moment.
 	}
-	return l.begin(key, own), true
+	return l.begin(ctx, o, own), true
 }
 
 // begin is called when a request is counted as prompt. It returns what ends it.
-func (l *lanes) begin(key laneKey, own *lane) leave {
-	counted := &own.prompt // by which number, under own's lock
+func (l *lanes) begin(ctx context.Context, o order, own *lane) leave {
+	places := o.places()
+	counted := &own.prompt // in which number, under own's lock
 	ended := false
+	move := func(to *int) {
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if ended || counted == to {
+			return
+		}
+		*counted -= places
+		*to += places
+		counted = to
+		own.next()
+	}
 	stop := func() bool { return true }
-	if key.class == write {
-		stop = l.later(patience, func() {
-			own.mu.Lock()
-			defer own.mu.Unlock()
-			if ended {
-				return
+	if o.key.class == write {
+		stop = l.later(o.patience(), func() { move(&own.late) })
+		waiting.Notify(ctx, func(waits bool) {
+			if waits {
+				move(&own.late)
+			} else {
+				move(&own.prompt)
 			}
-			own.prompt--
-			own.late++
-			counted = &own.late
-			own.next()
 		})
 	}
 	end := func() {
 		own.mu.Lock()
 		defer own.mu.Unlock()
 		ended = true
-		*counted--
+		*counted -= places
 		own.next()
 		if own.prompt+own.late == 0 {
 			own.dropped = true
-			l.lanes.CompareAndDelete(key, own)
+			l.lanes.CompareAndDelete(o.key, own)
 		}
 	}
-	return func(later time.Duration) {
+	return func(later, busy time.Duration) {
 		stop()
+		waiting.Notify(ctx, nil)
+		own.note(busy)
 		if later > 0 {
 			l.later(later, end)
 		} else {
 			end()
 		}
 	}
+}
+
+// note adds what a request has cost.
+func (l *lane) note(busy time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.costs.note(busy, time.Now())
+}
+
+// costly reports whether the requests in a lane keep a core busy for long, by those
+// before.
+func (l *lanes) costly(key laneKey) bool {
+	found, ok := l.lanes.Load(key)
+	if !ok {
+		return false
+	}
+	own := found.(*lane)
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	return own.costs.likely() >= costlyTime
 }
 
 // lock returns the lane of key, locked.
@@ -144,24 +209,24 @@ func (l *lanes) lock(key laneKey) *lane {
 	}
 }
 
-func (l *lane) hasRoom() bool {
-	return l.prompt < l.capacity && l.prompt+l.late < mostLate*l.capacity
+func (l *lane) hasRoom(places int) bool {
+	return l.prompt+places <= l.capacity && l.prompt+l.late+places <= mostLate*l.capacity
 }
 
 // next gives requests that wait their turn, as far as there is room.
 func (l *lane) next() {
-	for len(l.queue) > 0 && l.hasRoom() {
-		l.prompt++
-		close(l.queue[0])
+	for len(l.queue) > 0 && l.hasRoom(min(l.queue[0].places, l.capacity)) {
+		l.prompt += l.queue[0].places
+		close(l.queue[0].turn)
 		l.queue = slices.Delete(l.queue, 0, 1)
 	}
 }
 
 // abandon takes a request out of the queue and reports whether it was there.
-func (l *lane) abandon(turn chan struct{}) bool {
+func (l *lane) abandon(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.Index(l.queue, turn)
+	at := slices.Index(l.queue, w)
 	if at < 0 {
 		return false
 	}

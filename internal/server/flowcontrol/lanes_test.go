@@ -17,9 +17,13 @@ type visit struct {
 }
 
 func begin(ctx context.Context, l *lanes, key laneKey, capacity int) *visit {
+	return beginOrder(ctx, l, order{key: key, capacity: capacity})
+}
+
+func beginOrder(ctx context.Context, l *lanes, o order) *visit {
 	v := &visit{waits: make(chan bool, 2), leave: make(chan leave, 1)}
 	go func() {
-		leave, _ := l.enter(ctx, key, capacity, func(waits bool) { v.waits <- waits })
+		leave, _ := l.enter(ctx, o, func(waits bool) { v.waits <- waits })
 		v.leave <- leave
 	}()
 	return v
@@ -60,13 +64,13 @@ func TestLanesInTurn(t *testing.T) {
 	<-fourth.waits
 
 	// Others do not wait for them.
-	(<-begin(t.Context(), l, laneKey{tenant: "globex"}, 2).leave)(0)
-	(<-begin(t.Context(), l, laneKey{tenant: "acme", class: largeRead}, 2).leave)(0)
+	(<-begin(t.Context(), l, laneKey{tenant: "globex"}, 2).leave)(0, 0)
+	(<-begin(t.Context(), l, laneKey{tenant: "acme", class: largeRead}, 2).leave)(0, 0)
 
-	first(0)
-	(<-third.leave)(0)
-	(<-fourth.leave)(0)
-	second(0)
+	first(0, 0)
+	(<-third.leave)(0, 0)
+	(<-fourth.leave)(0, 0)
+	second(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}
@@ -88,8 +92,8 @@ func TestLaneIsLeftWhileWaiting(t *testing.T) {
 	if waits := <-impatient.waits; waits {
 		t.Error("the end of waiting is not told")
 	}
-	running(0)
-	(<-patient.leave)(0)
+	running(0, 0)
+	(<-patient.leave)(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}
@@ -101,19 +105,19 @@ func TestLaneIsFull(t *testing.T) {
 	running := <-begin(t.Context(), l, acme, 1).leave
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue []*visit
-	for range waiting {
+	for range waitingRequests {
 		v := begin(ctx, l, acme, 1)
 		<-v.waits
 		queue = append(queue, v)
 	}
 	if leave := <-begin(t.Context(), l, acme, 1).leave; leave != nil {
-		t.Errorf("more than %d requests wait", waiting)
+		t.Errorf("more than %d requests wait", waitingRequests)
 	}
 	cancel()
 	for _, v := range queue {
 		<-v.leave
 	}
-	running(0)
+	running(0, 0)
 }
 
 func TestLanesUnderLoad(t *testing.T) {
@@ -125,11 +129,11 @@ func TestLanesUnderLoad(t *testing.T) {
 	for i := range requests {
 		n := []tenant.Name{"acme", "globex"}[i%2]
 		group.Go(func() {
-			leave, ok := l.enter(t.Context(), laneKey{tenant: n}, capacity, func(bool) {})
+			leave, ok := l.enter(t.Context(), order{key: laneKey{tenant: n}, capacity: capacity}, func(bool) {})
 			if !ok {
 				return // too many wait
 			}
-			defer leave(0)
+			defer leave(0, 0)
 			mu.Lock()
 			running[n]++
 			most = max(most, running[n])
@@ -161,14 +165,14 @@ func TestLateWritesMakeRoom(t *testing.T) {
 		t.Errorf("more than %d requests are under way", mostLate)
 	}
 	for _, end := range ends {
-		end(0)
+		end(0, 0)
 	}
 	pass() // of requests that have ended
 	end := <-last.leave
 	if got := lanesOf(l); got != 1 {
 		t.Errorf("%d lanes of one request", got)
 	}
-	end(0)
+	end(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}

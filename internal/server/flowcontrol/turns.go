@@ -53,12 +53,15 @@ func (t *turns) alone(n tenant.Name, now time.Time) bool {
 }
 
 // rest returns for how long a place rests after a request that took some time: no
-// longer than such a request takes that did not wait for a core, etcd or its client.
-func rest(class class, took time.Duration) time.Duration {
-	switch class {
-	case read:
+// longer than such a request takes that did not wait for a core, etcd or its client,
+// but after a costly write for as long as that kept a core busy.
+func rest(class class, took, busy time.Duration) time.Duration {
+	switch {
+	case class == read:
 		return min(took, time.Millisecond)
-	case write:
+	case class == write && busy >= costlyTime:
+		return min(busy, costlyRest)
+	case class == write:
 		return min(took, 5*time.Millisecond)
 	default:
 		return min(2*took, 100*time.Millisecond)

@@ -26,10 +26,14 @@ type load struct {
 	do   func(ctx context.Context, t *tenant, worker, round int) (int, error)
 	// background is what goes on beside it, if anything.
 	background func(ctx context.Context, t *tenant)
+	// before is what has to be there, if anything.
+	before func(ctx context.Context, t *tenant) error
+	// workers are as many as there are by default if it is zero.
+	workers int
 }
 
 func loads(s settings) []load {
-	return []load{
+	return append([]load{
 		{name: "reads", do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
 			return t.do(ctx, http.MethodGet, configMaps+"/"+object((worker+round)%s.objects), "", "")
 		}},
@@ -48,7 +52,7 @@ func loads(s settings) []load {
 		{name: "big lists", do: func(ctx context.Context, t *tenant, _, _ int) (int, error) {
 			return t.do(ctx, http.MethodGet, configMaps, "", "")
 		}},
-	}
+	}, costlyLoads()...)
 }
 
 func loadNames() (names []string) {
@@ -109,6 +113,14 @@ func saturate(ctx context.Context, name, kubeconfig string, s settings) error {
 			l.background(ctx, t)
 		}
 	}
+	if l.before != nil {
+		if err := l.before(ctx, clients[0]); err != nil {
+			return fmt.Errorf("preparing %q: %w", name, err)
+		}
+	}
+	if l.workers > 0 {
+		s.workers = l.workers
+	}
 	var answered, refused, failed atomic.Int64
 	var group sync.WaitGroup
 	began := time.Now()
@@ -134,7 +146,7 @@ func saturate(ctx context.Context, name, kubeconfig string, s settings) error {
 	fmt.Println("at work")
 	group.Wait()
 	seconds := time.Since(began).Seconds()
-	fmt.Printf("%.0f", float64(answered.Load())/seconds)
+	fmt.Printf("%.1f", float64(answered.Load())/seconds)
 	if refused.Load() > 0 {
 		fmt.Printf(" (%.0f refused)", float64(refused.Load())/seconds)
 	}

@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 64, "Concurrent requests of the busy tenant.")
 	flag.IntVar(&s.objects, "objects", 5000, "Objects of 1 KB in the busy tenant's big lists.")
 	flag.DurationVar(&s.count, "count", 80*time.Second, "Time for the server to count the objects; it does so once a minute.")
-	flag.StringVar(&s.only, "only", "", "The only load to measure: "+strings.Join(loadNames(), ", ")+".")
+	flag.StringVar(&s.only, "only", "", "The only loads to measure, separated by semicolons: "+strings.Join(loadNames(), "; ")+". A part of a name is enough.")
 	load := flag.String("load", "", "Be the busy tenant. For the command itself.")
 	kubeconfig := flag.String("kubeconfig", "", "Credentials of the busy tenant.")
 	flag.Parse()
@@ -95,7 +95,7 @@ func run(ctx context.Context, s settings) error {
 		return nil
 	}
 	for _, load := range slices.Concat([]string{""}, loadNames(), []string{""}) {
-		if load != "" && s.only != "" && s.only != load {
+		if load != "" && !s.wants(load) {
 			continue
 		}
 		if err := measure(load); err != nil {
@@ -104,6 +104,13 @@ func run(ctx context.Context, s settings) error {
 	}
 	report(results, s)
 	return nil
+}
+
+// wants reports whether a load is to be measured.
+func (s settings) wants(load string) bool {
+	return slices.ContainsFunc(strings.Split(s.only, ";"), func(part string) bool {
+		return strings.Contains(load, strings.TrimSpace(part))
+	})
 }
 
 // result is what one load did to the quiet tenant.

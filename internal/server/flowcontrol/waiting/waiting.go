@@ -1,0 +1,64 @@
+package waiting
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// Webhooks counts the webhooks that a request waits for: several may be called at a time.
+// The zero value is ready for use.
+type Webhooks struct {
+	mu      sync.Mutex
+	calls   int
+	changed func(waits bool)
+}
+
+type key struct{}
+
+// With returns a context whose webhooks w counts.
+func With(ctx context.Context, w *Webhooks) context.Context {
+	return context.WithValue(ctx, key{}, w)
+}
+
+// Notify sets what is called when the request begins and ends to wait, in order, and
+// calls it if the request waits already. Nil ends that. changed must not call w.
+func Notify(ctx context.Context, changed func(waits bool)) {
+	w, ok := ctx.Value(key{}).(*Webhooks)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed = changed
+	if changed != nil && w.calls > 0 {
+		changed(true)
+	}
+}
+
+func (w *Webhooks) add(calls int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.calls > 0
+	w.calls += calls
+	if after := w.calls > 0; after != before && w.changed != nil {
+		w.changed(after)
+	}
+}
+
+// Transport counts what goes through delegate as calls of webhooks.
+func Transport(delegate http.RoundTripper) http.RoundTripper { return transport{delegate} }
+
+type transport struct{ delegate http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if w, ok := req.Context().Value(key{}).(*Webhooks); ok {
+		w.add(1)
+		defer w.add(-1)
+	}
+	return t.delegate.RoundTrip(req)
+}
+
+// WrappedRoundTripper returns the transport inside, for those who look for it.
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.delegate }
