@@ -56,6 +56,9 @@ func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 		if err != nil {
 			return decoded, kind, err
 		}
+		if converted, err := tenantOf(decoded); err != nil || converted == owner {
+			return decoded, kind, err
+		}
 		return decoded, kind, setTenant(decoded, owner)
 	}
 	object, ok := into.(*unstructured.Unstructured)
