@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -82,8 +84,12 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 		LeaderElectionNamespace: metav1.NamespaceSystem,
 		// The process ends with the manager, so that the next one need not wait.
 		LeaderElectionReleaseOnCancel: true,
-		// Several managers may follow each other in one process, in tests.
-		Controller: config.Controller{SkipNameValidation: new(true)},
+		Controller: config.Controller{
+			// How long it takes to read what there is depends on how much there is.
+			CacheSyncTimeout: never,
+			// Several managers may follow each other in one process, in tests.
+			SkipNameValidation: new(true),
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
@@ -91,7 +97,7 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
-	if err := mgr.Add(builtinTenants(mgr.GetClient(), opts.DefaultTenant)); err != nil {
+	if err := mgr.Add(builtinTenants(mgr.GetClient(), opts.DefaultTenant, retryPeriod)); err != nil {
 		return err
 	}
 	if err := addControllers(mgr, opts); err != nil {
@@ -100,20 +106,48 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	return mgr.Start(ctx)
 }
 
-// builtinTenants creates the Tenants that exist without anybody applying them.
-func builtinTenants(c client.Client, defaultTenant tenant.Name) manager.Runnable {
+const (
+	// never is a time limit for what may take as long as it takes.
+	never = 100 * 365 * 24 * time.Hour
+	// retryPeriod is how long the creation of a built-in Tenant rests when it fails.
+	retryPeriod = time.Second
+)
+
+// builtinTenants creates the Tenants that exist without anybody applying them. A
+// server that is starting or busy may refuse that for a while; an error would end
+// the process.
+func builtinTenants(c client.Client, defaultTenant tenant.Name, pause time.Duration) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		for _, n := range []tenant.Name{tenant.System, defaultTenant} {
 			if n == "" {
 				continue
 			}
-			t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: string(n)}}
-			if err := c.Create(ctx, t); err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("creating tenant %q: %w", n, err)
+			err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
+				return created(ctx, c, n)
+			})
+			if err != nil && ctx.Err() == nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+// created reports whether a Tenant is there, and creates it if not. Its error is
+// final: the name cannot be one.
+func created(ctx context.Context, c client.Client, n tenant.Name) (bool, error) {
+	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: string(n)}}
+	switch err := c.Create(ctx, t); {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return true, nil
+	case apierrors.IsInvalid(err):
+		return false, fmt.Errorf("creating tenant %q: %w", n, err)
+	default:
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Creating a tenant failed; trying again", "tenant", n)
+		}
+		return false, nil
+	}
 }
 
 // logger writes the controllers' log through klog, like everything else.

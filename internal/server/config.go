@@ -83,7 +83,9 @@ type config struct {
 	rbac   *spacerbac.Index
 	rights *spacerbac.Authorizer
 	grants *authorization.Grants
-	router *discovery.Router
+	// admission tells which of its plugins are ready.
+	admission *admission.Readiness
+	router    *discovery.Router
 	// crds serves what spaces define, and what is published to them.
 	crds *crd.Servers
 	// tenants is set once the storage of Tenants exists, before anything is served.
@@ -169,7 +171,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		return nil, err
 	}
 	c.ledger.ServeMetrics(opts.usage.Tenants)
-	if err := admission.Apply(opts.kube.Admission, admission.Config{
+	if c.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
 		Quota:       c.ledger,
 		Informers:   c.views,
 		Client:      flattened,

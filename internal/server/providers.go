@@ -149,16 +149,14 @@ func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants
 	}
 	wrapped := make([]controlplaneapiserver.RESTStorageProvider, len(upstream))
 	for i := range upstream {
+		group := provider{upstream[i]}
 		if upstream[i].GroupName() == "" {
-			hooks, _ := upstream[i].(genericapiserver.PostStartHookProvider)
 			pods := evictionProvider{upstream[i], budgets}
-			core := provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: pods, Storage: tenants}, quotas}}
-			wrapped[i] = hookedProvider{core, hooks}
-			continue
+			group = provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: pods, Storage: tenants}, quotas}}
 		}
-		wrapped[i] = provider{upstream[i]}
+		wrapped[i] = group
 		if hooks, ok := upstream[i].(genericapiserver.PostStartHookProvider); ok {
-			wrapped[i] = hookedProvider{provider{upstream[i]}, hooks}
+			wrapped[i] = hookedProvider{group, patientHooks{hooks}}
 		}
 	}
 	return wrapped

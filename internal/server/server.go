@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -37,10 +35,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 )
-
-// viewsPoll is how often a starting server looks whether its shared views have
-// read everything.
-const viewsPoll = 20 * time.Millisecond
 
 // Server is an assembled API server.
 type Server struct {
@@ -82,8 +76,11 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 					klog.ErrorS(err, "Following the definitions of all spaces")
 				}
 			}()
-			return wait.PollUntilContextCancel(hook, viewsPoll, true, func(context.Context) (bool, error) { return c.crds.HasSynced(), nil })
+			return waitUntil(hook, c.crds.HasSynced)
 		})
+	}
+	if err := aggregator.GenericAPIServer.AddReadyzChecks(c.admission.Checks()...); err != nil {
+		return nil, fmt.Errorf("adding the checks of admission: %w", err)
 	}
 	rootCA, _ := c.kube.ControlPlane.Generic.SecureServing.Cert.CurrentCertKeyContent()
 	if file := opts.rootCAFile; file != "" {
@@ -196,9 +193,8 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
 		config.views.StartWithContext(hook)
-		return wait.PollUntilContextCancel(hook, viewsPoll, true, func(context.Context) (bool, error) {
-			return config.rbac.HasSynced(), nil
-		})
+		go config.admission.Run(hook)
+		return waitUntil(hook, config.rbac.HasSynced)
 	})
 	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
 		go config.tenants.Run(hook)

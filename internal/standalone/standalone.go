@@ -25,6 +25,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/metrics"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -72,6 +73,9 @@ type Options struct {
 	// ObjectCountPeriod is how often objects are counted for estimates of what
 	// lists cost, upstream's minute by default. For tests alone.
 	ObjectCountPeriod time.Duration
+	// WrapStorage, if not nil, changes what makes the storage of a resource. For tests
+	// alone.
+	WrapStorage func(storage.RawFunc) storage.RawFunc
 }
 
 // NewAuthentication returns the defaults of Options.Authentication.
@@ -163,6 +167,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	options.DefaultTenant = o.DefaultTenant
 	options.EtcdClient = store.Client
 	options.RawStorage = store.Storage
+	if o.WrapStorage != nil {
+		options.RawStorage = o.WrapStorage(options.RawStorage)
+	}
 	options.RootCAFile = keys.ServerCAFile()
 	kube := options.Kube
 	store.Transport(&kube.Etcd.StorageConfig.Transport)

@@ -88,7 +88,7 @@ func newServer(t testing.TB, c serverConfig) *server {
 	if errs := o.Validate(); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if err := Apply(o, Config{
+	if _, err := Apply(o, Config{
 		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, Life: c.life,
 	}); err != nil {
 		t.Fatal(err)

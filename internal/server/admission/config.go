@@ -59,24 +59,26 @@ func Register(o *options.AdmissionOptions) {
 
 // Apply replaces the plugins in o by ones that serve all spaces. It is called
 // once, after Register and before o is applied to a server's configuration,
-// which stays upstream's business: flags, configuration file, order, metrics.
-func Apply(o *options.AdmissionOptions, config Config) error {
+// which stays upstream's business: flags, configuration file, order, metrics. What
+// it returns knows the plugins when they have been built.
+func Apply(o *options.AdmissionOptions, config Config) (*Readiness, error) {
+	readiness := &Readiness{}
 	if o == nil {
-		return nil
+		return readiness, nil
 	}
 	shared, err := newShared(o.GenericAdmission.Plugins, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plugins := admission.NewPlugins()
 	for _, name := range o.GenericAdmission.Plugins.Registered() {
 		mode, ok := modes[name]
 		if !ok {
-			return fmt.Errorf("admission plugin %q is not known to work with spaces", name)
+			return nil, fmt.Errorf("admission plugin %q is not known to work with spaces", name)
 		}
 		plugins.Register(name, shared.factory(name, mode))
 	}
 	o.GenericAdmission.Plugins = plugins
-	o.GenericAdmission.Decorators = append(admission.Decorators{admission.DecoratorFunc(inItsPhases)}, o.GenericAdmission.Decorators...)
-	return nil
+	o.GenericAdmission.Decorators = append(admission.Decorators{readiness.noting(inItsPhases)}, o.GenericAdmission.Decorators...)
+	return readiness, nil
 }

@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/server/healthz"
+)
+
+// Readiness tells which plugins have read what they decide by. A plugin that has
+// not refuses what it is asked after ten seconds, so a server that is not ready
+// in this sense must not say that it is.
+type Readiness struct {
+	mu      sync.Mutex
+	plugins map[string]*awaited
+}
+
+// awaited are the instances of a plugin that may have something to read.
+type awaited struct {
+	instances []waiter
+	ready     atomic.Bool
+}
+
+// waiter is what upstream's admission.Handler offers.
+type waiter interface {
+	// WaitForReady waits for ten seconds at most.
+	WaitForReady() bool
+}
+
+// noting returns a decorator that decorates by inner and notes what has been built.
+func (r *Readiness) noting(inner admission.DecoratorFunc) admission.DecoratorFunc {
+	return func(p admission.Interface, name string) admission.Interface {
+		instances := []admission.Interface{p}
+		if sampled, ok := p.(interface{ sample() admission.Interface }); ok {
+			instances = append(instances, sampled.sample())
+		}
+		r.add(name, instances...)
+		return inner(p, name)
+	}
+}
+
+func (r *Readiness) add(name string, instances ...admission.Interface) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, instance := range instances {
+		w, ok := instance.(waiter)
+		if !ok {
+			continue
+		}
+		if r.plugins == nil {
+			r.plugins = map[string]*awaited{}
+		}
+		if r.plugins[name] == nil {
+			r.plugins[name] = &awaited{}
+		}
+		r.plugins[name].instances = append(r.plugins[name].instances, w)
+	}
+}
+
+var errReading = errors.New("has not read all it decides by")
+
+// Checks returns one check for each plugin, admission/NAME, which fails until the
+// plugin is ready. It is called when all plugins have been built.
+func (r *Readiness) Checks() []healthz.HealthChecker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var checks []healthz.HealthChecker
+	for _, name := range slices.Sorted(maps.Keys(r.plugins)) {
+		p := r.plugins[name]
+		checks = append(checks, healthz.NamedCheck("admission/"+name, func(*http.Request) error {
+			if !p.ready.Load() {
+				return errReading
+			}
+			return nil
+		}))
+	}
+	return checks
+}
+
+// Run notes what becomes ready, and returns when everything is or ctx ends.
+func (r *Readiness) Run(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var waiting sync.WaitGroup
+	for _, p := range r.plugins {
+		waiting.Go(func() { p.await(ctx) })
+	}
+	waiting.Wait()
+}
+
+func (p *awaited) await(ctx context.Context) {
+	for _, instance := range p.instances {
+		for !instance.WaitForReady() {
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+	p.ready.Store(true)
+}
