@@ -120,5 +120,5 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate())
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), validateFeatures())
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -42,6 +43,9 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
+	if a, err = asAuthenticated(a, own); err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
 	if own != tenant.System && impersonatesOut(a, own) {
 		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
 	}
@@ -63,6 +67,19 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 }
 
+// asAuthenticated returns a as that of a user whom authentication has made one of tenant
+// own. Upstream's impersonation knows no tenants, and lets users have every name and group.
+func asAuthenticated(a authorizer.Attributes, own tenant.Name) (authorizer.Attributes, error) {
+	if own == tenant.System {
+		return a, nil
+	}
+	u, err := identity.As(a.GetUser(), own)
+	if err != nil || u == a.GetUser() {
+		return a, err
+	}
+	return userAttributes{a, u}, nil
+}
+
 func isMaster(u user.Info) bool {
 	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
@@ -72,6 +89,10 @@ func isMaster(u user.Info) bool {
 // not exist.
 func (b *boundary) authorizeForeign(ctx context.Context, own, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != own {
+		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
+	}
+	a, err := asAuthenticated(a, own)
+	if err != nil {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
 	decision, reason := b.grants.Authorize(ctx, own, n, a)

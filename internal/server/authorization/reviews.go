@@ -45,18 +45,26 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if own != space && asking != tenant.System {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
-	reviewed := asAuthenticated(a.GetUser(), own)
+	reviewed, err := reviewedAs(a.GetUser(), own)
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
 	ctx = tenant.WithRequest(request.WithUser(ctx, reviewed), &tenant.Request{Requested: space, Authenticated: own})
 	return r.Authorizer.Authorize(ctx, userAttributes{a, reviewed})
 }
 
-// asAuthenticated returns u as authentication would make it a user of tenant own.
-func asAuthenticated(u user.Info, own tenant.Name) user.Info {
-	result := identity.Of(u, own)
-	if own != tenant.System {
-		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), isReserved)
+// reviewedAs returns u as a user of tenant own, with those of its groups that
+// authentication could have given it.
+func reviewedAs(u user.Info, own tenant.Name) (user.Info, error) {
+	possible, err := identity.As(u, own)
+	if err != nil || own == tenant.System {
+		return possible, err
 	}
-	return result
+	result := identity.Of(possible, own)
+	result.Groups = slices.DeleteFunc(slices.Clone(u.GetGroups()), func(group string) bool {
+		return !slices.Contains(possible.GetGroups(), group)
+	})
+	return result, nil
 }
 
 // isReserved reports whether a group means something in the system tenant alone.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -43,10 +44,26 @@ func WithSpace(handler http.Handler, state TenantState, attach Attach, serialize
 			own, err := tenant.UserTenant(req.Context())
 			ctx, detach := attach(req.Context(), n, uid, err == nil && own == tenant.System)
 			defer detach()
+			if ctx, err = asAuthenticated(ctx); err != nil {
+				reject(w, req, serializer, apierrors.NewForbidden(tenants, string(n), err))
+				return
+			}
 			req = req.WithContext(ctx)
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// asAuthenticated makes the user of ctx, who may be impersonated, what authentication
+// would have made of it. Authorization has decided about that user.
+func asAuthenticated(ctx context.Context) (context.Context, error) {
+	own, err := tenant.UserTenant(ctx)
+	u, ok := request.UserFrom(ctx)
+	if err != nil || !ok || own == tenant.System {
+		return ctx, err
+	}
+	settled, err := identity.As(u, own)
+	return request.WithUser(ctx, settled), err
 }
 
 // admitToSpace returns the space that a request may act in, and its tenant's UID

@@ -1,0 +1,164 @@
+package authentication
+
+import (
+	"crypto/x509/pkix"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/transport"
+
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// as is what a request says that impersonates.
+func (c credentials) as(name string, t tenant.Name, groups ...string) credentials {
+	c = c.with(transport.ImpersonateUserHeader, name)
+	if t != "" {
+		c = c.with(transport.ImpersonateUserExtraHeaderPrefix+"Multi-Tenancy.k8s.io%2ftenant", string(t))
+	}
+	for _, group := range groups {
+		c = c.with(transport.ImpersonateGroupHeader, group)
+	}
+	return c
+}
+
+// seen is what becomes of credentials: nobody, or a user with rights.
+type seen struct {
+	known  bool
+	name   string
+	groups []string
+	tenant string
+	rights []int
+}
+
+// seenIn returns what becomes of credentials in the space of t.
+func (c credentials) seenIn(t tenant.Name) seen {
+	GinkgoHelper()
+	code, u := c.whoami()
+	if code != http.StatusCreated {
+		Expect(code).To(BeElementOf(http.StatusUnauthorized, http.StatusForbidden))
+		return seen{}
+	}
+	result := seen{known: true, name: u.Username, groups: slices.Sorted(slices.Values(u.Groups)), tenant: strings.Join(u.Extra[tenant.UserExtraKey], "+")}
+	for _, path := range []string{"configmaps", "services", "pods", "secrets", "endpoints"} {
+		response, _ := c.do(http.MethodGet, "/tenants/"+string(t)+"/api/v1/namespaces/default/"+path, nil)
+		result.rights = append(result.rights, response.StatusCode)
+	}
+	return result
+}
+
+var _ = Describe("An impersonated user", Ordered, func() {
+	root := func() credentials {
+		config := tenantry.User(tenant.System, "root", "system:masters")
+		return credentials{cert: config.CertData, key: config.KeyData}
+	}
+	names := []string{"jane", "a:jane", "system:node:n", "system:masters", "system:kube-scheduler", "system:apiserver", "system:anonymous",
+		"system:tenantry:publisher", "system:serviceaccount:default:robot", "system:serviceaccount:default", "System:node", "x"}
+	groups := []string{"devs", "system:masters", "system:nodes", "system:serviceaccounts", "system:serviceaccounts:default",
+		"system:serviceaccounts:kube-system", "system:authenticated", "system:unauthenticated", "System:nodes", "tenant:a", "system:"}
+
+	BeforeAll(func(ctx SpecContext) {
+		bindings := map[string]string{"configmaps": "system:nodes", "services": "system:serviceaccounts", "pods": "devs", "secrets": "system:unauthenticated", "endpoints": "system:authenticated"}
+		for resource, group := range bindings {
+			for _, t := range []tenant.Name{"a", "b"} {
+				role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + resource},
+					Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"list"}}}}
+				binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
+					RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+					Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}}}
+				client := inSpace(t).RbacV1()
+				_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				DeferCleanup(func(ctx SpecContext) {
+					Expect(client.ClusterRoleBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
+					Expect(client.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+				})
+			}
+		}
+	})
+
+	It("is what it would be by its own credentials", func(ctx SpecContext) {
+		newAccount(ctx, "a", "robot")
+		newAccount(ctx, "b", "robot")
+		robots := map[tenant.Name]credentials{}
+		for _, t := range []tenant.Name{"a", "b"} {
+			robots[t] = bearer(requestToken(ctx, t, "robot", authenticationv1.TokenRequestSpec{}))
+		}
+		random := rand.New(rand.NewPCG(11, 29))
+		for range 150 {
+			t := []tenant.Name{"a", "b"}[random.IntN(2)]
+			name := names[random.IntN(len(names))]
+			var some []string
+			for _, i := range random.Perm(len(groups))[:random.IntN(4)] {
+				some = append(some, groups[i])
+			}
+			own := robots[t]
+			if name != "system:serviceaccount:default:robot" {
+				own = certificate(tenantsCA, pkix.Name{CommonName: name, Organization: []string{"tenant:" + string(t)}, OrganizationalUnit: some})
+			}
+			want := own.seenIn(t)
+			Expect(root().as(name, t, some...).seenIn(t)).To(Equal(want), "system user as %q of %q in %q", name, t, some)
+			admin := tenantry.User(t, "admin")
+			got := credentials{cert: admin.CertData, key: admin.KeyData}.as(name, "", some...).seenIn(t)
+			if got.known { // a tenant's user may be refused what means nothing
+				Expect(got).To(Equal(want), "administrator of %q as %q in %q", t, name, some)
+			}
+		}
+	})
+
+	It("has one tenant, in which there are users", func() {
+		for _, none := range []tenant.Name{"all", "*", "A_B"} {
+			Expect(root().as("jane", none).seenIn("a").known).To(BeFalse(), string(none))
+		}
+		Expect(root().as("jane", "a").as("jane", "b").seenIn("a").known).To(BeFalse())
+	})
+
+	It("in one space is none in another", func(ctx SpecContext) {
+		_, err := tenantry.Tenants().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oracle":"a"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		client := inSpace(tenant.System).RbacV1()
+		give := func(name, selector string, rules ...rbacv1.PolicyRule) {
+			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + name, Annotations: map[string]string{
+				spacerbac.ScopeAnnotation: spacerbac.ScopeTenants, spacerbac.SelectorAnnotation: selector,
+			}}, Rules: rules}
+			_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.ClusterRoleBindings().Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+				Expect(client.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+			})
+		}
+		pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}
+		give("helper", "", pods)
+		give("support", "oracle=a",
+			rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, Verbs: []string{"impersonate:user-info"}},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"impersonate-on:user-info:list"}},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}})
+		config := tenantry.User(tenant.System, "support")
+		support := credentials{cert: config.CertData, key: config.KeyData}.as("helper", "")
+		for t, want := range map[string]int{"a": http.StatusOK, "b": http.StatusForbidden} {
+			// Twice and in both orders, in case that something remembers.
+			for _, at := range []string{"a", t, "a", t} {
+				response, body := support.do(http.MethodGet, "/tenants/"+at+"/api/v1/namespaces/default/pods", nil)
+				if at == t {
+					Expect(response.StatusCode).To(Equal(want), "in %s: %s", at, body)
+				}
+			}
+		}
+	})
+})
