@@ -16,7 +16,7 @@ import (
 )
 
 func newUpCommand() *cobra.Command {
-	flow, reach, detail := flowcontrol.NewOptions(), egress.NewOptions(), usage.NewOptions()
+	flow, reach, detail := flowcontrol.NewOptions(), egress.Options{}, usage.NewOptions()
 	users, rights := standalone.NewAuthentication(), standalone.NewAuthorization()
 	o := standalone.Options{
 		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach, Usage: &detail,

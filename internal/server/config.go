@@ -132,7 +132,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		},
 		counts: &storage.Counts{},
 		flow:   opts.flow,
-		egress: egress.Options{Denied: opts.egress.Denied, Selected: generic.EgressSelector != nil},
+		egress: opts.reach(generic.EgressSelector != nil),
 		usage:  usage.NewMeter(opts.usage.Tenants),
 
 		passwords: opts.authentication.BasicAuthFile != "",

@@ -57,7 +57,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Egress: egress.NewOptions(), Usage: usage.NewOptions()}
+		Usage: usage.NewOptions()}
 }
 
 // Flags returns the flags by section.

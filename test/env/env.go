@@ -20,11 +20,15 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const address = "127.0.0.1"
+
+// loopback is where tests have the webhooks of tenants.
+var loopback = []net.IPNet{{IP: net.IPv4(127, 0, 0, 0), Mask: net.CIDRMask(8, 32)}}
 
 // Environment is a running Tenantry.
 type Environment struct {
@@ -44,7 +48,7 @@ func Start(ctx context.Context, changes ...func(*standalone.Options)) (*Environm
 	if err != nil {
 		return nil, err
 	}
-	options := standalone.Options{Dir: dir, BindAddress: address, Port: port, UnsafeNoFsync: true}
+	options := standalone.Options{Dir: dir, BindAddress: address, Port: port, UnsafeNoFsync: true, Egress: &egress.Options{Allowed: loopback}}
 	for _, change := range changes {
 		change(&options)
 	}

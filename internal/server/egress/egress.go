@@ -1,17 +1,26 @@
 // Package egress is how the server reaches addresses that a tenant chooses: those
 // of its webhooks for admission and for the conversion of its custom resources.
+//
+// A tenant must not learn from a webhook what the server can reach. So the platform's
+// own addresses are denied before anything is connected to, and whatever fails on the
+// way to a webhook looks the same.
 package egress
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net"
+	"net/http"
+	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 )
@@ -19,18 +28,28 @@ import (
 // Options say where tenants' webhooks may be.
 type Options struct {
 	// Denied networks are reached by no webhook of a tenant, whatever name it has
-	// for them.
+	// for them; nor are loopback and link-local addresses, those of the server's
+	// machine, and Hosts.
 	Denied []net.IPNet
+	// Allowed are exceptions.
+	Allowed []net.IPNet
+	// Hosts are the addresses and names of what the server itself needs, such as etcd.
+	Hosts []string
 	// Selected is set where an egress selector connects, which then has its own
 	// rules.
 	Selected bool
 }
 
-// NewOptions returns the defaults: link-local addresses, where clouds tell
-// machines their credentials.
-func NewOptions() Options {
-	return Options{Denied: []net.IPNet{network("169.254.0.0/16"), network("fe80::/10")}}
+// never are the networks that are always denied.
+var never = []net.IPNet{
+	network("127.0.0.0/8"), network("::1/128"),
+	network("0.0.0.0/8"), network("::/128"), // this machine, too
+	network("169.254.0.0/16"), network("fe80::/10"), // where clouds tell machines their credentials
 }
+
+// translated is the network in which an IPv6 address stands for the IPv4 address in its
+// last bytes (RFC 6052). Go itself takes ::ffff:0:0/96 for IPv4.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
 
 func network(cidr string) net.IPNet {
 	_, n, err := net.ParseCIDR(cidr)
@@ -44,8 +63,11 @@ func network(cidr string) net.IPNet {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IPNetSliceVar(&o.Denied, "tenant-webhook-denied-cidrs", o.Denied,
 		"Networks that no webhook of a tenant may be in, compared with the address that is connected to. "+
-			"Add those of your infrastructure, such as 127.0.0.0/8,::1/128 and the networks of nodes and of etcd. "+
+			"Loopback and link-local addresses are denied anyway, as are those of the server's machine and of etcd. "+
+			"Add those of your infrastructure, such as the networks of nodes. "+
 			"Webhooks of the system space are not affected. Has no effect where an egress selector or a proxy connects.")
+	fs.IPNetSliceVar(&o.Allowed, "tenant-webhook-allowed-cidrs", o.Allowed,
+		"Networks that webhooks of tenants may be in although they are denied, such as 127.0.0.0/8 for a webhook on the same machine.")
 }
 
 // ForTenants returns wrap for the webhooks of a tenant. Upstream's wrap sends what
@@ -78,28 +100,109 @@ func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) 
 		restricted.Dial = config.Dial
 	}
 	restricted.Wrap(waiting.Transport)
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return discreet{next, config.Timeout - time.Second} })
 	return restricted, nil
 }
 
+var (
+	errUnreachable = errors.New("could not be reached: nothing answers there in time with a certificate that fits caBundle, " +
+		"or webhooks of tenants may not be at this address; ask the platform's administrators")
+	errDenied = errors.New("webhooks of tenants may not be at this address")
+)
+
+// discreet tells a tenant that its webhook could not be reached, and not why.
+type discreet struct {
+	next http.RoundTripper
+	// patience is for how long an answer may not begin, if it is positive. It ends
+	// before that of net/http, which would say so.
+	patience time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d discreet) RoundTrip(req *http.Request) (*http.Response, error) {
+	timed := req
+	if d.patience > 0 {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer time.AfterFunc(d.patience, cancel).Stop()
+		timed = req.WithContext(ctx)
+	}
+	response, err := d.next.RoundTrip(timed)
+	switch {
+	case err == nil:
+		return response, nil
+	case errors.As(err, new(apierrors.APIStatus)):
+		return nil, err // nothing was dialed: the space's own service is missing, or its port
+	case errors.Is(err, context.Canceled) && req.Context().Err() != nil:
+		return nil, context.Canceled // nobody waits for the answer; upstream counts them apart
+	default:
+		klog.V(2).InfoS("Could not reach the webhook of a tenant", "host", req.URL.Host, "err", err)
+		return nil, errUnreachable
+	}
+}
+
 func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: o.control}
+	denied, err := o.denied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
+		// It sees the address after its name is resolved, and each one of several.
+		Control: func(_, address string, _ syscall.RawConn) error { return o.check(address, denied) }}
 	return dialer.DialContext(ctx, network, address)
 }
 
-// control sees the address after its name is resolved, and each one of several.
-func (o Options) control(_, address string, _ syscall.RawConn) error {
-	host, _, err := net.SplitHostPort(address)
+// denied returns the addresses that are denied now, beside networks: those of this
+// machine and of the hosts, which may change. It does not depend on what is dialed,
+// so that its time tells nothing.
+func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
+	var denied []netip.Addr
+	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ip := net.ParseIP(host)
-	if ip == nil {
-		return fmt.Errorf("%q is not an address", host)
-	}
-	for _, denied := range o.Denied {
-		if denied.Contains(ip) {
-			return fmt.Errorf("webhooks of tenants may not be in network %s", denied.String())
+	for _, a := range own {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			denied = append(denied, prefix.Addr().Unmap())
 		}
 	}
-	return nil
+	for _, host := range o.Hosts {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			denied = append(denied, ip.Unmap())
+			continue
+		}
+		resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return nil, err
+		}
+		for _, ip := range resolved {
+			denied = append(denied, ip.Unmap())
+		}
+	}
+	return denied, nil
+}
+
+// check returns an error for an address that is denied, and for what cannot be
+// compared with those, such as an address with a zone.
+func (o Options) check(address string, denied []netip.Addr) error {
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil || parsed.Addr().Zone() != "" {
+		return errDenied
+	}
+	ip := parsed.Addr().Unmap()
+	if translated.Contains(ip) {
+		bytes := ip.As16()
+		ip = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	switch {
+	case isIn(o.Allowed, ip):
+		return nil
+	case slices.Contains(denied, ip), isIn(never, ip), isIn(o.Denied, ip):
+		return errDenied
+	default:
+		return nil
+	}
+}
+
+func isIn(networks []net.IPNet, ip netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n net.IPNet) bool { return n.Contains(ip.AsSlice()) })
 }

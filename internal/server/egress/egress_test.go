@@ -6,38 +6,87 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 )
 
-func TestControl(t *testing.T) {
-	options := NewOptions()
+func TestCheck(t *testing.T) {
+	var options Options
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options.AddFlags(flags)
-	for address, denied := range map[string]bool{
+	check := func(verdicts map[string]bool) {
+		t.Helper()
+		for address, denied := range verdicts {
+			if err := options.check(address, []netip.Addr{netip.MustParseAddr("192.0.2.9")}); (err != nil) != denied {
+				t.Errorf("%s: %v, want an error: %v", address, err, denied)
+			}
+		}
+	}
+	always := map[string]bool{
+		"127.0.0.1:443":                true,
+		"127.8.9.1:443":                true,
+		"[::1]:443":                    true,
+		"[::ffff:127.0.0.1]:443":       true,
+		"[64:ff9b::7f00:1]:443":        true,
+		"0.0.0.0:443":                  true,
+		"[::]:443":                     true,
+		"[::ffff:0.0.0.0]:443":         true,
 		"169.254.169.254:443":          true,
 		"[::ffff:169.254.169.254]:443": true,
+		"[64:ff9b::a9fe:a9fe]:443":     true,
 		"[fe80::1]:443":                true,
-		"127.0.0.1:443":                false,
+		"192.0.2.9:443":                true, // as of a host
+		"[::ffff:192.0.2.9]:443":       true,
+		"192.0.2.8:443":                false,
 		"[2001:db8::1]:443":            false,
 		"[fe80::1%eth0]:443":           true, // what cannot be compared is refused
+		"[2001:db8::1%eth0]:443":       true,
 		"example.com:443":              true,
-	} {
-		if err := options.control("tcp", address, nil); (err != nil) != denied {
-			t.Errorf("%s: %v, want an error: %v", address, err, denied)
-		}
 	}
-	if err := flags.Parse([]string{"--tenant-webhook-denied-cidrs=127.0.0.0/8,10.0.0.0/8"}); err != nil {
+	check(always)
+	check(map[string]bool{"10.1.2.3:443": false})
+	if err := flags.Parse([]string{"--tenant-webhook-denied-cidrs=10.0.0.0/8"}); err != nil {
 		t.Fatal(err)
 	}
-	for address, denied := range map[string]bool{"127.0.0.1:443": true, "10.1.2.3:443": true, "169.254.169.254:443": false} {
-		if err := options.control("tcp", address, nil); (err != nil) != denied {
-			t.Errorf("with a flag, %s: %v, want an error: %v", address, err, denied)
+	check(always)
+	check(map[string]bool{"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "[64:ff9b::a01:203]:443": true})
+	if err := flags.Parse([]string{"--tenant-webhook-allowed-cidrs=127.0.0.0/8,10.1.0.0/16,192.0.2.9/32"}); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]bool{"10.1.2.3:443": false, "10.2.2.3:443": true, "127.0.0.1:443": false, "[::1]:443": true, "192.0.2.9:443": false})
+}
+
+// A machine's own addresses and the hosts' are denied by whatever name.
+func TestDenied(t *testing.T) {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied, err := Options{Hosts: []string{"192.0.2.1", "localhost", "::ffff:192.0.2.2"}}.denied(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.2")}
+	for _, a := range own {
+		wanted = append(wanted, netip.MustParsePrefix(a.String()).Addr())
+	}
+	for _, ip := range wanted {
+		if !slices.Contains(denied, ip) {
+			t.Errorf("%s is not denied: %v", ip, denied)
 		}
+	}
+	// Nothing is reached while it is not known where etcd is.
+	if _, err := (Options{Hosts: []string{"etcd.invalid"}}).denied(t.Context()); err == nil {
+		t.Error("a host without addresses is ignored")
 	}
 }
 
@@ -53,7 +102,7 @@ func TestForTenants(t *testing.T) {
 			ClientConfigForServiceFunc: func(string, string, int) (*rest.Config, error) { return config, nil },
 		}
 	}
-	resolver := Options{Denied: []net.IPNet{network("127.0.0.0/8"), network("::1/128")}}.ForTenants(trusted)(nil)
+	resolver := Options{}.ForTenants(trusted)(nil)
 	byURL, err := resolver.ClientConfigFor("localhost:443")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +119,7 @@ func TestForTenants(t *testing.T) {
 			if conn, err := config.Dial(t.Context(), "tcp", address); err == nil {
 				conn.Close()
 				t.Errorf("%s: connected to %s", kind, address)
-			} else if !strings.Contains(err.Error(), "webhooks of tenants may not be") {
+			} else if !errors.Is(err, errDenied) {
 				t.Errorf("%s: %v", kind, err)
 			}
 		}
@@ -82,13 +131,87 @@ func TestForTenants(t *testing.T) {
 
 func TestSelectorDials(t *testing.T) {
 	selected := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-	options := NewOptions()
-	options.Selected = true
-	config, err := options.restrict(&rest.Config{Dial: selected}, nil)
+	config, err := Options{Selected: true}.restrict(&rest.Config{Dial: selected}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, want the error of the egress selector", err)
+	}
+}
+
+// Whatever there is, or is not, at an address, a tenant is told the same.
+func TestWhatFailsLooksTheSame(t *testing.T) {
+	open := httptest.NewTLSServer(http.NotFoundHandler())
+	defer open.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	ports := map[string]string{
+		"open": open.Listener.Addr().String(), "plain": plain.Listener.Addr().String(),
+		"silent": silent.Addr().String(), "closed": closed.Addr().String(),
+	}
+	forwarding := httptest.NewServer(http.RedirectHandler("https://[::1]:1/", http.StatusTemporaryRedirect))
+	defer forwarding.Close()
+
+	ask := func(o Options, url string) error {
+		config, err := o.restrict(&rest.Config{Timeout: time.Second + 200*time.Millisecond}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Post(url, "application/json", strings.NewReader("{}"))
+		if err == nil {
+			response.Body.Close()
+			return nil
+		}
+		return errors.Unwrap(err) // of what the tenant has asked for
+	}
+	loopback := Options{Allowed: []net.IPNet{network("127.0.0.0/8")}}
+	for name, address := range ports {
+		if err := ask(Options{}, "https://"+address); err != errUnreachable { //nolint:errorlint // nothing else may be in it
+			t.Errorf("%s, denied: %v", name, err)
+		}
+		if err := ask(loopback, "https://"+address); err != errUnreachable { //nolint:errorlint // nothing else may be in it
+			t.Errorf("%s, allowed: %v", name, err)
+		}
+	}
+	if err := ask(loopback, forwarding.URL); err != errUnreachable { //nolint:errorlint // nothing else may be in it
+		t.Errorf("redirected to what is denied: %v", err)
+	}
+	if err := ask(loopback, plain.URL); err != nil {
+		t.Errorf("allowed and there: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+
+func TestWhatIsNoSecret(t *testing.T) {
+	req := httptest.NewRequest(http.MethodPost, "https://hook.ns.svc", nil)
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "hook")
+	if _, err := (discreet{next: failing{missing}}).RoundTrip(req); !apierrors.IsNotFound(err) {
+		t.Errorf("the own service is missing: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (discreet{next: failing{context.Canceled}}).RoundTrip(req.WithContext(gone)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the client has gone: %v", err)
+	}
+	if _, err := (discreet{next: failing{context.Canceled}}).RoundTrip(req); !errors.Is(err, errUnreachable) {
+		t.Errorf("the connection has gone: %v", err)
 	}
 }
