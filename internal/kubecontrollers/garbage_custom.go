@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -95,6 +96,9 @@ type customDiscovery struct {
 // ServerPreferredResources implements discovery.ServerResourcesInterface.
 func (d customDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	lists, err := d.DiscoveryInterface.ServerPreferredResources()
+	if lists == nil { // the collector must not take what spaces define for all there is
+		return nil, err
+	}
 	for _, obj := range d.custom.definitions.GetStore().List() {
 		definition, space, convertErr := definitionOf(obj)
 		if convertErr != nil {
@@ -191,11 +195,18 @@ type customInformer struct {
 	cache.SharedIndexInformer
 	interest *interest
 	resource schema.GroupVersionResource
+	created  time.Time
+	// gone is set once the resource is not served.
+	gone *atomic.Bool
 }
 
 func newCustomInformer(client metadata.Interface, interest *interest, resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	err := informer.SetWatchErrorHandlerWithContext(watchFailed)
+	gone := &atomic.Bool{}
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		gone.Store(apierrors.IsNotFound(err))
+		watchFailed(ctx, r, err)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +218,7 @@ func newCustomInformer(client metadata.Interface, interest *interest, resource s
 		}
 		return obj, nil
 	})
-	return customInformer{informer, interest, resource}, err
+	return customInformer{informer, interest, resource, time.Now(), gone}, err
 }
 
 // watchFailed reports why a watch has ended. That of what is not served ends with its
@@ -230,6 +241,13 @@ func (i customInformer) Lister() cache.GenericLister {
 
 // GetController returns what the collector runs as long as it wants the informer.
 func (i customInformer) GetController() cache.Controller { return i }
+
+// HasSynced reports whether the objects are known, or will not be. The collector waits
+// for all its informers before it looks at definitions again. Discovery still names some
+// that have just gone, and with a conversion webhook that hangs nothing can be listed.
+func (i customInformer) HasSynced() bool {
+	return i.SharedIndexInformer.HasSynced() || i.gone.Load() || time.Since(i.created) >= garbageInitialSync
+}
 
 // Run runs the informer until stop, and then forgets what its objects have noted:
 // they are gone, or another informer has them in another version.
