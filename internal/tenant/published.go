@@ -9,9 +9,13 @@ import (
 // What published objects and their copies carry (arktos-access-control, "Enforce
 // policies Cross-Tenant"). Copies are written by the Publisher alone.
 const (
-	// PublishedForce is the value of PublishedAnnotation with which the object of
-	// the same name that a tenant has already is replaced instead of kept.
+	// PublishedTrue, PublishedForce and PublishedFalse are the values of
+	// PublishedAnnotation. With PublishedForce the object of the same name that a tenant
+	// has already is replaced instead of kept. An object with PublishedFalse, or with any
+	// other value that it has from before, is not published.
+	PublishedTrue  = "true"
 	PublishedForce = "force"
+	PublishedFalse = "false"
 	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
 	// a tenant's own namespaces that hold copies, with PublishedNamespace.
 	PublishedCopyLabel = "multi-tenancy.k8s.io/published-copy"
@@ -37,8 +41,14 @@ const (
 // IsPublished reports whether the annotations of an object of the system space
 // say that it is published.
 func IsPublished(annotations map[string]string) bool {
+	value := annotations[PublishedAnnotation]
+	return value == PublishedTrue || value == PublishedForce
+}
+
+// IsValidPublished reports whether the annotation has one of its values, or is not there.
+func IsValidPublished(annotations map[string]string) bool {
 	value, ok := annotations[PublishedAnnotation]
-	return ok && value != "false"
+	return !ok || value == PublishedTrue || value == PublishedForce || value == PublishedFalse
 }
 
 // ByPublisher reports whether the request of ctx is the publisher's, in a

@@ -40,8 +40,23 @@ type edition struct {
 	published *metav1.PartialObjectMetadata
 }
 
-// errNotPublishable is about objects that must not leave the system space.
-var errNotPublishable = errors.New("it holds credentials of the system space, which are never published; publish a Secret of another type")
+// notPublishable is why an object does not leave the system space.
+type notPublishable string
+
+// Error implements error.
+func (e notPublishable) Error() string { return string(e) }
+
+const errCredentials notPublishable = "it holds credentials of the system space, which are never published; publish a Secret of another type"
+
+func errInvalidValue(value string) error {
+	return notPublishable(fmt.Sprintf("annotation %s has the value %q, which publishes nothing; make it %q, %q or %q, or remove it",
+		tenant.PublishedAnnotation, value, tenant.PublishedTrue, tenant.PublishedForce, tenant.PublishedFalse))
+}
+
+func isNotPublishable(err error) bool {
+	var reason notPublishable
+	return errors.As(err, &reason)
+}
 
 // notCopied are annotations that say something about the published object alone.
 var notCopied = []string{
@@ -54,7 +69,7 @@ var notCopied = []string{
 func newEdition(object Object, resource schema.GroupVersionResource, source *unstructured.Unstructured) (*edition, error) {
 	if kind, _, _ := unstructured.NestedString(source.Object, "type"); source.GetKind() == "Secret" &&
 		(kind == string(corev1.SecretTypeServiceAccountToken) || kind == string(corev1.SecretTypeBootstrapToken)) {
-		return nil, errNotPublishable
+		return nil, errCredentials
 	}
 	e := &edition{
 		object: object, resource: resource, version: source.GetResourceVersion(),

@@ -243,7 +243,7 @@ func isPermanent(err error) bool {
 }
 
 func ignorePermanent(err error) error {
-	if err == nil || isPermanent(err) || errors.Is(err, errNotPublishable) {
+	if err == nil || isPermanent(err) || isNotPublishable(err) {
 		return nil
 	}
 	return err

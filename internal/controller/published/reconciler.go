@@ -2,7 +2,6 @@ package published
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -61,7 +60,7 @@ var _ reconcile.TypedReconciler[Object] = &Reconciler{}
 func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result, error) {
 	e, err := r.edition(ctx, o)
 	switch {
-	case errors.Is(err, errNotPublishable):
+	case isNotPublishable(err):
 		return r.refuse(ctx, o, err)
 	case err != nil:
 		return reconcile.Result{}, err
@@ -111,6 +110,9 @@ func (r *Reconciler) edition(ctx context.Context, o Object) (*edition, error) {
 		r.keep(o, nil)
 		if o.Resource == namespaces && r.sources.fill(o.Name) {
 			return impliedNamespace(o.Name)
+		}
+		if value, invalid := r.sources.invalidValue(o); invalid {
+			return nil, errInvalidValue(value)
 		}
 		return nil, nil
 	}

@@ -19,12 +19,15 @@ type sources struct {
 
 	mu       sync.RWMutex
 	versions map[Object]string
+	// invalid are the annotations of objects that are not published because nobody knows
+	// the value: the server refuses these, but may have one from before.
+	invalid map[Object]string
 	// inside counts the published objects in each namespace.
 	inside map[string]int
 }
 
 func newSources(changed func(Object)) *sources {
-	return &sources{changed: changed, versions: map[Object]string{}, inside: map[string]int{}}
+	return &sources{changed: changed, versions: map[Object]string{}, invalid: map[Object]string{}, inside: map[string]int{}}
 }
 
 // version returns the resource version of a published object.
@@ -79,6 +82,35 @@ func (s *sources) put(o Object, version string) {
 	s.changed(o)
 }
 
+// invalidValue returns the annotation of an object that is not published because of it.
+func (s *sources) invalidValue(o Object) (string, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	value, ok := s.invalid[o]
+	return value, ok
+}
+
+func (s *sources) listInvalid() []Object {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.invalid))
+}
+
+// putInvalid notes whether the annotation of an object has no valid value, and tells.
+func (s *sources) putInvalid(o Object, value string, invalid bool) {
+	s.mu.Lock()
+	old, known := s.invalid[o]
+	if invalid {
+		s.invalid[o] = value
+	} else {
+		delete(s.invalid, o)
+	}
+	s.mu.Unlock()
+	if known != invalid || old != value {
+		s.changed(o)
+	}
+}
+
 // sourcesOf observes one resource in the system space.
 type sourcesOf struct {
 	*sources
@@ -95,9 +127,17 @@ func (s sourcesOf) set(o *metav1.PartialObjectMetadata) {
 		version = o.ResourceVersion
 	}
 	s.put(s.object(o), version)
+	if tenant.IsValidPublished(o.Annotations) || o.DeletionTimestamp != nil {
+		s.putInvalid(s.object(o), "", false)
+	} else {
+		s.putInvalid(s.object(o), o.Annotations[tenant.PublishedAnnotation], true)
+	}
 }
 
-func (s sourcesOf) unset(o *metav1.PartialObjectMetadata) { s.put(s.object(o), "") }
+func (s sourcesOf) unset(o *metav1.PartialObjectMetadata) {
+	s.put(s.object(o), "")
+	s.putInvalid(s.object(o), "", false)
+}
 
 func (s sourcesOf) replace(objects []*metav1.PartialObjectMetadata) {
 	there := make(map[Object]bool, len(objects))
@@ -105,9 +145,10 @@ func (s sourcesOf) replace(objects []*metav1.PartialObjectMetadata) {
 		there[s.object(o)] = true
 		s.set(o)
 	}
-	for _, o := range s.list() {
+	for _, o := range slices.Concat(s.list(), s.listInvalid()) {
 		if o.Resource == s.resource && !there[o] {
 			s.put(o, "")
+			s.putInvalid(o, "", false)
 		}
 	}
 }

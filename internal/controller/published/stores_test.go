@@ -27,7 +27,7 @@ func metaOf(namespace, name, version string, edits ...edit) *metav1.PartialObjec
 	return o
 }
 
-func isPublished(o *metav1.PartialObjectMetadata) { o.Annotations[tenant.PublishedAnnotation] = "" }
+func isPublished(o *metav1.PartialObjectMetadata) { o.Annotations[tenant.PublishedAnnotation] = "true" }
 func isNot(o *metav1.PartialObjectMetadata)       { o.Annotations[tenant.PublishedAnnotation] = "false" }
 func going(o *metav1.PartialObjectMetadata)       { o.DeletionTimestamp = &metav1.Time{} }
 func copyIn(n tenant.Name, from string) edit {
@@ -76,6 +76,43 @@ func TestSources(t *testing.T) {
 	expect("missed the deletion", true, `configmaps "ns/b"`, `configmaps "ns/a"`)
 	sourcesOf{s, namespaces}.replace(nil)
 	expect("another resource", true)
+}
+
+func TestSourcesWithInvalidValues(t *testing.T) {
+	var changed []string
+	s := newSources(func(o Object) { changed = append(changed, o.String()) })
+	of := sourcesOf{s, configMaps}
+	valued := func(value string) edit {
+		return func(o *metav1.PartialObjectMetadata) { o.Annotations[tenant.PublishedAnnotation] = value }
+	}
+	object := Object{Resource: configMaps, Namespace: "ns", Name: "a"}
+	for _, step := range []struct {
+		what, want string
+		do         func()
+		invalid    bool
+		published  bool
+		changes    int
+	}{
+		{"from before", "yes", func() { of.set(metaOf("ns", "a", "1", valued("yes"))) }, true, false, 1},
+		{"seen again", "yes", func() { of.set(metaOf("ns", "a", "2", valued("yes"))) }, true, false, 0},
+		{"empty", "", func() { of.set(metaOf("ns", "a", "3", valued(""))) }, true, false, 1},
+		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 3}, // the namespace, too
+		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 3},
+		{"gone", "", func() { of.replace(nil) }, false, false, 1},
+	} {
+		changed = nil
+		step.do()
+		value, invalid := s.invalidValue(object)
+		if value != step.want || invalid != step.invalid {
+			t.Errorf("%s: got %q, %v", step.what, value, invalid)
+		}
+		if _, published := s.version(object); published != step.published || s.fill("ns") != step.published {
+			t.Errorf("%s: published: %v", step.what, published)
+		}
+		if len(changed) != step.changes {
+			t.Errorf("%s: changed %q, want %d", step.what, changed, step.changes)
+		}
+	}
 }
 
 func TestCopies(t *testing.T) {
