@@ -35,7 +35,6 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
-	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
@@ -90,6 +89,8 @@ type config struct {
 	crds *crd.Servers
 	// tenants is set once the storage of Tenants exists, before anything is served.
 	tenants *tenantregistry.Lookup
+	// reports are about published objects; set like tenants.
+	reports *publishedobject.REST
 }
 
 // registerTypes makes Tenants and what belongs to them known to the scheme of the
@@ -181,6 +182,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		DaemonSets:  func(n tenant.Name) *v1alpha1.DaemonSets { return c.tenants.DaemonSets(n) },
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
 		Life:        func(n tenant.Name) types.UID { return c.tenants.UID(n) },
+		Published:   c.publishedRules(opts, generic),
 	}); err != nil {
 		return nil, err
 	}
@@ -264,7 +266,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	c.crds = crd.New(terminating, c.ranges)
 	defaults := defaultObjects(terminating)
 	defaults[customResourceDefinitions] = c.crds.Defaults(terminating)
-	protect := storage.ProtectAll(quota.Protect, published.Rules{Terminating: terminating}.Of)
+	protect := storage.ProtectAll(quota.Protect, c.publishedRules(opts, c.kube.ControlPlane.Generic).Of)
 	for _, generic := range []*genericapiserver.Config{
 		c.kube.ControlPlane.Generic, &c.extensions.GenericConfig.Config, &c.aggregator.GenericConfig.Config,
 	} {

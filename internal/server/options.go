@@ -7,9 +7,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -41,6 +43,9 @@ type Options struct {
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
+	// Publishable are the resources of which objects can be published, as the operator's
+	// configuration has them. Publishing others is answered with a warning.
+	Publishable []string
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -57,7 +62,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions()}
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable()}
 }
 
 // Flags returns the flags by section.
@@ -74,6 +79,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Authentication.SystemClientCAFile, "system-client-ca-file", o.Authentication.SystemClientCAFile,
 		"Bundle of the authorities that may issue client certificates of the system tenant (O=tenant:system, CN=system:...). "+
 			"If it is set, those of --client-ca-file may not.")
+	fs.StringSliceVar(&o.Publishable, "publishable-resources", o.Publishable,
+		"Resources of which objects can be published, as \"resource\" or \"resource.group\": what publishable says in the configuration of \"tenantry manager\". "+
+			"It decides about nothing but a warning to those who publish something else.")
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
@@ -93,12 +101,16 @@ type CompletedOptions struct {
 	quotaSettle    time.Duration
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
+	publishable    []schema.GroupResource
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, quotaSettle: o.QuotaSettle}
+	for _, name := range o.Publishable {
+		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
+	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
 		if err != nil {

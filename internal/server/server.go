@@ -187,6 +187,7 @@ func (config *config) newKube(c controlplane.CompletedConfig, delegate genericap
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of reports about published objects: %w", err)
 	}
+	config.reports = reports
 	others := map[string]registryrest.Storage{accesspolicy.Resource.Resource: policies, publishedobject.Resource.Resource: reports}
 	if err := server.InstallAPIs(wrapProviders(providers, tenants, others, config.rights, config.ledger.Store, serving.PolicyV1())...); err != nil {
 		return nil, err

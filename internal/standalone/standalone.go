@@ -190,6 +190,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 		kube.Etcd.StorageConfig.CountMetricPollPeriod = o.ObjectCountPeriod
 	}
 	options.QuotaSettle = o.QuotaSettle
+	if o.Manager != nil {
+		options.Publishable = o.Manager.Publishable
+	}
 	if o.FlowControl != nil {
 		options.FlowControl = *o.FlowControl
 	}

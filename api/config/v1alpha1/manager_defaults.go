@@ -48,12 +48,28 @@ var defaultPublishable = []string{
 // neverPublishable says why objects of some resources are not copied.
 var neverPublishable = map[string]string{
 	"pods":                             "pods are made by what is published, such as Deployments",
+	"replicasets.apps":                 "replica sets are made by Deployments, which can be published",
+	"controllerrevisions.apps":         "controller revisions are made by StatefulSets and DaemonSets, which can be published",
 	"nodes":                            "nodes belong to the system space",
 	"services":                         "its endpoints are those of one space",
+	"endpointslices.discovery.k8s.io":  "its endpoints are those of one space",
 	"events":                           "events are about objects of their own space",
+	"events.events.k8s.io":             "events are about objects of their own space",
 	"tenants.tenantry.io":              "tenants belong to the system space",
 	"tenantaccesspolicies.tenantry.io": "access to a space is for its tenant to grant",
 }
+
+// NeverPublishable reports whether no configuration can publish objects of a resource,
+// and why. An annotation on one means nothing: what controllers make of a published
+// object, such as the ReplicaSets of a Deployment, may have it.
+func NeverPublishable(r schema.GroupResource) (reason string, never bool) {
+	reason, never = neverPublishable[r.String()]
+	return reason, never
+}
+
+// DefaultPublishable returns the resources that are published if the configuration names
+// none.
+func DefaultPublishable() []string { return slices.Clone(defaultPublishable) }
 
 // PublishableResources returns what Publishable names.
 func (c *ManagerConfiguration) PublishableResources() []schema.GroupResource {

@@ -46,6 +46,8 @@ type Config struct {
 	// Life returns the UID of a known tenant, by which what is remembered of a space
 	// belongs to that tenant and no other of its name. If nil, all have the same.
 	Life func(tenant.Name) types.UID
+	// Published are the rules for published objects and their copies.
+	Published published.Rules
 }
 
 // Register adds the plugins of tenancy to upstream's options, enabled by

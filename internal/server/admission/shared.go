@@ -50,6 +50,9 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	if config.Life == nil {
 		config.Life = func(tenant.Name) types.UID { return "" }
 	}
+	if config.Published.Terminating == nil {
+		config.Published.Terminating = config.Terminating
+	}
 	s := &shared{
 		Config:   config,
 		upstream: upstream,
@@ -64,7 +67,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	}
 	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config, s.Quota) })
 	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
-	published.Register(s.own, published.Rules{Terminating: config.Terminating})
+	published.Register(s.own, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)
 	}

@@ -43,7 +43,7 @@ func TestPatience(t *testing.T) {
 	as := func(name string, n tenant.Name) context.Context {
 		return request.WithUser(context.Background(), &user.DefaultInfo{Name: name, Extra: map[string][]string{tenant.UserExtraKey: {n.String()}}})
 	}
-	restricted, err := NewOptions().restrict(&rest.Config{}, nil)
+	restricted, err := Options{}.restrict(&rest.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

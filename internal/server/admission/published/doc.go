@@ -7,6 +7,10 @@
 // eviction, finalizers, the deletion of a collection or of what is in a
 // namespace.
 //
-// The rules decide by the marks on the object alone and read nothing. Only the
-// publisher writes marks, so a mark that is there can be relied on.
+// In a space, the rules decide by the marks on the object alone and read nothing. Only
+// the publisher writes marks, so a mark that is there can be relied on.
+//
+// In the system space, they keep what is published, and the annotation that publishes
+// it, to those who have the verbs Verb and ForceVerb (originals.go): who changes it
+// changes every space. What carries no annotation costs a look at the annotations.
 package published

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -50,5 +51,13 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if resource == definitions && a.GetOperation() == admission.Update && marksOf(before).copied() {
 		return nil
 	}
-	return p.rules.Of(ctx, n, resource, before)(after)
+	if err := p.rules.Of(ctx, n, resource, before)(after); err != nil {
+		return err
+	}
+	if n == tenant.System && a.GetSubresource() == "" {
+		if text := p.rules.warning(resource, before, after); text != "" {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
+	return nil
 }

@@ -10,16 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Rules say who may change what in a space.
+// Rules say who may change copies in a space and, in the system space, what they are
+// copies of.
 type Rules struct {
 	// Terminating reports whether a tenant is being deleted: then copies go like
 	// everything else.
 	Terminating func(tenant.Name) bool
+	// Authorizer is asked for Verb and ForceVerb in the system space. Without one, nobody
+	// changes what is published.
+	Authorizer authorizer.Authorizer
+	// Shown reports whether every space shows an object of the system space though it
+	// has no annotation. If nil, none is.
+	Shown func(Original) bool
+	// Published returns what is published in a namespace of the system space. If nil,
+	// nothing is.
+	Published func(ctx context.Context, namespace string) ([]Original, error)
+	// Publishable are the resources that are copied, as far as the server knows. An
+	// annotation on an object of another one is answered with a warning.
+	Publishable []schema.GroupResource
 }
 
 // Of returns what decides about a change of an object of a resource in the space
@@ -27,6 +41,9 @@ type Rules struct {
 // nil if there is none yet. It is read at once, because those who change an object
 // may do so in place.
 func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
+	if n == tenant.System {
+		return r.ofOriginal(ctx, resource, before)
+	}
 	if !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}

@@ -1,0 +1,312 @@
+package published
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/kubernetes/pkg/apis/rbac"
+
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// The verbs without which nobody changes what every space has. They are asked for on the
+// resource at the cluster scope, with the object's name: who has every right in one
+// namespace of the system space does not have them.
+const (
+	// Verb is needed to publish an object, to change or delete a published one, and to
+	// publish it no more.
+	Verb = "publish"
+	// ForceVerb is needed beside Verb while the annotation is tenant.PublishedForce,
+	// which replaces tenants' own objects, and for a change to or from that.
+	ForceVerb = "force-publish"
+)
+
+// Original names an object of the system space.
+type Original struct {
+	Resource        schema.GroupResource
+	Namespace, Name string
+}
+
+func (o Original) String() string {
+	if o.Namespace == "" {
+		return fmt.Sprintf("%s %q", o.Resource, o.Name)
+	}
+	return fmt.Sprintf("%s %q", o.Resource, o.Namespace+"/"+o.Name)
+}
+
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// original is what decides whose business a change of an object of the system space is.
+type original struct {
+	Original
+	// value is that of the annotation, with a prefix, so that an empty one is something.
+	value string
+	// shown is true for what spaces see without an annotation: objects that every space
+	// has, and definitions that have been published, of which spaces may have objects.
+	shown bool
+	// statusIsShown is true if spaces see the status, too.
+	statusIsShown bool
+	terminating   bool
+	// owners and aggregates are of interest for what is in every space alone.
+	owners     []metav1.OwnerReference
+	aggregates bool
+}
+
+// everywhere reports whether a change of the object is one in every space. A value that
+// is none, from before, counts as one that publishes: older servers take it for that.
+func (o original) everywhere() bool {
+	return o.shown || o.value != "" && o.value != present+tenant.PublishedFalse
+}
+
+func (o original) forced() bool { return o.value == present+tenant.PublishedForce }
+
+func (r Rules) originalOf(resource schema.GroupResource, obj runtime.Object) (o original) {
+	if obj == nil {
+		return o
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return o // the options of a subresource
+	}
+	o.Original = Original{Resource: resource, Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
+	o.terminating = accessor.GetDeletionTimestamp() != nil
+	if value, ok := accessor.GetAnnotations()[tenant.PublishedAnnotation]; ok {
+		if _, never := configv1alpha1.NeverPublishable(resource); !never {
+			o.value = present + value
+		}
+	}
+	if resource == definitions {
+		_, o.shown = accessor.GetLabels()[tenant.PublishedDefinitionLabel]
+	} else if r.Shown != nil {
+		o.shown = r.Shown(o.Original)
+	}
+	o.statusIsShown = o.shown || resource == definitions
+	if o.everywhere() {
+		o.owners = accessor.GetOwnerReferences()
+		if role, ok := obj.(*rbac.ClusterRole); ok {
+			o.aggregates = role.AggregationRule != nil
+		}
+	}
+	return o
+}
+
+// ofOriginal is Of for the system space. Only what carries the annotation is looked at
+// closely, and asks the authorizer.
+func (r Rules) ofOriginal(ctx context.Context, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
+	was := r.originalOf(resource, before)
+	var noted runtime.Object
+	if was.everywhere() {
+		noted = before.DeepCopyObject()
+	}
+	return func(after runtime.Object) error {
+		is := r.originalOf(resource, after)
+		gone := after == nil
+		if resource == namespaces && !was.terminating && (gone || is.terminating) {
+			if err := r.mayEmpty(ctx, was.Name); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !was.everywhere() && !is.everywhere() && (gone || was.value == is.value):
+			return nil
+		case gone && was.terminating && !was.statusIsShown: // the deletion began with a right to it
+			return nil
+		case !gone && noted != nil && isNoted(was, noted, after):
+			return nil
+		}
+		object := was.Original
+		if object.Name == "" {
+			object = is.Original
+		}
+		if err := r.mayChange(ctx, object, was, is, gone); err != nil {
+			return apierrors.NewForbidden(resource, object.Name, err)
+		}
+		if gone {
+			return nil
+		}
+		return validate(was, is)
+	}
+}
+
+// mayChange returns why the user of ctx must not make what was, if there was something,
+// what is, unless it is gone.
+func (r Rules) mayChange(ctx context.Context, object Original, was, is original, gone bool) error {
+	if err := byController(ctx, was, is, gone); err != nil {
+		return err
+	}
+	why := "it is published to every space"
+	switch {
+	case !gone && was.value != is.value:
+		why = fmt.Sprintf("annotation %s decides what every space has", tenant.PublishedAnnotation)
+	case was.value == "":
+		why = "every space has it"
+	}
+	if err := r.may(ctx, Verb, object, why); err != nil {
+		return err
+	}
+	if was.forced() || is.forced() {
+		why = fmt.Sprintf("annotation %s=%s replaces what tenants have of that name", tenant.PublishedAnnotation, tenant.PublishedForce)
+		return r.may(ctx, ForceVerb, object, why)
+	}
+	return nil
+}
+
+var (
+	errTemplate = fmt.Errorf("annotation %s comes from a template, and nothing is published by a template; leave it out there",
+		tenant.PublishedAnnotation)
+	errScaled = errors.New("it is published to every space, and a HorizontalPodAutoscaler of the system space would scale it in all of them; " +
+		"delete that, or publish it too, for spaces to scale their own")
+)
+
+// byController returns why the platform's controllers, who have every right, must not
+// make a change: they do so because of what somebody else has asked for, who needs no
+// right to publish for that.
+func byController(ctx context.Context, was, is original, gone bool) error {
+	u, ok := request.UserFrom(ctx)
+	if !ok || u.GetName() != user.APIServerUser || gone {
+		return nil
+	}
+	if was.value != is.value {
+		return errTemplate
+	}
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource == "scale" {
+		return errScaled
+	}
+	return nil
+}
+
+// mayEmpty returns why the user of ctx must not delete a namespace: what is published in
+// it would go from every space.
+func (r Rules) mayEmpty(ctx context.Context, namespace string) error {
+	if r.Published == nil {
+		return nil
+	}
+	objects, err := r.Published(ctx, namespace)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("looking for what is published in namespace %q: %w", namespace, err))
+	}
+	for _, object := range objects {
+		if err := r.may(ctx, Verb, object, fmt.Sprintf("its deletion takes %s from every space", object)); err != nil {
+			return apierrors.NewForbidden(namespaces, namespace, err)
+		}
+	}
+	return nil
+}
+
+// may returns why the user of ctx does not have a verb on an object. why says what needs
+// it.
+func (r Rules) may(ctx context.Context, verb string, object Original, why string) error {
+	u, ok := request.UserFrom(ctx)
+	if !ok || r.Authorizer == nil {
+		return fmt.Errorf("%s, and it is not known who asks for the change", why)
+	}
+	decision, _, err := r.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: u, Verb: verb, APIGroup: object.Resource.Group, APIVersion: "*", Resource: object.Resource.Resource,
+		Name: object.Name, ResourceRequest: true,
+	})
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	refusal := fmt.Errorf("%s: user %q needs the verb %q on resource %q in API group %q at the cluster scope; "+
+		"ask the platform's administrators for a ClusterRole with it and a ClusterRoleBinding (a RoleBinding does not do)",
+		why, u.GetName(), verb, object.Resource.Resource, object.Resource.Group)
+	if err != nil {
+		return fmt.Errorf("%w: %w", refusal, err)
+	}
+	return refusal
+}
+
+// values are those that the annotation may be given.
+var values = []string{present + tenant.PublishedTrue, present + tenant.PublishedForce, present + tenant.PublishedFalse}
+
+// validate returns what is wrong with what a published object is to be. What was wrong
+// before may stay.
+func validate(was, is original) error {
+	annotation := field.NewPath("metadata", "annotations").Key(tenant.PublishedAnnotation)
+	var errs field.ErrorList
+	if is.value != was.value && is.value != "" && !slices.Contains(values, is.value) {
+		errs = append(errs, field.Invalid(annotation, is.value[len(present):], fmt.Sprintf(
+			"must be %q to publish the object, %q to replace what tenants have of that name as well, or %q; without the annotation it is not published",
+			tenant.PublishedTrue, tenant.PublishedForce, tenant.PublishedFalse)))
+	}
+	if is.everywhere() {
+		for i, owner := range is.owners {
+			if is.Namespace != "" && !owns(was.owners, owner.UID) {
+				errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences").Index(i),
+					"what is published in a namespace has no owner, for else whoever deletes the owner takes it from every space; leave the owner or the annotation out"))
+			}
+		}
+		if is.aggregates && !was.aggregates {
+			errs = append(errs, field.Forbidden(field.NewPath("aggregationRule"),
+				"a ClusterRole that aggregates others is not published, for else whoever writes one of those gives rights in every space; list its rules"))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: is.Resource.Group, Kind: is.Resource.Resource}, is.Name, errs)
+}
+
+func owns(owners []metav1.OwnerReference, uid types.UID) bool {
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
+// isNoted reports whether nothing of an object is changed but what its own space notes
+// on it, and no other has: the status, who manages fields and, while it is being deleted,
+// what that waits for.
+func isNoted(was original, before, after runtime.Object) bool {
+	before, after = content(before, was.statusIsShown), content(after, was.statusIsShown)
+	if was.terminating && !was.statusIsShown {
+		withoutFinalizers(before)
+		withoutFinalizers(after)
+	}
+	return apiequality.Semantic.DeepEqual(before, after)
+}
+
+// content returns a copy of an object without what a write changes anyway and, unless
+// withStatus, without its status.
+func content(obj runtime.Object, withStatus bool) runtime.Object {
+	obj = obj.DeepCopyObject()
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetManagedFields(nil)
+		accessor.SetResourceVersion("")
+		accessor.SetSelfLink("") // a patch is made of what clients see
+	}
+	u, isUnstructured := obj.(*unstructured.Unstructured)
+	if !isUnstructured {
+		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // decoders differ in setting it
+	}
+	switch {
+	case withStatus:
+		return obj
+	case isUnstructured:
+		delete(u.Object, "status")
+		return obj
+	}
+	if status := reflect.ValueOf(obj).Elem().FieldByName("Status"); status.IsValid() {
+		status.SetZero()
+	}
+	return obj
+}
+
+func withoutFinalizers(obj runtime.Object) {
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetFinalizers(nil)
+	}
+}

@@ -1,0 +1,54 @@
+package published
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// warning returns what to tell somebody who publishes an object that is not going to be
+// in any space, empty if it is. The operator, which copies objects, may run apart from
+// the server, with a configuration of its own: its PublishedObject has the last word.
+func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
+	if !asks(after) || asks(before) {
+		return ""
+	}
+	if reason := r.unpublishable(resource, after); reason != "" {
+		return fmt.Sprintf("annotation %s has no effect here: %s", tenant.PublishedAnnotation, reason)
+	}
+	return ""
+}
+
+func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) string {
+	if reason, never := configv1alpha1.NeverPublishable(resource); never {
+		return reason
+	}
+	if secret, ok := obj.(*core.Secret); ok && (secret.Type == core.SecretTypeServiceAccountToken || secret.Type == core.SecretTypeBootstrapToken) {
+		return "the secret holds credentials of the system space, which are never published; publish a Secret of another type"
+	}
+	if resource != definitions && !legacyscheme.Scheme.IsGroupRegistered(resource.Group) {
+		return "custom resources are not published; publish their definition, and spaces make their own objects of it"
+	}
+	if resource != namespaces && !slices.Contains(r.Publishable, resource) {
+		return fmt.Sprintf("%s is not among the publishable resources; add it to publishable in the operator's configuration, "+
+			"and to --publishable-resources of a server beside \"tenantry manager\"", resource)
+	}
+	return ""
+}
+
+// asks reports whether an object is to be published.
+func asks(obj runtime.Object) bool {
+	if obj == nil {
+		return false
+	}
+	accessor, err := meta.Accessor(obj)
+	return err == nil && tenant.IsPublished(accessor.GetAnnotations())
+}
