@@ -76,7 +76,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			later, took := c.delivery(ctx, class, digest.RequestInfo), time.Since(began)
 			busy := busy(ctx, took)
 			if shared {
-				later = max(later, rest(class, took, busy))
+				later = max(later, rest(class, took, busy, aftermathOf(digest.RequestInfo)))
 			}
 			leave(later, busy)
 		}()

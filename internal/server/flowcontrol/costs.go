@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -21,6 +22,10 @@ const (
 	costlyPatience = 25 * patience
 	// costlyRest bounds how long a place rests after a costly write.
 	costlyRest = time.Second
+	// definitionAftermath is what a write of a definition causes after its answer, as
+	// a multiple of what it took itself: its schema is read, validated and published
+	// by half a dozen controllers.
+	definitionAftermath = 5
 	// halfLife is after how long what requests have cost counts for half.
 	halfLife = 5 * time.Second
 )
@@ -60,4 +65,13 @@ func busy(ctx context.Context, took time.Duration) time.Duration {
 		}
 	}
 	return max(took, 0)
+}
+
+// aftermathOf returns how much work a costly write is, after its answer and outside of a
+// place, as a multiple of what it took.
+func aftermathOf(info *request.RequestInfo) int {
+	if info.APIGroup == apiextensions.GroupName && info.Resource == "customresourcedefinitions" {
+		return definitionAftermath
+	}
+	return 1
 }

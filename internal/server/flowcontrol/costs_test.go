@@ -133,14 +133,14 @@ func TestCostlyWritesKeepTheirPlaces(t *testing.T) {
 		t.Error("there is room beside a costly write")
 	}
 	own.mu.Unlock()
-	leave(rest(write, 300*time.Millisecond, 300*time.Millisecond), 300*time.Millisecond)
+	leave(rest(write, 300*time.Millisecond, 300*time.Millisecond, 1), 300*time.Millisecond)
 	if len(waits) != 2 || waits[1] != 300*time.Millisecond {
 		t.Errorf("its place rests for %s, want as long as it took", waits[1:])
 	}
 	if !l.costly(o.key) {
 		t.Error("what it cost is not charged")
 	}
-	if got := rest(write, time.Second, time.Millisecond); got > 5*time.Millisecond {
+	if got := rest(write, time.Second, time.Millisecond, definitionAftermath); got > 5*time.Millisecond {
 		t.Errorf("after a write that waited the place rests for %s", got)
 	}
 }
@@ -164,6 +164,25 @@ func TestSmallWritesDoNotPassCostlyOnes(t *testing.T) {
 	(<-behind.leave)(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+func TestDefinitionsRestForWhatTheyCause(t *testing.T) {
+	for url, want := range map[string]int{
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.y": definitionAftermath,
+		"/apis/example.com/v1/customresourcedefinitions/x.y":          1,
+		"/api/v1/namespaces/default/configmaps/x":                     1,
+	} {
+		c, _ := newControl()
+		serve(t, c, "acme", httptest.NewRequest(http.MethodPut, url, nil), func(_ http.ResponseWriter, r *http.Request) {
+			info, _ := request.RequestInfoFrom(r.Context())
+			if got := aftermathOf(info); got != want {
+				t.Errorf("%s: %d, want %d", url, got, want)
+			}
+		})
+	}
+	if got, want := rest(write, time.Minute, time.Minute, definitionAftermath), definitionAftermath*costlyRest; got != want {
+		t.Errorf("a place rests for %s, want %s", got, want)
 	}
 }
 

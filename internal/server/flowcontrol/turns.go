@@ -54,13 +54,13 @@ func (t *turns) alone(n tenant.Name, now time.Time) bool {
 
 // rest returns for how long a place rests after a request that took some time: no
 // longer than such a request takes that did not wait for a core, etcd or its client,
-// but after a costly write for as long as that kept a core busy.
-func rest(class class, took, busy time.Duration) time.Duration {
+// but after a costly write for as long as that kept a core busy, or a multiple of it.
+func rest(class class, took, busy time.Duration, aftermath int) time.Duration {
 	switch {
 	case class == read:
 		return min(took, time.Millisecond)
 	case class == write && busy >= costlyTime:
-		return min(busy, costlyRest)
+		return time.Duration(aftermath) * min(busy, costlyRest)
 	case class == write:
 		return min(took, 5*time.Millisecond)
 	default:
