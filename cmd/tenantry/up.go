@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/processors"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -64,6 +65,8 @@ Two kinds of files are of interest to others:
 		"Further host name or IP address by which clients reach the API server, for its certificate. Can be repeated.")
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
+	fs.Int64Var(&o.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
+		"Size of etcd's database, in bytes, from which on only deletions are written, until less is in use.")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
 	fs.StringVar(&managerConfig, "manager-config", "",
 		"Configuration file of the operator, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")

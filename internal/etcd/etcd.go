@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
@@ -27,8 +28,8 @@ const (
 	// resolved: the dialer of Transport leads into this process.
 	Endpoint = "http://embedded-etcd"
 
-	// quotaBackendBytes is the size from which on etcd refuses writes.
-	quotaBackendBytes = 8 << 30
+	// DefaultQuotaBackendBytes is etcd's own default, 2 GiB.
+	DefaultQuotaBackendBytes int64 = storage.DefaultQuotaBytes
 	// defragThresholdMegabytes is how much a defragmentation at start must win.
 	defragThresholdMegabytes = 256
 	// catchUpEntries is how much of the raft log stays in memory. It serves
@@ -46,6 +47,9 @@ type Options struct {
 	// ListenClientURL, if not empty, is an additional address for etcd clients:
 	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
 	ListenClientURL string
+	// QuotaBackendBytes is the size of the database, in bytes, from which on nothing
+	// is written but deletions. 0 is DefaultQuotaBackendBytes.
+	QuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
 }
@@ -58,6 +62,10 @@ type Server struct {
 	serving atomic.Bool
 	failed  chan error
 	stop    sync.Once
+	quota   int64
+	dir     string
+	// ended ends what runs beside etcd.
+	ended context.CancelFunc
 
 	mu     sync.Mutex
 	shared *sharedClient // made at the first use
@@ -70,9 +78,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if err := checkData(o.Dir); err != nil {
-		return nil, damaged(o.Dir, err)
+		return nil, damaged(failure(o.Dir, err))
 	}
-	s := &Server{failed: make(chan error, 1)}
+	s := &Server{failed: make(chan error, 1), quota: config.QuotaBackendBytes, dir: o.Dir}
 	// etcd reports what it cannot cope with by ending the process or by a panic
 	// in a goroutine of its own. The logger is where both can be turned into an
 	// error.
@@ -82,21 +90,24 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	select {
 	case err = <-started:
 		if err != nil {
-			return nil, fmt.Errorf("starting etcd in %s: %w", o.Dir, err)
+			return nil, failure(o.Dir, err)
 		}
 	case err = <-s.failed:
-		return nil, damaged(o.Dir, err)
+		return nil, damaged(err)
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 	case err = <-s.failed:
-		return nil, damaged(o.Dir, err)
+		return nil, damaged(err)
 	case <-ctx.Done():
 		s.etcd.Close()
 		return nil, fmt.Errorf("waiting for etcd in %s: %w", o.Dir, context.Cause(ctx))
 	}
 	s.serving.Store(true)
 	s.servePipe(config)
+	beside, ended := context.WithCancel(context.Background())
+	s.ended = ended
+	go s.keepSpace(beside)
 	return s, nil
 }
 
@@ -112,13 +123,17 @@ func (s *Server) run(config *embed.Config, started chan<- error) {
 	started <- err
 }
 
-func damaged(dir string, err error) error {
-	return fmt.Errorf("starting etcd in %s: %w; the data may be damaged: restore a copy of it, or use another directory", dir, err)
+// damaged says what a failure at start means, if the disk has space.
+func damaged(err error) error {
+	if diskFull(err) {
+		return err
+	}
+	return fmt.Errorf("%w; the data may be damaged: restore a copy of it, or use another directory", err)
 }
 
 func (o Options) config() (*embed.Config, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the directory for etcd: %w", err)
+		return nil, failure(o.Dir, fmt.Errorf("creating the directory: %w", err))
 	}
 	c := embed.NewConfig()
 	c.Name = "tenantry"
@@ -137,7 +152,10 @@ func (o Options) config() (*embed.Config, error) {
 		}
 	}
 	c.EnableGRPCGateway = false
-	c.QuotaBackendBytes = quotaBackendBytes
+	c.QuotaBackendBytes = o.QuotaBackendBytes
+	if c.QuotaBackendBytes == 0 {
+		c.QuotaBackendBytes = DefaultQuotaBackendBytes
+	}
 	c.SnapshotCatchUpEntries = catchUpEntries
 	c.BootstrapDefragThresholdMegabytes = defragThresholdMegabytes
 	c.UnsafeNoFsync = o.UnsafeNoFsync
@@ -174,13 +192,13 @@ func (s *Server) servePipe(config *embed.Config) {
 // fail reports the first failure; later ones follow from it.
 func (s *Server) fail(err error) {
 	select {
-	case s.failed <- err:
+	case s.failed <- failure(s.dir, err):
 	default:
 	}
 }
 
-// Failed delivers an error if etcd cannot go on, for instance because the disk
-// is full. Nothing is acknowledged after it, and Stop may not return: end the
+// Failed delivers an error if etcd cannot go on, for instance because the disk is
+// full. Nothing is acknowledged after it, calls and Stop may never return: end the
 // process.
 func (s *Server) Failed() <-chan error { return s.failed }
 
@@ -188,6 +206,7 @@ func (s *Server) Failed() <-chan error { return s.failed }
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.serving.Store(false)
+		s.ended()
 		s.mu.Lock()
 		if s.shared != nil {
 			s.shared.stop()

@@ -2,15 +2,18 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -205,6 +208,76 @@ func TestStartUnusableDirectory(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got error %v, want one line that names the directory", err)
+			}
+		})
+	}
+}
+
+func TestSpaceQuota(t *testing.T) {
+	o := Options{Dir: t.TempDir(), QuotaBackendBytes: 8 << 20}
+	s := start(t, o)
+	client := s.Client()
+	fill := func(prefix string) error {
+		value := strings.Repeat("x", 1<<19)
+		for i := range 100 {
+			if _, err := client.Put(t.Context(), fmt.Sprintf("%s/%d", prefix, i), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := fill("/a"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("got error %v", err)
+	}
+	if taken, err := s.reclaim(t.Context()); taken || err != nil {
+		t.Errorf("with all in use: %v, %v", taken, err)
+	}
+	if _, err := client.Put(t.Context(), "/b", "1"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Errorf("got error %v", err)
+	}
+	if _, err := client.Delete(t.Context(), "/a/", clientv3.WithPrefix()); err != nil {
+		t.Errorf("deleting: %v", err)
+	}
+	if taken, err := s.reclaim(t.Context()); !taken || err != nil {
+		t.Errorf("with nothing in use: %v, %v", taken, err)
+	}
+	put(t, client, "/b", "1")
+
+	if err := fill("/c"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("got error %v", err)
+	}
+	s.Stop()
+	o.QuotaBackendBytes *= 2
+	s = start(t, o)
+	if taken, err := s.reclaim(t.Context()); !taken || err != nil {
+		t.Errorf("with a larger quota: %v, %v", taken, err)
+	}
+	put(t, s.Client(), "/d", "1")
+	wantValue(t, s.Client(), "/b", "1")
+}
+
+// Whoever starts on a full disk must not take it for a damaged one.
+func TestFailure(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err     error
+		full    bool
+		damaged bool
+	}{
+		"wrapped":   {fmt.Errorf("failed to commit: %w", &os.PathError{Op: "write", Path: "db", Err: syscall.ENOSPC}), true, false},
+		"told":      {errors.New("panic: write db: " + syscall.ENOSPC.Error()), true, false},
+		"one share": {&os.PathError{Op: "write", Path: "db", Err: syscall.EDQUOT}, true, false},
+		"another":   {errors.New("page 7: invalid page type"), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message := damaged(failure("/state/etcd", tc.err)).Error()
+			if !strings.Contains(message, "/state/etcd") || !strings.Contains(message, tc.err.Error()) {
+				t.Errorf("%q lacks the directory or the cause", message)
+			}
+			if got := strings.Contains(message, "the disk of /state/etcd is full"); got != tc.full {
+				t.Errorf("%q says that the disk is full: %v", message, got)
+			}
+			if got := strings.Contains(message, "damaged"); got != tc.damaged {
+				t.Errorf("%q says that data may be damaged: %v", message, got)
 			}
 		})
 	}

@@ -44,6 +44,9 @@ type Options struct {
 	// EtcdListenClientURL, if not empty, is an address for etcd clients, without
 	// authentication: http://IP:PORT or unix:///PATH.
 	EtcdListenClientURL string
+	// EtcdQuotaBackendBytes is the size of etcd's database, in bytes, from which on
+	// nothing is written but deletions. 0 is etcd's default.
+	EtcdQuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
 	// DefaultTenant is the tenant of users whose credentials carry none.
@@ -104,7 +107,9 @@ type Running struct {
 
 // Run holds the directory and runs everything in it until ctx ends. It calls
 // ready once, when requests are answered and the admin's kubeconfig is written;
-// an error of ready ends it.
+// an error of ready ends it. When the storage fails, Run returns at once and leaves
+// the rest as it is, directory included: what waits for the storage would wait for
+// ever. The process must end then.
 func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	address, err := o.checkAddress()
 	if err != nil {
@@ -114,28 +119,45 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Release()
 	keys, err := pki.Ensure(dir.PKI(), append(slices.Clone(o.TLSNames), o.BindAddress)...)
 	if err != nil {
+		dir.Release()
 		return err
 	}
 	store, err := etcd.Start(ctx, etcd.Options{
-		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, UnsafeNoFsync: o.UnsafeNoFsync,
+		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, QuotaBackendBytes: o.EtcdQuotaBackendBytes, UnsafeNoFsync: o.UnsafeNoFsync,
 	})
 	if err != nil {
+		dir.Release()
 		return err
 	}
-	defer store.Stop()
+	ended := make(chan error, 1)
+	go func() {
+		err := o.runOn(ctx, store, keys, func() error {
+			if err := writeAdmin(dir.AdminKubeconfig(), address, keys); err != nil {
+				return err
+			}
+			return ready(Running{Address: address, AdminKubeconfig: dir.AdminKubeconfig(), Keys: keys, Etcd: store.Client()})
+		})
+		store.Stop()
+		dir.Release()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case err := <-store.Failed():
+		return err
+	}
+}
+
+// runOn runs the server and the controllers on a store until ctx ends.
+func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, ready func() error) error {
 	s, err := o.newServer(ctx, keys, store)
 	if err != nil {
 		return err
 	}
-	return o.serve(ctx, s, store, func() error {
-		if err := writeAdmin(dir.AdminKubeconfig(), address, keys); err != nil {
-			return err
-		}
-		return ready(Running{Address: address, AdminKubeconfig: dir.AdminKubeconfig(), Keys: keys, Etcd: store.Client()})
-	})
+	return o.serve(ctx, s, ready)
 }
 
 // serviceRange has a million addresses: the Services of all spaces share it.
@@ -239,17 +261,9 @@ func writeAdmin(path, address string, keys *pki.PKI) error {
 }
 
 // serve runs the server, and the controllers once it is ready.
-func (o Options) serve(ctx context.Context, s *server.Server, store *etcd.Server, ready func() error) error {
+func (o Options) serve(ctx context.Context, s *server.Server, ready func() error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Run(groupCtx) })
-	group.Go(func() error {
-		select {
-		case err := <-store.Failed():
-			return fmt.Errorf("etcd: %w", err)
-		case <-groupCtx.Done():
-			return nil
-		}
-	})
 	group.Go(func() error {
 		if err := s.WaitUntilReady(groupCtx); err != nil {
 			return ignoreCanceled(err)

@@ -59,7 +59,7 @@ func owned(obj runtime.Object, n tenant.Name, key string) error {
 // Create implements storage.Interface.
 func (s *etcdKeys) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	key, _ = s.key(key)
-	return s.Interface.Create(ctx, key, obj, out, ttl)
+	return withoutSpace(s.Interface.Create(ctx, key, obj, out, ttl))
 }
 
 // Get implements storage.Interface.
@@ -102,7 +102,7 @@ func (s *etcdKeys) GuaranteedUpdate(ctx context.Context, key string, destination
 		}
 		return tryUpdate(input, res)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, ownedUpdate, cached)
+	return withoutSpace(s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, ownedUpdate, cached))
 }
 
 // scope narrows an ambiguous etcd range to the space it is read for.

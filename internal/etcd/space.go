@@ -1,0 +1,111 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
+)
+
+// reclaimPeriod is how often a server that takes no writes looks for space.
+const reclaimPeriod = 5 * time.Second
+
+// roomy is the part of the quota, in percent, that may be in use when writes are
+// taken again: more would be refused again soon.
+const roomy = 90
+
+// reclaim makes etcd take writes again when less than its quota is in use. etcd
+// itself refuses all but deletions from the moment in which the quota was reached
+// until an administrator has compacted, defragmented and disarmed an alarm, in
+// this order; here nobody can, since it listens nowhere. The API server cannot
+// compact either, because it writes down how far it has.
+//
+// It reports whether writes are taken.
+func (s *Server) reclaim(ctx context.Context) (bool, error) {
+	if !s.outOfSpace() {
+		return true, nil
+	}
+	client, backend := s.Client(), s.etcd.Server.Backend()
+	// Watches that lag behind and pages of lists begin anew.
+	revision := s.etcd.Server.KV().Rev()
+	if _, err := client.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return false, fmt.Errorf("compacting: %w", err)
+	}
+	backend.ForceCommit()
+	limit := s.quota / 100 * roomy
+	if backend.SizeInUse() >= limit {
+		return false, nil
+	}
+	if backend.Size() >= limit {
+		if err := backend.Defrag(); err != nil {
+			return false, fmt.Errorf("defragmenting: %w", err)
+		}
+	}
+	alarm := &clientv3.AlarmMember{MemberID: uint64(s.etcd.Server.MemberID()), Alarm: etcdserverpb.AlarmType_NOSPACE}
+	if _, err := client.AlarmDisarm(ctx, alarm); err != nil {
+		return false, fmt.Errorf("disarming the alarm: %w", err)
+	}
+	return true, nil
+}
+
+func (s *Server) outOfSpace() bool {
+	for _, alarm := range s.etcd.Server.Alarms() {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			return true
+		}
+	}
+	return false
+}
+
+// keepSpace reclaims until ctx ends, and says when writes are refused and taken.
+func (s *Server) keepSpace(ctx context.Context) {
+	ticker := time.NewTicker(reclaimPeriod)
+	defer ticker.Stop()
+	refused := false
+	for {
+		taken, err := s.reclaim(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			klog.ErrorS(err, "Making etcd take writes again failed; trying again")
+		case !taken && !refused:
+			klog.ErrorS(nil, "etcd has reached its space quota and takes no writes but deletions. Delete objects, or start again with a larger --etcd-quota-backend-bytes",
+				"quota", s.quota, "inUse", s.etcd.Server.Backend().SizeInUse())
+		case taken && refused:
+			klog.InfoS("etcd takes writes again")
+		}
+		refused = !taken
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// failure describes what keeps etcd from going on in dir.
+func failure(dir string, err error) error {
+	if diskFull(err) {
+		return fmt.Errorf("the disk of %s is full: %w; free some space and start again, what was acknowledged is kept", dir, err)
+	}
+	return fmt.Errorf("etcd in %s: %w", dir, err)
+}
+
+// diskFull reports whether err comes from a disk, or a share of one, without space.
+// Not all of etcd wraps what it was told.
+func diskFull(err error) bool {
+	for _, cause := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
+			return true
+		}
+	}
+	return false
+}
