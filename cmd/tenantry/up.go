@@ -61,6 +61,9 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.Dir, "dir", o.Dir, "Directory of all state.")
 	fs.IntVar(&o.Port, "secure-port", o.Port, "Port of the API server.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of the API server.")
+	fs.StringVar(&o.AdvertiseAddress, "advertise-address", "",
+		"IP address by which pods reach the API server. By default --bind-address or, if that is a loopback address or all of them, "+
+			"that of the default route. Without a route there is none.")
 	fs.StringArrayVar(&o.TLSNames, "tls-san", nil,
 		"Further host name or IP address by which clients reach the API server, for its certificate. Can be repeated.")
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",

@@ -38,6 +38,10 @@ type Options struct {
 	// BindAddress and Port are where the API server listens.
 	BindAddress string
 	Port        int
+	// AdvertiseAddress is the IP address by which pods reach the API server. By
+	// default it is BindAddress or, if that is a loopback address or all of them, that
+	// of the default route. Without any, pods do not find the server.
+	AdvertiseAddress string
 	// TLSNames are further host names and IP addresses by which clients reach the
 	// server. Its certificate carries them.
 	TLSNames []string
@@ -198,6 +202,9 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	kube.ServiceClusterIPRanges = serviceRange
 	kube.SecureServing.BindPort = o.Port
 	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
+	if err := o.advertise(kube); err != nil {
+		return nil, err
+	}
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
 	o.applyAuthentication(options, keys)
 	if o.Authorization != nil {
