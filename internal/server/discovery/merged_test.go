@@ -71,7 +71,7 @@ func namesOf(groups []apidiscoveryv2.APIGroupDiscovery) (names []string) {
 
 func newRouter() *Router {
 	router := &Router{
-		AllGroups: http.NotFoundHandler(), NotFound: http.NotFoundHandler(),
+		AllGroups: http.NotFoundHandler(), Builtin: http.NotFoundHandler(), NotFound: http.NotFoundHandler(),
 		IsBuiltin: func(string) bool { return false }, OpenAPIv2: func() []*spec.Swagger { return nil },
 	}
 	router.once.Do(router.share)

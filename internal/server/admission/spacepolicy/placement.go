@@ -113,7 +113,7 @@ func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, foun
 		scope = fmt.Sprintf("is %s to labels [%s] and taints [%s]",
 			rules.Mode, strings.Join(rules.AllowedLabels, " "), strings.Join(rules.AllowedTaints, " "))
 	}
-	return forbidden(a, fmt.Sprintf("node placement %s in this tenant, which does not allow %s; remove it or ask the platform's administrators",
+	return forbidden(a, fmt.Sprintf("node placement %s in this tenant, which does not allow %s; remove it, or ask the platform's administrators to allow it by nodePlacement of the Tenant",
 		scope, strings.Join(slices.Compact(what), ", ")))
 }
 
