@@ -31,10 +31,9 @@ import (
 //	WithTenantField    metadata.tenant of request bodies
 //	Router             what serves the space
 func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver.Config) http.Handler {
-	// Completing the configuration has put the loopback token in front of the
-	// authenticators; its user belongs to the system tenant.
 	withTenants := *generic
-	withTenants.Authentication.Authenticator = authentication.WithAudit(authentication.WithLoopback(generic.Authentication.Authenticator, c.informersToken))
+	withTenants.Authentication.Authenticator = authentication.WithAudit(
+		authentication.WithLoopback(generic.Authentication.Authenticator, c.own.BearerToken, c.informersToken))
 	if generic.AuditBackend != nil {
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
 		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, Own: c.auditPolicy, Known: c.knownAuditPolicy}

@@ -76,37 +76,33 @@ func note(req *http.Request, n tenant.Name) error {
 // errNoSpace refuses what the server asks of itself without saying where.
 var errNoSpace = errors.New("the server's own request names no space")
 
-// WithLoopback completes an authenticator that may answer with the loopback
-// user, which upstream puts in front of all others: it belongs to the system
-// tenant. As it has every right in every space, its requests must name one (see
-// package loopback). informers is the token of the only client that need not:
-// upstream's informers of the system space have it before it can be changed.
-func WithLoopback(delegate authenticator.Request, informers string) authenticator.Request {
-	header := []byte("Bearer " + informers)
+// WithLoopback puts the server's own user, which belongs to the system tenant, in
+// front of all others. It is known by its tokens and not by its name, which others
+// may have. As it has every right in every space, a request with the token own must
+// name one (see package loopback). informers is the token of the only client that
+// need not: upstream's informers of the system space have it before it can be changed.
+func WithLoopback(delegate authenticator.Request, own, informers string) authenticator.Request {
 	uid := uuid.NewString()
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		if informers != "" && subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), header) == 1 {
-			req.Header.Del("Authorization") // as upstream does
-			return loopback(req, &user.DefaultInfo{
-				Name: user.APIServerUser, UID: uid, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup},
-			})
-		}
-		response, ok, err := delegate.AuthenticateRequest(req)
-		if err != nil || !ok || response.User.GetName() != user.APIServerUser {
+		named := bears(req, own)
+		if !named && !bears(req, informers) {
+			response, ok, err := delegate.AuthenticateRequest(req)
 			if err != nil {
 				klog.V(4).InfoS("Credentials not accepted", "err", err)
 			}
 			return response, ok, err
 		}
-		if r := tenant.RequestFrom(req.Context()); r == nil || r.Requested == "" {
+		req.Header.Del("Authorization") // as upstream does
+		if r := tenant.RequestFrom(req.Context()); named && (r == nil || r.Requested == "") {
 			klog.ErrorS(errNoSpace, "Refusing a request", "method", req.Method, "path", req.URL.Path)
 			return nil, false, errNoSpace
 		}
-		return loopback(req, response.User)
+		u := &user.DefaultInfo{Name: user.APIServerUser, UID: uid, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
+		return &authenticator.Response{User: identity.Of(u, tenant.System)}, true, note(req, tenant.System)
 	})
 }
 
-// loopback puts the server's own user into the system tenant.
-func loopback(req *http.Request, u user.Info) (*authenticator.Response, bool, error) {
-	return &authenticator.Response{User: identity.Of(u, tenant.System)}, true, note(req, tenant.System)
+// bears reports whether a request has a token, if there is such a token.
+func bears(req *http.Request, token string) bool {
+	return token != "" && subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), []byte("Bearer "+token)) == 1
 }

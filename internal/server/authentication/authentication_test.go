@@ -19,10 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
@@ -361,12 +359,8 @@ func TestValidate(t *testing.T) {
 
 func TestLoopbackNamesItsSpace(t *testing.T) {
 	const own, informers = "own", "informers"
-	generic := &genericapiserver.Config{}
-	generic.Authentication.Authenticator = build(t, "", func(*Options) {})
-	generic.Authentication.APIAudiences = authenticator.Audiences{audience}
-	generic.Authorization.Authorizer = authorizerfactory.NewAlwaysDenyAuthorizer()
-	genericapiserver.AuthorizeClientBearerToken(&rest.Config{BearerToken: own}, &generic.Authentication, &generic.Authorization)
-	a := WithLoopback(generic.Authentication.Authenticator, informers)
+	others := build(t, "", func(*Options) {})
+	a := WithLoopback(others, own, informers)
 	for _, tc := range []struct {
 		authorization string
 		requested     tenant.Name
@@ -376,6 +370,7 @@ func TestLoopbackNamesItsSpace(t *testing.T) {
 		{"Bearer " + own, tenant.System, "system:apiserver of system"},
 		{"Bearer " + own, "acme", "system:apiserver of system"},
 		{"Bearer " + informers, "", "system:apiserver of system"},
+		{"Bearer " + own + informers, "", "refused"},
 		{"Bearer system-account", "", "system:serviceaccount:ns:sa of system"},
 		{"Bearer ", "", "system:anonymous of "},
 	} {
@@ -385,7 +380,17 @@ func TestLoopbackNamesItsSpace(t *testing.T) {
 			t.Errorf("%q in space %q: %s, want %s", tc.authorization, tc.requested, got, tc.want)
 		}
 	}
-	if got := check(t, WithLoopback(generic.Authentication.Authenticator, ""), newRequest(t, "Bearer ")); got != "system:anonymous of " {
+	if got := check(t, WithLoopback(others, "", ""), newRequest(t, "Bearer ")); got != "system:anonymous of " {
 		t.Errorf("no token at all is %s", got)
+	}
+}
+
+// The server's own user is made by its tokens alone.
+func TestNameOfLoopback(t *testing.T) {
+	impostor := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: user.APIServerUser}}, true, nil
+	})
+	if got := check(t, WithLoopback(impostor, "own", "informers"), newRequest(t, "Bearer other")); got != "system:apiserver of " {
+		t.Errorf("another user of that name is %s", got)
 	}
 }
