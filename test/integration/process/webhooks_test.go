@@ -72,7 +72,7 @@ var _ = Describe("A tenant's webhook", func() {
 			Expect(text).To(Equal(told["https://127.0.0.1:"+closedPort]), target)
 		}
 		Expect(told["https://127.0.0.1:"+closedPort]).To(HavePrefix(
-			`Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "URL?timeout=10s": could not be reached`))
+			`Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "URL/?timeout=10s": could not be reached`))
 		Expect(asked).NotTo(Receive())
 	})
 })

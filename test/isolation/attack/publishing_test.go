@@ -295,7 +295,7 @@ var _ = Describe("A user of the system space with every right in one namespace",
 		}
 		status := client.Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace(metav1.NamespaceDefault)
 		Expect(second(status.Patch(ctx, "kubernetes", types.MergePatchType,
-			[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{}, "status"))).To(needs("publish"))
+			[]byte(`{"status": {"conditions": [{"type": "T", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`), metav1.PatchOptions{}, "status"))).To(needs("publish"))
 	}, SpecTimeout(suite.StartTimeout))
 
 	It("is not helped by a RoleBinding, nor by verbs on other names", func(ctx SpecContext) {
