@@ -36,7 +36,7 @@ func (s *Servers) purge(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("deleting the objects of definition %q in all spaces: %w", name, err))
 		}
 		if !done && err == nil {
-			s.queue.AddAfter(tenant.System, purgePeriod)
+			s.purges.AddAfter(tenant.System, purgePeriod)
 		}
 	}
 	return errors.Join(failed...)
@@ -89,6 +89,7 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 			places[place{spaceOf(object), object.Namespace}] = struct{}{}
 		}
 	}
+	var failed []error // a tenant's webhook may refuse; others' objects go nevertheless
 	for at := range places {
 		client, err := s.metadataIn(at.space)
 		if err != nil {
@@ -96,10 +97,10 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 		}
 		err = client.Resource(resource).Namespace(at.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("in the space of tenant %q: %w", at.space, err)
+			failed = append(failed, fmt.Errorf("in the space of tenant %q: %w", at.space, err))
 		}
 	}
-	return len(list.Items), nil
+	return len(list.Items), errors.Join(failed...)
 }
 
 // release takes the finalizer from a definition.

@@ -66,6 +66,8 @@ type Servers struct {
 	mu      sync.RWMutex
 	servers map[tenant.Name]*server
 	queue   workqueue.TypedRateLimitingInterface[tenant.Name]
+	// purges is apart from queue: deleting objects waits for webhooks of their tenants.
+	purges workqueue.TypedRateLimitingInterface[tenant.Name]
 }
 
 // server is a running extension server.
@@ -83,10 +85,15 @@ func New(terminating func(tenant.Name) bool, ranges *storage.Ranges) *Servers {
 		terminating: terminating,
 		ranges:      ranges,
 		servers:     make(map[tenant.Name]*server),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
-			workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: "space_crds"}),
+		queue:       newQueue("space_crds"),
+		purges:      newQueue("purged_crds"),
 	}
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[tenant.Name] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
+		workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: name})
 }
 
 // In returns what serves the custom resources of the space of n, its own server first.
@@ -146,8 +153,10 @@ func (s *Servers) Run(ctx context.Context) error {
 	go func() {
 		<-ctx.Done()
 		s.queue.ShutDown()
+		s.purges.ShutDown()
 	}()
-	go s.work(ctx)
+	go work(ctx, s.queue, s.sync)
+	go work(ctx, s.purges, func(ctx context.Context, _ tenant.Name) error { return s.purge(ctx) })
 	reflector := cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "space-definitions"})
 	reflector.RunWithContext(ctx)
 	return nil
@@ -163,19 +172,19 @@ func (s *Servers) metadataIn(n tenant.Name) (metadata.Interface, error) {
 	return client, nil
 }
 
-func (s *Servers) work(ctx context.Context) {
+func work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[tenant.Name], do func(context.Context, tenant.Name) error) {
 	for {
-		n, shutdown := s.queue.Get()
+		n, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		if err := s.sync(ctx, n); err != nil {
+		if err := do(ctx, n); err != nil {
 			klog.ErrorS(err, "Serving the custom resources of a space", "tenant", n)
-			s.queue.AddRateLimited(n)
+			queue.AddRateLimited(n)
 		} else {
-			s.queue.Forget(n)
+			queue.Forget(n)
 		}
-		s.queue.Done(n)
+		queue.Done(n)
 	}
 }
 
@@ -203,7 +212,7 @@ func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
 		running.stop()
 	}
 	if n == tenant.System {
-		return s.purge(ctx)
+		s.purges.Add(n)
 	}
 	return nil
 }
