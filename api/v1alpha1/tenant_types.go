@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
@@ -85,7 +86,10 @@ type TenantSpec struct {
 	// of any resource, namespaced or not, and tenantry.io/stored-bytes. Defaults to
 	// the quota of the manager's configuration.
 	// +optional
-	Quota corev1.ResourceList `json:"quota,omitempty"`
+	// +kubebuilder:validation:MaxProperties=128
+	// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.all(k, (oldSelf.hasValue() && k in oldSelf.value()) || k in ['cpu', 'memory', 'ephemeral-storage', 'requests.cpu', 'requests.memory', 'requests.ephemeral-storage', 'requests.storage', 'limits.cpu', 'limits.memory', 'limits.ephemeral-storage', 'pods', 'services', 'services.nodeports', 'services.loadbalancers', 'replicationcontrollers', 'resourcequotas', 'secrets', 'configmaps', 'persistentvolumeclaims', 'tenantry.io/stored-bytes'] || k.startsWith('count/') || k.startsWith('requests.') || k.startsWith('hugepages-') || k.endsWith('.storageclass.storage.k8s.io/requests.storage') || k.endsWith('.storageclass.storage.k8s.io/persistentvolumeclaims') || k.endsWith('.deviceclass.resource.k8s.io/devices'))",message="an unknown limit: use the names of a ResourceQuota, count/RESOURCE.GROUP, requests.DOMAIN/RESOURCE or tenantry.io/stored-bytes"
+	// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.all(k, (type(self[k]) == int ? self[k] >= 0 : !self[k].startsWith('-')) || (oldSelf.hasValue() && k in oldSelf.value() && (type(oldSelf.value()[k]) == int ? oldSelf.value()[k] < 0 : oldSelf.value()[k].startsWith('-'))))",message="a limit must not be negative"
+	Quota map[corev1.ResourceName]resource.Quantity `json:"quota,omitempty"`
 	// nodePlacement is how far the tenant's pods may choose their nodes. Defaults to
 	// what the server's admission configuration says for SpacePolicy, without which
 	// they may not (arktos-access-control, "Node, NodeSelector and DaemonSet").
@@ -164,13 +168,17 @@ type NodePlacement struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	AllowedLabels []string `json:"allowedLabels,omitempty"`
 	// allowedTaints are keys of taints that pods may tolerate, in mode Limited.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	AllowedTaints []string `json:"allowedTaints,omitempty"`
 }
 
@@ -256,6 +264,7 @@ const (
 )
 
 // Subject is a user or a group of the tenant.
+// +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.startsWith('system:serviceaccount:') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.startsWith('system:serviceaccounts:'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
 type Subject struct {
 	// kind is User or Group.
 	// +kubebuilder:validation:Enum=User;Group

@@ -8,7 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 // Default fills in what c leaves open. The built-in quota limits what costs other
@@ -88,10 +91,8 @@ func (c *ManagerConfiguration) Validate() error {
 	if len(c.DefaultQuota) == 0 && c.DefaultQuota != nil {
 		return fmt.Errorf("defaultQuota: every tenant has a quota, so it needs at least one limit; leave the field out for the built-in default")
 	}
-	for name, limit := range c.DefaultQuota {
-		if limit.Sign() < 0 {
-			return fmt.Errorf("defaultQuota: %s: %s is negative", name, limit.String())
-		}
+	if errs := v1alpha1.ValidateQuota(c.DefaultQuota, nil, nil, field.NewPath("defaultQuota")); len(errs) > 0 {
+		return errs.ToAggregate()
 	}
 	for i, name := range c.Publishable {
 		if reason, never := neverPublishable[name]; never {

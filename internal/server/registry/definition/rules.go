@@ -8,10 +8,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 )
 
@@ -52,23 +54,33 @@ func NewRules(manifest []byte) (*Rules, error) {
 	}, nil
 }
 
-// Validate returns what is wrong with an object. old is nil on creation.
+// Validate returns what is wrong with an object. old is nil on creation. Of an update,
+// what is as it was before is not looked at, as in custom resources: a rule that came
+// later must not keep an object from being changed.
 func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	errs := validation.ValidateCustomResource(nil, object, r.schema)
+	var errs field.ErrorList
+	var before any
+	var options []cel.Option
+	if old == nil {
+		errs = validation.ValidateCustomResource(nil, object, r.schema)
+	} else {
+		unstructured, err := runtime.DefaultUnstructuredConverter.ToUnstructured(old)
+		if err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		before = unstructured
+		correlated := common.NewCorrelatedObject(object, before, &model.Structural{Structural: r.structure})
+		errs = validation.ValidateCustomResourceUpdate(nil, object, before, r.schema, validation.WithRatcheting(correlated))
+		options = append(options, cel.WithRatcheting(correlated))
+	}
 	if len(errs) > 0 {
 		return errs
 	}
-	var before any
-	if old != nil {
-		if before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(old); err != nil {
-			return field.ErrorList{field.InternalError(nil, err)}
-		}
-	}
-	errs, _ = r.rules.Validate(ctx, nil, r.structure, object, before, celconfig.RuntimeCELCostBudget)
+	errs, _ = r.rules.Validate(ctx, nil, r.structure, object, before, celconfig.RuntimeCELCostBudget, options...)
 	for _, err := range errs {
 		if err.Field == rootField {
 			err.Field = "metadata.name" // what the rules at the root are about

@@ -53,27 +53,62 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 }
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	t := obj.(*v1alpha1.Tenant)
-	return append(s.Rules.Validate(ctx, t, nil), validate(t)...)
+	return s.validate(ctx, obj.(*v1alpha1.Tenant), nil)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	return append(s.Rules.Validate(ctx, t, previous), validate(t)...)
+	return s.validate(ctx, obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant))
 }
 
-// validate adds to the rules what a definition cannot say.
-func validate(t *v1alpha1.Tenant) field.ErrorList {
-	spec := field.NewPath("spec")
-	errs := audit.Validate(t.Spec.AuditPolicy, spec.Child("auditPolicy"))
-	if tenant.Name(t.Name) != tenant.System {
+// validate returns what the rules of the definition say and, with the field that is
+// meant, what these cannot. old is nil on creation. What is as it was is not looked at.
+func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.ErrorList {
+	before := &v1alpha1.Tenant{}
+	if old != nil {
+		before = old
+	}
+	path := field.NewPath("spec")
+	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, isServed, path.Child("quota"))
+	errs := slices.Concat(quota, s.validateDefinition(ctx, t, old, len(quota) > 0))
+	if !apiequality.Semantic.DeepEqual(t.Spec.AuditPolicy, before.Spec.AuditPolicy) {
+		errs = append(errs, audit.Validate(t.Spec.AuditPolicy, path.Child("auditPolicy"))...)
+	}
+	if tenant.Name(t.Name) == tenant.System {
+		errs = append(errs, validateSystem(t, before, path)...)
+	}
+	return errs
+}
+
+// validateDefinition returns what the rules of the definition say, but for the quota if
+// that has been found wrong with more detail.
+func (s strategy) validateDefinition(ctx context.Context, t, old *v1alpha1.Tenant, quotaIsWrong bool) field.ErrorList {
+	var previous runtime.Object
+	if old != nil {
+		previous = old
+	}
+	errs := s.Rules.Validate(ctx, t, previous)
+	if !quotaIsWrong {
 		return errs
 	}
-	if t.Spec.Suspended {
-		errs = append(errs, field.Forbidden(spec.Child("suspended"), "the built-in tenant cannot be suspended"))
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field == "spec.quota" })
+}
+
+func validateSystem(t, before *v1alpha1.Tenant, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if t.Spec.Suspended && !before.Spec.Suspended {
+		errs = append(errs, field.Forbidden(path.Child("suspended"), "the built-in tenant cannot be suspended"))
 	}
-	if t.Spec.AuditPolicy != nil {
-		errs = append(errs, field.Forbidden(spec.Child("auditPolicy"), "the audit policy of the built-in tenant is the server's, --audit-policy-file"))
+	if t.Spec.AuditPolicy != nil && before.Spec.AuditPolicy == nil {
+		errs = append(errs, field.Forbidden(path.Child("auditPolicy"), "the audit policy of the built-in tenant is the server's, --audit-policy-file"))
+	}
+	for name, is := range map[string]bool{
+		"admins":        t.Spec.Admins != nil && before.Spec.Admins == nil,
+		"quota":         t.Spec.Quota != nil && before.Spec.Quota == nil,
+		"nodePlacement": t.Spec.NodePlacement != nil && before.Spec.NodePlacement == nil,
+	} {
+		if is {
+			errs = append(errs, field.Forbidden(path.Child(name), "it has no effect on the built-in tenant, whose space is the platform's own; leave it out"))
+		}
 	}
 	return errs
 }

@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install" // the built-in groups that tests name
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -91,6 +94,147 @@ func TestValidate(t *testing.T) {
 				t.Errorf("unexpected error: %v", err)
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func quotaOf(limits ...string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) {
+		t.Spec.Quota = corev1.ResourceList{}
+		for i := 0; i < len(limits); i += 2 {
+			t.Spec.Quota[corev1.ResourceName(limits[i])] = resource.MustParse(limits[i+1])
+		}
+	}
+}
+
+func admins(kind v1alpha1.SubjectKind, name string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: kind, Name: name}} }
+}
+
+func placement(mode v1alpha1.NodePlacementMode, labels, taints []string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) {
+		t.Spec.NodePlacement = &v1alpha1.NodePlacement{Mode: mode, AllowedLabels: labels, AllowedTaints: taints}
+	}
+}
+
+// TestValidateFields says of each field what is refused, and that the answer names it.
+func TestValidateFields(t *testing.T) {
+	s := newStrategy(t)
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.Tenant)
+		want   []string // parts of the error, none if there is none
+	}{
+		"standard limits": {change: quotaOf("cpu", "1500m", "requests.memory", "1Gi", "limits.ephemeral-storage", "1Gi", "services.nodeports", "0", "pods", "3")},
+		"other limits": {change: quotaOf("requests.nvidia.com/gpu", "2", "hugepages-2Mi", "1Gi", "requests.hugepages-1Gi", "1Gi", "tenantry.io/stored-bytes", "100Mi",
+			"gold.storageclass.storage.k8s.io/requests.storage", "1Ti", "gold.storageclass.storage.k8s.io/persistentvolumeclaims", "2",
+			"gpu.deviceclass.resource.k8s.io/devices", "1", "requests.deviceclass.resource.kubernetes.io/gpu", "1")},
+		"counts": {change: quotaOf("count/namespaces", "1", "count/deployments.apps", "1", "count/endpoints", "1", "count/ingresses.networking.k8s.io", "1",
+			"count/widgets.example.com", "1", "count/customresourcedefinitions.apiextensions.k8s.io", "1", "count/ipaddresses.networking.k8s.io", "1")},
+		"unknown limit":            {change: quotaOf("pod", "1"), want: []string{"spec.quota[pod]", "allowed are"}},
+		"unknown, of a domain":     {change: quotaOf("example.com/bytes", "1"), want: []string{"spec.quota[example.com/bytes]", "allowed are"}},
+		"upper case":               {change: quotaOf("Pods", "1"), want: []string{"spec.quota[Pods]"}},
+		"count of nothing":         {change: quotaOf("count/", "1"), want: []string{"spec.quota[count/]", "no resource"}},
+		"count of a kind":          {change: quotaOf("count/Deployment.apps", "1"), want: []string{"spec.quota[count/Deployment.apps]", "no resource"}},
+		"count in the singular":    {change: quotaOf("count/pod", "1"), want: []string{"spec.quota[count/pod]", "in the plural"}},
+		"count in the wrong group": {change: quotaOf("count/deployments", "1"), want: []string{"spec.quota[count/deployments]", `API group ""`}},
+		"count in no group":        {change: quotaOf("count/widgets.-", "1"), want: []string{"spec.quota[count/widgets.-]", "no API group"}},
+		"requests of no domain":    {change: quotaOf("requests.gpu", "1"), want: []string{"spec.quota[requests.gpu]", "no extended resource"}},
+		"requests of Kubernetes":   {change: quotaOf("requests.kubernetes.io/gpu", "1"), want: []string{"no extended resource"}},
+		"huge pages of no size":    {change: quotaOf("hugepages-big", "1"), want: []string{"spec.quota[hugepages-big]", "no size"}},
+		"storage of no class":      {change: quotaOf(".storageclass.storage.k8s.io/requests.storage", "1"), want: []string{"no name of a class"}},
+		"negative limit":           {change: quotaOf("pods", "-1"), want: []string{"spec.quota[pods]", "must not be negative"}},
+		"half a pod":               {change: quotaOf("pods", "1500m"), want: []string{"spec.quota[pods]", "whole number"}},
+		"half a GPU":               {change: quotaOf("requests.nvidia.com/gpu", "500m"), want: []string{"whole number"}},
+		"half a count":             {change: quotaOf("count/widgets.example.com", "500m"), want: []string{"whole number"}},
+		"two wrong limits":         {change: quotaOf("a", "1", "b", "1"), want: []string{"spec.quota[a]", "spec.quota[b]"}},
+		"no limits":                {change: quotaOf()},
+		"account as admin":         {change: admins("User", "system:serviceaccount:default:robot")},
+		"accounts as admins":       {change: admins("Group", "system:serviceaccounts:default")},
+		"everybody as admin":       {change: admins("Group", "system:authenticated")},
+		"user of the platform":     {change: admins("User", "system:admin"), want: []string{"spec.admins[0]", "are the platform's"}},
+		"group of the platform":    {change: admins("Group", "system:masters"), want: []string{"spec.admins[0]", "are the platform's"}},
+		"placement":                {change: placement("Limited", []string{"topology.kubernetes.io/zone"}, []string{"gpu"})},
+		"placement of no mode":     {change: placement("", nil, nil), want: []string{"spec.nodePlacement.mode"}},
+		"placement of other mode":  {change: placement("Some", nil, nil), want: []string{"spec.nodePlacement.mode", "Limited"}},
+		"labels without a limit":   {change: placement("Enabled", []string{"a"}, nil), want: []string{"spec.nodePlacement", "need mode: Limited"}},
+		"a label that is none":     {change: placement("Limited", []string{"a b"}, nil), want: []string{"spec.nodePlacement.allowedLabels[0]"}},
+		"an empty taint":           {change: placement("Limited", nil, []string{""}), want: []string{"spec.nodePlacement.allowedTaints[0]"}},
+		"negative rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: ptr.To[int32](-1)} },
+			want: []string{"spec.rateLimit.requestsPerSecond"}},
+		"burst alone": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: ptr.To[int32](1)} },
+			want: []string{"spec.rateLimit", "burst needs requestsPerSecond"}},
+		"small burst": {change: func(t *v1alpha1.Tenant) {
+			t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: ptr.To[int32](1), RequestsPerSecond: ptr.To[int32](2)}
+		}, want: []string{"spec.rateLimit", "burst must not be less"}},
+		"negative requests in flight": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: ptr.To[int32](-1)} }, want: []string{"spec.rateLimit.inFlight"}},
+		"negative watches":            {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Watches: ptr.To[int32](-1)} }, want: []string{"spec.rateLimit.watches"}},
+		"unknown stage": {change: func(t *v1alpha1.Tenant) {
+			t.Spec.AuditPolicy = auditPolicy(auditv1.LevelNone)
+			t.Spec.AuditPolicy.OmitStages = []auditv1.Stage{"Never"}
+		}, want: []string{"spec.auditPolicy.omitStages"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := s.Validate(context.Background(), newTenant("a", tc.change)).ToAggregate()
+			if len(tc.want) == 0 && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		})
+	}
+	for field, change := range map[string]func(*v1alpha1.Tenant){
+		"spec.quota": quotaOf("pods", "1"), "spec.admins": admins("User", "u"), "spec.nodePlacement": placement("Enabled", nil, nil),
+	} {
+		if err := s.Validate(context.Background(), newTenant("system", change)).ToAggregate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s of the built-in tenant: %v", field, err)
+		}
+	}
+}
+
+// TestValidateChanges says that what was stored before a rule came keeps nobody from
+// changing something else.
+func TestValidateChanges(t *testing.T) {
+	s := newStrategy(t)
+	invalid := func(t *v1alpha1.Tenant) {
+		quotaOf("pod", "-1", "pods", "1")(t)
+		admins("Group", "system:masters")(t)
+		placement("Limited", []string{"a b"}, nil)(t)
+		t.Spec.AuditPolicy = auditPolicy("All")
+		t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: ptr.To[int32](-1)}
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.Tenant)
+		want   string
+	}{
+		"nothing":               {change: func(*v1alpha1.Tenant) {}},
+		"a label":               {change: func(t *v1alpha1.Tenant) { t.Labels = map[string]string{"l": "v"} }},
+		"a finalizer":           {change: func(t *v1alpha1.Tenant) { t.Finalizers = nil }},
+		"another field":         {change: func(t *v1alpha1.Tenant) { t.Spec.Suspended = true }},
+		"another limit":         {change: func(t *v1alpha1.Tenant) { t.Spec.Quota["services"] = resource.MustParse("1") }},
+		"a valid limit":         {change: func(t *v1alpha1.Tenant) { t.Spec.Quota["pods"] = resource.MustParse("2") }},
+		"the wrong one removed": {change: func(t *v1alpha1.Tenant) { delete(t.Spec.Quota, "pod") }},
+		"all of it removed":     {change: func(t *v1alpha1.Tenant) { t.Spec = v1alpha1.TenantSpec{} }},
+		"another wrong value":   {change: func(t *v1alpha1.Tenant) { t.Spec.Quota["pod"] = resource.MustParse("-2") }, want: "spec.quota[pod]"},
+		"another wrong limit":   {change: func(t *v1alpha1.Tenant) { t.Spec.Quota["service"] = resource.MustParse("1") }, want: "spec.quota[service]"},
+		"another wrong admin":   {change: admins("Group", "system:nodes"), want: "spec.admins[0]"},
+		"another wrong level":   {change: func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy("Most") }, want: "spec.auditPolicy"},
+		"another wrong rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit.RequestsPerSecond = ptr.To[int32](-2) },
+			want: "spec.rateLimit.requestsPerSecond"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := newTenant("a", invalid)
+			changed := old.DeepCopy()
+			tc.change(changed)
+			err := s.ValidateUpdate(context.Background(), changed, old).ToAggregate()
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if err := (statusStrategy{s}).ValidateUpdate(context.Background(), old.DeepCopy(), old).ToAggregate(); err != nil {
+				t.Errorf("status: %v", err)
 			}
 		})
 	}
