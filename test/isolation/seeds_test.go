@@ -47,7 +47,7 @@ var seeds = map[string]string{
 	"clusterroles.rbac.authorization.k8s.io":                         `"rules":[]`,
 	"rolebindings.rbac.authorization.k8s.io":                         `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[]`,
 	"roles.rbac.authorization.k8s.io":                                `"rules":[]`,
-	"publishedobjects.tenantry.io":                                   refused, // reports of the platform
+	"apiservices.apiregistration.k8s.io":                             refused, // those of what the space serves
 	"tenantaccesspolicies.tenantry.io":                               `"spec":{"subjects":[{"tenant":"third","kind":"User","name":"u"}],"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"namespaces":["x"]}]}`,
 	"priorityclasses.scheduling.k8s.io":                              `"value":1`,
 	"csidrivers.storage.k8s.io":                                      `"spec":{}`,

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// Resource of APIServices.
+// APIServices is the resource of that name.
 var APIServices = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 
 var (
