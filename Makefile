@@ -15,7 +15,7 @@ GENERATED := find api config/crd \( -name 'zz_generated.*' -o -name '*.yaml' \) 
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
-.PHONY: help build run test races chaos e2e verify lint generate manifests bundle bench conformance
+.PHONY: help build run test races mutants chaos e2e verify lint generate manifests bundle bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: ## Run all tests that need nothing but Go.
 
 races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 	QUOTA_ROUNDS=1000 go test -count 1 -timeout 1h ./test/integration/quota --ginkgo.focus='round after round'
+
+mutants: ## Take away lines that defend the boundary between tenants, and see that a test notices.
+	go run ./test/mutants
 
 chaos: build ## Kill the process again and again while it publishes to 1,000 spaces, and verify every copy.
 	go run ./test/bench/published -kill 12

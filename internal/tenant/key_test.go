@@ -31,6 +31,11 @@ func TestKeys(t *testing.T) {
 	if key, name, ok := EtcdKey("/pods/", "/pods/"); key != "/pods/" || name != "" || ok {
 		t.Errorf("EtcdKey of the whole resource = %q, %q, %v", key, name, ok)
 	}
+	for _, other := range []string{"/pods/acme/ns/p", "s/ns/p", "t/acme/ns/p", ""} {
+		if key, name, ok := EtcdKey("/pods/", other); key != other || name != "" || ok {
+			t.Errorf("EtcdKey of %q, which is no cache key = %q, %q, %v", other, key, name, ok)
+		}
+	}
 }
 
 // FuzzKeys checks that no two spaces' keys meet in the cache and that the way

@@ -94,6 +94,16 @@ func TestParsePathRefuses(t *testing.T) {
 	}
 }
 
+// TestParsePathWithoutSlash checks the paths of requests that name no path, such as
+// OPTIONS *.
+func TestParsePathWithoutSlash(t *testing.T) {
+	for _, path := range []string{"", "*", "tenants/a/api"} {
+		if got, err := ParsePath(path, path); err == nil {
+			t.Errorf("ParsePath(%q) = %+v, want an error", path, got)
+		}
+	}
+}
+
 // FuzzParsePath checks that whatever is sent, the result names either no tenant
 // or exactly one that stands literally in the path, and that what remains is
 // not a path that names a tenant again.

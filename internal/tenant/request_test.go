@@ -96,3 +96,41 @@ func TestForeign(t *testing.T) {
 		})
 	}
 }
+
+// TestOfUser checks that what cannot be one tenant is an error.
+func TestOfUser(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user user.Info
+		want Name
+		err  bool
+	}{
+		"no user":     {},
+		"no tenant":   {user: &user.DefaultInfo{Name: "u"}},
+		"one":         {user: of("a"), want: "a"},
+		"two":         {user: of("a", "a"), err: true},
+		"not a name":  {user: of("A"), err: true},
+		"empty":       {user: of(""), err: true},
+		"two in one":  {user: of("a,b"), err: true},
+		"with spaces": {user: of(" a"), err: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := OfUser(tc.user); got != tc.want || (err != nil) != tc.err {
+				t.Errorf("got %q, %v; want %q, an error: %t", got, err, tc.want, tc.err)
+			}
+		})
+	}
+	r := &Request{Requested: "a", Authenticated: System}
+	if got, err := r.Effective(of("A")); err == nil || got != "" {
+		t.Errorf("got %q, %v; want an error about the user's tenant", got, err)
+	}
+	if got, err := UserTenant(t.Context()); !errors.Is(err, ErrNoTenant) {
+		t.Errorf("got %q, %v; want %v", got, err, ErrNoTenant)
+	}
+	if got, err := UserTenant(WithRequest(t.Context(), &Request{})); !errors.Is(err, ErrNoTenant) {
+		t.Errorf("got %q, %v; want %v", got, err, ErrNoTenant)
+	}
+}
+
+func of(tenants ...string) user.Info {
+	return &user.DefaultInfo{Name: "u", Extra: map[string][]string{UserExtraKey: tenants}}
+}

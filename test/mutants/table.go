@@ -1,0 +1,120 @@
+package main
+
+// packages are those whose every condition is tried.
+var packages = []fastPackage{
+	{dir: "internal/tenant"},
+	{dir: "internal/server/authentication/identity"},
+}
+
+// equivalents are the mutants of packages that do the same as what they replace.
+var equivalents = []equivalent{
+	{"internal/tenant/path.go", "splitFullPath", "never", "next < 0", "one segment is left, and a full path needs two"},
+	{"internal/tenant/path.go", "splitFullPath", "never", "!ok", "nothing is left then, as where the path ends"},
+}
+
+// table are the lines on which a defense rests.
+var table = []mutant{
+	{
+		name:   "the key of the tenant in impersonation, whatever its case",
+		file:   "internal/server/authorization/boundary.go",
+		before: `strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey)`,
+		after:  `a.GetSubresource() == tenant.UserExtraKey`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "the boundary is decided before privileged groups",
+		file:   "internal/server/authorization/boundary.go",
+		before: `privileged := own == tenant.System && isMaster(a.GetUser())`,
+		after:  `privileged := isMaster(a.GetUser())`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "as which tenant's user an expression asks",
+		file:   "internal/server/admission/authorizer.go",
+		before: `Authenticated: own}`,
+		after:  `Authenticated: tenant.System}`,
+		tests:  []string{"./internal/server/admission", "-run=TestInSpace"},
+	},
+	{
+		name:   "an expression asks as a user of a tenant",
+		file:   "internal/server/admission/authorizer.go",
+		before: `, Authenticated: own}`,
+		after:  `}`,
+		tests:  []string{"./internal/server/admission", "-run=TestInSpace"},
+	},
+	{
+		name:   "tenants' webhooks are not sent the system's configuration",
+		file:   "internal/server/admission/ondemand.go",
+		before: `built, err := p.build(nil,`,
+		after:  `built, err := p.build(p.config,`,
+		tests:  []string{"./internal/server/admission", "-run=TestSystemConfiguration"},
+	},
+	{
+		name:   "webhooks find services of their own space",
+		file:   "internal/server/admission/ondemand.go",
+		before: `services: ServicesIn{p.shared.services, n}`,
+		after:  `services: ServicesIn{p.shared.services, tenant.System}`,
+		tests:  []string{"./internal/server/admission", "-run=TestWebhookService"},
+	},
+	{
+		name:   "conversion webhooks are reached without the server's credentials",
+		file:   "internal/server/crd/start.go",
+		before: `config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)`,
+		tests:  []string{"./test/isolation/attack", "--ginkgo.focus=A conversion webhook of a tenant is not reached"},
+	},
+	{
+		name:   "requests that are older than their tenant",
+		file:   "internal/server/filters/space.go",
+		before: `ok && received.Before(found.CredentialsNotBefore)`,
+		after:  `ok && false && received.Before(found.CredentialsNotBefore)`,
+		tests:  []string{"./internal/server/filters", "-run=TestRequestsOfAnEarlierTenant"},
+	},
+	{
+		name:   "deletions that outlive their tenant",
+		file:   "internal/server/storage/space.go",
+		before: `return ctx.Err() // the tenant`,
+		after:  `return nil // the tenant`,
+		tests:  []string{"./internal/server/storage", "-run=TestEndedRequests"},
+	},
+	{
+		name:   "updates that outlive their tenant",
+		file:   "internal/server/storage/space.go",
+		before: `if err := ctx.Err(); err != nil { // the tenant`,
+		after:  `if err := ctx.Err(); false && err != nil { // the tenant`,
+		tests:  []string{"./internal/server/storage", "-run=TestEndedRequests"},
+	},
+	{
+		name:   "the tenant of a stored object is the server's",
+		file:   "internal/server/storage/space.go",
+		before: `return output, ttl, setTenant(output, n)`,
+		after:  `return output, ttl, nil`,
+		tests:  []string{"./internal/server/storage"},
+	},
+	{
+		name:   "the second lock below the cache",
+		file:   "internal/server/storage/etcdkeys.go",
+		before: `if owner != n {`,
+		after:  `if false && owner != n {`,
+		tests:  []string{"./internal/server/storage"},
+	},
+	{
+		name:   "ambiguous ranges of etcd are narrowed",
+		file:   "internal/server/storage/etcdkeys.go",
+		before: `p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(n)))`,
+		tests:  []string{"./internal/server/storage"},
+	},
+	{
+		name:   "custom resources are stored for their own space alone",
+		file:   "internal/server/storage/space.go",
+		before: `case err != nil || s.only == "" || n == s.only:`,
+		after:  `case err != nil || s.only == "" || n != "":`,
+		tests:  []string{"./internal/server/storage"},
+	},
+	{
+		name:   "the garbage collector reads no store",
+		file:   "internal/kubecontrollers/garbage.go",
+		before: `return cache.NewStore(cache.MetaNamespaceKeyFunc)`,
+		after:  `return i.SharedIndexInformer.GetStore()`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestGarbageCollectorReadsNoStore"},
+	},
+}
