@@ -101,6 +101,7 @@ func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) 
 	}
 	restricted.Wrap(waiting.Transport)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return discreet{next, config.Timeout - time.Second} })
+	restricted.Wrap(boundAnswers)
 	return restricted, nil
 }
 

@@ -1,0 +1,97 @@
+package egress
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// clientOf returns how a webhook of a tenant is called.
+func clientOf(t *testing.T) *http.Client {
+	t.Helper()
+	config, err := Options{Allowed: []net.IPNet{network("127.0.0.0/8")}}.restrict(&rest.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestRedirects checks that a webhook does not lead the server to others.
+func TestRedirects(t *testing.T) {
+	var asked atomic.Int32
+	internal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "what only the server may see", http.StatusBadRequest)
+	}))
+	defer internal.Close()
+	for _, code := range []int{
+		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	} {
+		hook := httptest.NewServer(http.RedirectHandler(internal.URL, code))
+		response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader("{}"))
+		hook.Close()
+		if err == nil {
+			_ = response.Body.Close()
+			t.Errorf("%d: got an answer", code)
+		} else if !strings.Contains(err.Error(), "none is followed") {
+			t.Errorf("%d: %v, want that no redirect is followed", code, err)
+		}
+	}
+	if asked.Load() > 0 {
+		t.Error("the other server was asked")
+	}
+}
+
+// TestLargeAnswers checks that the server does not read for as long as a webhook sends.
+func TestLargeAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asked int
+		size  int
+		large bool
+	}{
+		"empty":                   {size: 0},
+		"as allowed":              {size: maxAnswer},
+		"one byte more":           {size: maxAnswer + 1, large: true},
+		"much more":               {size: 4 * maxAnswer, large: true},
+		"large request":           {asked: 1000, size: maxAnswer + 4000},
+		"too large for a request": {asked: 1000, size: maxAnswer + 4001, large: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.CopyN(w, endless{}, int64(tc.size)) // the client goes away
+			}))
+			defer hook.Close()
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(strings.Repeat(" ", tc.asked)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			data, err := io.ReadAll(response.Body)
+			switch {
+			case tc.large && (err == nil || len(data) > maxAnswer+growth*tc.asked):
+				t.Errorf("got %d bytes, %v; want that they are too many", len(data), err)
+			case !tc.large && (err != nil || len(data) != tc.size):
+				t.Errorf("got %d bytes, %v; want %d", len(data), err, tc.size)
+			}
+			if _, err := response.Body.Read(make([]byte, 1)); err == nil {
+				t.Error("there is more to read")
+			}
+		})
+	}
+}
+
+// endless is bytes without end.
+type endless struct{}
+
+// Read implements io.Reader.
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
