@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -280,5 +282,77 @@ func TestFailure(t *testing.T) {
 				t.Errorf("%q says that data may be damaged: %v", message, got)
 			}
 		})
+	}
+}
+
+// events is a stream of one event of a revision.
+type events struct {
+	etcdserverpb.Watch_WatchClient
+	revision int64
+}
+
+func (e events) Recv() (*etcdserverpb.WatchResponse, error) {
+	return &etcdserverpb.WatchResponse{Events: []*mvccpb.Event{{Kv: &mvccpb.KeyValue{ModRevision: e.revision}}}}, nil
+}
+
+func (e events) Watch(context.Context, ...grpc.CallOption) (etcdserverpb.Watch_WatchClient, error) {
+	return e, nil
+}
+
+// TestEventsCanBeRead checks that who hears of a write can read it. Controllers read an
+// object anew when they hear that it has changed.
+func TestEventsCanBeRead(t *testing.T) {
+	const told = 7
+	current := int64(told - 3)
+	stream, err := readable{events{revision: told}, func() int64 { current++; return current }}.Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := stream.Recv()
+	if err != nil || len(response.Events) != 1 {
+		t.Fatalf("received %v, %v", response, err)
+	}
+	if current < told {
+		t.Errorf("told of revision %d when %d could be read", told, current)
+	}
+}
+
+// TestEventsAreRead checks the same of a server.
+func TestEventsAreRead(t *testing.T) {
+	const writes = 5_000
+	s := start(t, Options{Dir: filepath.Join(t.TempDir(), "etcd")})
+	kv := s.sharedClient(0).kv
+	events := s.newClient().Watch(t.Context(), "/key")
+	written := make(chan error, 1)
+	go func() {
+		for range writes {
+			if _, err := s.Client().Put(t.Context(), "/key", "value"); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	unread := 0
+	for heard := 0; heard < writes; {
+		response := <-events
+		if err := response.Err(); err != nil {
+			t.Fatal(err)
+		}
+		heard += len(response.Events)
+		told := response.Events[len(response.Events)-1].Kv.ModRevision
+		read, err := kv.Get(t.Context(), "/key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(read.Kvs) == 0 || read.Kvs[0].ModRevision < told {
+			unread++
+		}
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if unread > 0 {
+		t.Errorf("%d of %d writes could not be read when they were heard of", unread, writes)
 	}
 }

@@ -2,14 +2,17 @@ package etcd
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
-	"k8s.io/apimachinery/pkg/runtime"
+	"google.golang.org/grpc"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
@@ -25,7 +28,7 @@ import (
 // factory.Create does for a server behind a connection. It calls etcd's functions
 // directly: what goes through a connection takes several times as long, and each
 // resource would have one of its own, with goroutines and buffers.
-func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFunc func() apiruntime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	shared := s.sharedClient(c.CompactionInterval)
 	client := s.newClient()
 	client.KV, client.Lease = shared.kv, shared.lease
@@ -100,8 +103,41 @@ func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 func (s *Server) newClient() *clientv3.Client {
 	c := clientv3.NewCtxClient(context.Background(), clientv3.WithZapLogger(s.etcd.Server.Logger()))
 	watch := adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(s.etcd.Server))
-	c.Watcher = watcher{clientv3.NewWatchFromWatchClient(watch, c)}
+	c.Watcher = watcher{clientv3.NewWatchFromWatchClient(readable{watch, s.etcd.Server.KV().Rev}, c)}
 	return c
+}
+
+// readable holds events back until what they tell of can be read. etcd tells watchers of
+// a write just before it ends it, and reads that ask nobody (localReads) do not wait for
+// that. A controller that is told that an object is being deleted, and reads it as it was
+// before, has nothing to do and never looks again.
+type readable struct {
+	etcdserverpb.WatchClient
+	revision func() int64 // up to which all can be read
+}
+
+// Watch implements etcdserverpb.WatchClient.
+func (r readable) Watch(ctx context.Context, opts ...grpc.CallOption) (etcdserverpb.Watch_WatchClient, error) {
+	stream, err := r.WatchClient.Watch(ctx, opts...)
+	return readableStream{stream, r.revision}, err
+}
+
+type readableStream struct {
+	etcdserverpb.Watch_WatchClient
+	revision func() int64
+}
+
+// Recv implements etcdserverpb.Watch_WatchClient.
+func (s readableStream) Recv() (*etcdserverpb.WatchResponse, error) {
+	response, err := s.Watch_WatchClient.Recv()
+	if err != nil || len(response.Events) == 0 {
+		return response, err
+	}
+	told := response.Events[len(response.Events)-1].Kv.ModRevision
+	for s.revision() < told {
+		runtime.Gosched() // it is a matter of microseconds
+	}
+	return response, nil
 }
 
 // direct names the server for those who ask each address of a client.
