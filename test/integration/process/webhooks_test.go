@@ -33,7 +33,8 @@ var _ = Describe("A tenant's webhook", func() {
 
 		hooks := member.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 		none, fail := admissionv1.SideEffectClassNone, admissionv1.Fail
-		first, err := hooks.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+		var first *admissionv1.ValidatingWebhookConfiguration
+		probe := &admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe"},
 			Webhooks: []admissionv1.ValidatingWebhook{{
 				Name: webhook, AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &fail,
@@ -43,8 +44,11 @@ var _ = Describe("A tenant's webhook", func() {
 					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 				}},
 			}},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
+		}
+		Eventually(func() error { // as soon as the tenant has its quota
+			first, err = hooks.Create(ctx, probe, metav1.CreateOptions{})
+			return err
+		}, startTimeout).Should(Succeed())
 
 		told := map[string]string{}
 		hosts := []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1.2.3"}
