@@ -43,6 +43,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
@@ -110,6 +111,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 
 func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	registerTypes()
+	metrics.Bound(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	flowcontrol.Register()
 	generic, systemInformers, storageFactory, err := buildGeneric(opts)
 	if err != nil {
