@@ -14,7 +14,7 @@ const (
 	fields        = 20_000
 	operations    = 10_000
 	properties    = 6_000
-	celItems      = 300
+	celItems      = 400
 )
 
 const (
@@ -51,7 +51,7 @@ func costlyLoads() []load {
 			return expect(status, err, http.StatusCreated, http.StatusConflict)
 		}, do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
 			return t.do(ctx, http.MethodPatch, "/apis/bench.example/v1/namespaces/default/checkeds/"+own("checked", worker)+"?fieldManager=bench&force=true", applyPatch, fmt.Sprintf(
-				`{"apiVersion":"bench.example/v1","kind":"Checked","metadata":{"name":%q},"round":%d,"items":[%s"x"]}`,
+				`{"apiVersion":"bench.example/v1","kind":"Checked","metadata":{"name":%q},"round":%d,"texts":[%s"x"]}`,
 				own("checked", worker), round, strings.Repeat(`"x",`, celItems-1)))
 		}},
 	}
@@ -59,8 +59,8 @@ func costlyLoads() []load {
 
 // celSchema compares all items with all others, each time an object is written.
 var celSchema = fmt.Sprintf(`{"type":"object","properties":{"round":{"type":"integer"},
-	"items":{"type":"array","maxItems":%d,"items":{"type":"string","maxLength":5}}},
-	"x-kubernetes-validations":[{"rule":"self.items.all(a, self.items.all(b, a <= b || b < a)) || self.round < 0"}]}`, celItems)
+	"texts":{"type":"array","maxItems":%d,"items":{"type":"string","maxLength":5}}},
+	"x-kubernetes-validations":[{"rule":"self.texts.all(a, self.texts.all(b, a <= b || b < a)) || self.round < 0"}]}`, celItems)
 
 // definition returns a CustomResourceDefinition in the group bench.example.
 func definition(name, schema string) string {

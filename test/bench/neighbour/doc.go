@@ -1,7 +1,6 @@
 // Command neighbour measures what a tenant's requests take while another tenant
-// saturates the server: with reads, writes, watches, big lists, or writes that cost as much
-// as the server allows. It prints
-// Markdown.
+// saturates the server: with reads, writes, watches, big lists, or writes that cost as
+// much as the server allows. It prints Markdown.
 //
 //	make build && go run ./test/bench/neighbour
 //
