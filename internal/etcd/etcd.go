@@ -48,7 +48,7 @@ type Options struct {
 	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
 	ListenClientURL string
 	// QuotaBackendBytes is the size of the database, in bytes, from which on nothing
-	// is written but deletions. 0 is DefaultQuotaBackendBytes.
+	// is written but deletions. 0 is DefaultQuotaBackendBytes, less is no quota.
 	QuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
@@ -64,8 +64,9 @@ type Server struct {
 	stop    sync.Once
 	quota   int64
 	dir     string
-	// ended ends what runs beside etcd.
-	ended context.CancelFunc
+	// endBeside ends what runs beside etcd, which beside waits for.
+	endBeside context.CancelFunc
+	beside    sync.WaitGroup
 
 	mu     sync.Mutex
 	shared *sharedClient // made at the first use
@@ -105,9 +106,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.serving.Store(true)
 	s.servePipe(config)
-	beside, ended := context.WithCancel(context.Background())
-	s.ended = ended
-	go s.keepSpace(beside)
+	beside, end := context.WithCancel(context.Background())
+	s.endBeside = end
+	s.beside.Go(func() { s.keepSpace(beside) })
 	return s, nil
 }
 
@@ -206,7 +207,8 @@ func (s *Server) Failed() <-chan error { return s.failed }
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.serving.Store(false)
-		s.ended()
+		s.endBeside()
+		s.beside.Wait()
 		s.mu.Lock()
 		if s.shared != nil {
 			s.shared.stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,9 @@ func (s *Server) reclaim(ctx context.Context) (bool, error) {
 	}
 	backend.ForceCommit()
 	limit := s.quota / 100 * roomy
+	if s.quota < 0 { // there is none any more
+		limit = math.MaxInt64
+	}
 	if backend.SizeInUse() >= limit {
 		return false, nil
 	}
