@@ -14,7 +14,6 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
-	"go.etcd.io/etcd/server/v3/storage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
@@ -28,8 +27,9 @@ const (
 	// resolved: the dialer of Transport leads into this process.
 	Endpoint = "http://embedded-etcd"
 
-	// DefaultQuotaBackendBytes is etcd's own default, 2 GiB.
-	DefaultQuotaBackendBytes int64 = storage.DefaultQuotaBytes
+	// DefaultQuotaBackendBytes is 8 GiB, the most that etcd recommends. Its own default of
+	// 2 GiB is for one cluster; here many spaces share one database.
+	DefaultQuotaBackendBytes int64 = 8 << 30
 	// defragThresholdMegabytes is how much a defragmentation at start must win.
 	defragThresholdMegabytes = 256
 	// catchUpEntries is how much of the raft log stays in memory. It serves
