@@ -156,13 +156,22 @@ var _ = Describe("Administrative access to devices", func() {
 		GinkgoHelper()
 		_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		// Other specs compare what is in etcd before and after them.
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Eventually(func() bool {
+				return apierrors.IsNotFound(client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
+			}).Should(BeTrue())
 		})
+	}
+	newTenant := func(ctx context.Context) tenant.Name {
+		GinkgoHelper()
+		n := tenantry.NewTenant(ctx, "devices")
+		DeferCleanup(func(ctx SpecContext) { tenantry.DeleteTenant(ctx, n) })
+		return n
 	}
 
 	It("is refused in a space, whatever its namespaces and the system's are labelled", func(ctx SpecContext) {
-		n := tenantry.NewTenant(ctx, "devices")
+		n := newTenant(ctx)
 		system := tenantry.Client(tenant.System)
 		namespace(ctx, system, "both-labelled", labelled)
 		namespace(ctx, system, "theirs-labelled", labelled)
@@ -184,7 +193,7 @@ var _ = Describe("Administrative access to devices", func() {
 	}, NodeTimeout(time.Minute))
 
 	It("is refused in the status of a claim in a space", func(ctx SpecContext) {
-		n := tenantry.NewTenant(ctx, "devices")
+		n := newTenant(ctx)
 		claims := tenantry.Client(n).ResourceV1().ResourceClaims("default")
 		_, err := claims.Create(ctx, &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: plain}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
