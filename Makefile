@@ -33,7 +33,7 @@ test: ## Run all tests that need nothing but Go.
 races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 	QUOTA_ROUNDS=1000 go test -count 1 -timeout 1h ./test/integration/quota --ginkgo.focus='round after round'
 
-mutants: ## Take away lines that defend the boundary between tenants, and see that a test notices.
+mutants: ## Take away lines that defend the boundary, and see that a test notices.
 	go run ./test/mutants
 
 chaos: build ## Kill the process again and again while it publishes to 1,000 spaces, and verify every copy.

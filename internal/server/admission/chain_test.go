@@ -33,6 +33,7 @@ import (
 	kubeadmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -67,6 +68,7 @@ type serverConfig struct {
 	disable     []string
 	file        string // --admission-control-config-file
 	decorator   admission.DecoratorFunc
+	egress      egress.Options
 }
 
 func newServer(t testing.TB, c serverConfig) *server {
@@ -90,6 +92,7 @@ func newServer(t testing.TB, c serverConfig) *server {
 	}
 	if _, err := Apply(o, Config{
 		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, Life: c.life,
+		Egress: c.egress,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -177,45 +179,74 @@ func TestWebhookService(t *testing.T) {
 	}
 }
 
-// TestSystemConfiguration checks that webhooks of tenants know nothing of the system's
-// configuration of the plugin: it has the credentials for the webhooks of the platform.
+// TestSystemConfiguration checks that the system's configuration of a plugin, with the
+// credentials for the webhooks of the platform, is neither sent to those of tenants nor
+// read for them.
 func TestSystemConfiguration(t *testing.T) {
 	h := newHook(t)
+	file, kubeconfig := withWebhookToken(t, "of-the-platform")
 	s := newServer(t, serverConfig{
 		objects: append(spaces(h.configuration("a"), h.configuration(tenant.System)), everywhereHooked()...),
-		file:    withWebhookToken(t, "of-the-platform"),
+		file:    file,
 	})
+	if err := os.Remove(kubeconfig); err != nil { // which the system space has read
+		t.Fatal(err)
+	}
 	for n, want := range map[tenant.Name]string{tenant.System: "Bearer of-the-platform", "a": ""} {
 		if err := s.create(n, pod("hooked")); err == nil {
 			t.Errorf("in space %q: the webhook has not refused", n)
 		}
+		var got []string
 		for _, seen := range h.seen() {
-			if seen.Authorization != want {
-				t.Errorf("the webhook of space %q was sent %q, want %q", n, seen.Authorization, want)
-			}
+			got = append(got, seen.Authorization)
+		}
+		if diff := cmp.Diff([]string{want}, got); diff != "" {
+			t.Errorf("what the webhook of space %q was sent: %s", n, diff)
 		}
 	}
 }
 
 // withWebhookToken returns a file for --admission-control-config-file, by which webhooks
-// are sent a token.
-func withWebhookToken(t *testing.T, token string) string {
+// are sent a token, and the kubeconfig that it names.
+func withWebhookToken(t *testing.T, token string) (file, kubeconfig string) {
 	t.Helper()
 	dir := t.TempDir()
 	credentials := api.NewConfig()
 	credentials.AuthInfos["*"] = &api.AuthInfo{Token: token}
-	kubeconfig := filepath.Join(dir, "kubeconfig")
+	kubeconfig = filepath.Join(dir, "kubeconfig")
 	if err := clientcmd.WriteToFile(*credentials, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "admission.yaml")
+	file = filepath.Join(dir, "admission.yaml")
 	configuration := fmt.Sprintf(`{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": [{
 		"name": %q, "configuration": {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration",
 		"kubeConfigFile": %q}}]}`, validatingwebhook.PluginName, kubeconfig)
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return file, kubeconfig
+}
+
+// TestDeniedNetworks checks that webhooks of tenants, and these alone, are kept off what
+// the configuration denies them.
+func TestDeniedNetworks(t *testing.T) {
+	h := newHook(t)
+	_, loopback, err := net.ParseCIDR("127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, serverConfig{
+		objects: append(spaces(h.configuration("a"), h.configuration(tenant.System)), everywhereHooked()...),
+		egress:  egress.Options{Denied: []net.IPNet{*loopback}},
+	})
+	for n, want := range map[tenant.Name]int{tenant.System: 1, "a": 0} {
+		if err := s.create(n, pod("hooked")); err == nil {
+			t.Errorf("in space %q: the pod was created", n)
+		}
+		if seen := h.seen(); len(seen) != want {
+			t.Errorf("the webhook of space %q was called %d times, want %d", n, len(seen), want)
+		}
+	}
 }
 
 // TestTerminating checks that a dead webhook does not keep its tenant alive.
