@@ -6,6 +6,7 @@ KUBERNETES_VERSION := v1.36.3
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w \
+	-X github.com/tenantry/tenantry/internal/version.commit=$(COMMIT) \
 	-X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)+tenantry \
 	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \

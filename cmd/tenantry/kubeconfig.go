@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/pki"
@@ -11,9 +15,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// kubeconfigFlags say who signs the certificate, and for whom.
+type kubeconfigFlags struct {
+	dir, server, admin string
+	offline            bool
+	user               kubeconfig.User
+}
+
 func newKubeconfigCommand() *cobra.Command {
-	dir, server, user := ".tenantry", "", "admin"
-	var groups []string
+	o := kubeconfigFlags{dir: ".tenantry", user: kubeconfig.User{Name: "admin"}}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig TENANT",
 		Short: "Print a kubeconfig for a user of a tenant",
@@ -21,37 +31,28 @@ func newKubeconfigCommand() *cobra.Command {
 server is the root of the tenant's space, so that stock clients see a cluster
 of their own. The tenant "system" stands for the system space.
 
+The certificate is signed by the authority in the directory of "tenantry up", or,
+with --kubeconfig, by a server: the system administrator of that kubeconfig makes a
+CertificateSigningRequest in the tenant's space and approves it. The server needs
+--cluster-signing-cert-file; "tenantry up" has one.
+
 The certificate gives an identity, not rights: the user "admin" is the
 administrator of a space unless the Tenant says otherwise, others need a
 RoleBinding or ClusterRoleBinding in it. In the system space rights come with
-the group "system:masters", which is the default there.`,
+the group "system:masters", which is the default there, and which no server signs.`,
 		Example: `  tenantry kubeconfig acme > acme.kubeconfig
-  tenantry kubeconfig acme --user jane --group developers
+  tenantry kubeconfig acme --user jane --group developers --validity 24h
+  tenantry kubeconfig acme --kubeconfig admin.kubeconfig > acme.kubeconfig
   tenantry kubeconfig system --user john`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("name one tenant, not %d: tenantry kubeconfig TENANT", len(args))
 			}
-			name, err := tenant.Parse(args[0])
-			if err != nil {
+			var err error
+			if o.user.Tenant, err = tenant.Parse(args[0]); err != nil {
 				return err
 			}
-			if name == tenant.All {
-				return fmt.Errorf("tenant %q is reserved", name)
-			}
-			if name == tenant.System && !cmd.Flags().Changed("group") {
-				groups = []string{"system:masters"}
-			}
-			keys, err := pki.Open(statedir.PKI(dir))
-			if err != nil {
-				return err
-			}
-			if server == "" {
-				if server, err = kubeconfig.Server(statedir.AdminKubeconfig(dir)); err != nil {
-					return err
-				}
-			}
-			config, err := kubeconfig.New(keys, server, kubeconfig.User{Tenant: name, Name: user, Groups: groups})
+			config, err := o.issue(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -60,9 +61,67 @@ the group "system:masters", which is the default there.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&dir, "dir", dir, "Directory that \"tenantry up\" uses.")
-	fs.StringVar(&server, "server", "", "URL of the server. Defaults to that of DIR/admin.kubeconfig.")
-	fs.StringVar(&user, "user", user, "Name of the user.")
-	fs.StringArrayVar(&groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space.")
+	fs.StringVar(&o.dir, "dir", o.dir, "Directory that \"tenantry up\" uses.")
+	fs.StringVar(&o.server, "server", "", "URL of the server. Defaults to that of DIR/admin.kubeconfig.")
+	fs.StringVar(&o.admin, "kubeconfig", "", "Kubeconfig of a system administrator, by whom a server signs the certificate. Instead of --dir and --server.")
+	fs.BoolVar(&o.offline, "offline", false, "Do not ask the server whether there is such a tenant.")
+	fs.StringVar(&o.user.Name, "user", o.user.Name, "Name of the user.")
+	fs.StringArrayVar(&o.user.Groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space, but with --kubeconfig.")
+	fs.DurationVar(&o.user.Validity, "validity", 365*24*time.Hour, "For how long the certificate is valid. A server may bound it.")
 	return cmd
+}
+
+// issue returns a kubeconfig.
+func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
+	switch {
+	case o.user.Tenant == tenant.All:
+		return nil, fmt.Errorf("tenant %q is reserved", o.user.Tenant)
+	case o.user.Validity < time.Minute:
+		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
+	case o.admin != "" && (o.offline || o.server != ""):
+		return nil, errors.New("--kubeconfig names the server and asks it: leave --offline and --server out")
+	case o.admin != "":
+		return o.request(ctx)
+	default:
+		return o.sign(ctx)
+	}
+}
+
+// request has a server sign.
+func (o kubeconfigFlags) request(ctx context.Context) ([]byte, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.admin)
+	if err != nil {
+		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+	}
+	if err := kubeconfig.Find(ctx, config, o.user.Tenant); err != nil {
+		return nil, err
+	}
+	return kubeconfig.Request(ctx, config, o.user)
+}
+
+// sign signs by the authority in the directory.
+func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
+	if o.user.Tenant == tenant.System && o.user.Groups == nil {
+		o.user.Groups = []string{"system:masters"}
+	}
+	keys, err := pki.Open(statedir.PKI(o.dir))
+	if err != nil {
+		return nil, err
+	}
+	admin := statedir.AdminKubeconfig(o.dir)
+	if o.server == "" {
+		if o.server, err = kubeconfig.Server(admin); err != nil {
+			return nil, err
+		}
+	}
+	if !o.offline {
+		config, err := clientcmd.BuildConfigFromFlags("", admin)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", admin, err)
+		}
+		if err := kubeconfig.Find(ctx, config, o.user.Tenant); err != nil {
+			return nil, fmt.Errorf("%w (--offline does not ask)", err)
+		}
+	}
+	return kubeconfig.New(keys, o.server, o.user)
 }

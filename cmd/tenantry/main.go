@@ -12,7 +12,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
-	"k8s.io/component-base/version"
+
+	"github.com/tenantry/tenantry/internal/version"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "tenantry",
 		Short:   "A virtual cluster for every tenant on one shared control plane",
-		Version: version.Get().GitVersion,
+		Version: version.Version,
 		Long: `Tenantry gives every tenant of one Kubernetes installation its own virtual
 cluster, a space, on one shared control plane.
 
@@ -44,15 +45,4 @@ cluster, a space, on one shared control plane.
 	}
 	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newKubeconfigCommand(), newVersionCommand())
 	return cmd
-}
-
-func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
-		},
-	}
 }

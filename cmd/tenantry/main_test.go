@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/statedir"
+	"github.com/tenantry/tenantry/internal/version"
 )
 
 // TestMistakes checks that what cannot work ends with one line that says why.
@@ -63,6 +64,9 @@ func TestMistakes(t *testing.T) {
 		"invalid tenant":             {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
 		"reserved tenant":            {[]string{"kubeconfig", "all"}, `"all" is reserved`},
 		"never started":              {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
+		"kubeconfig for a moment":    {[]string{"kubeconfig", "a", "--validity", "1s"}, "--validity is 1s"},
+		"kubeconfig of two servers":  {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--offline"}, "leave --offline and --server out"},
+		"version as XML":             {[]string{"version", "-o", "xml"}, "must be json or yaml"},
 		"manager without kubeconfig": {[]string{"manager"}, "--kubeconfig is missing"},
 		"server without etcd":        {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
@@ -87,7 +91,7 @@ func TestKubeconfigOfTenantUser(t *testing.T) {
 	if _, err := pki.Ensure(statedir.PKI(dir), "127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
-	out, err := run("kubeconfig", "acme", "--dir", dir, "--server", "https://127.0.0.1:6443",
+	out, err := run("kubeconfig", "acme", "--offline", "--dir", dir, "--server", "https://127.0.0.1:6443",
 		"--user", "jane", "--group", "developers", "--group", "testers")
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +120,18 @@ func TestKubeconfigOfTenantUser(t *testing.T) {
 	groups := slices.Sorted(slices.Values(cert.Subject.OrganizationalUnit))
 	if diff := cmp.Diff([]string{"developers", "testers"}, groups); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, format := range []string{"", "json", "yaml"} {
+		out, err := run("version", "-o", format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out, version.Version) {
+			t.Errorf("%q: %q does not say %s", format, out, version.Version)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,6 +88,8 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "",
 		"Audit policy, where Tenant.spec.auditPolicy does not say otherwise. Without it and --audit-log-path nothing is logged of any tenant.")
 	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
+	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
+		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
 	flow.AddFlags(fs)
 	reach.AddFlags(fs)
 	detail.AddFlags(fs)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -17,12 +18,14 @@ type User struct {
 	Tenant tenant.Name
 	Name   string
 	Groups []string
+	// Validity is for how long; zero is the issuer's default, a year.
+	Validity time.Duration
 }
 
 // New returns a kubeconfig for u at the server with the given plain URL
 // (https://host:port), with a client certificate made for it.
 func New(keys *pki.PKI, server string, u User) ([]byte, error) {
-	certPEM, keyPEM, err := keys.ClientCertificate(u.Tenant, u.Name, u.Groups...)
+	certPEM, keyPEM, err := keys.ClientCertificateFor(u.Validity, u.Tenant, u.Name, u.Groups...)
 	if err != nil {
 		return nil, err
 	}
@@ -30,9 +33,13 @@ func New(keys *pki.PKI, server string, u User) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return write(space, keys.ServerCA.PEM(), u, certPEM, keyPEM)
+}
+
+func write(space string, authority []byte, u User, certPEM, keyPEM []byte) ([]byte, error) {
 	context := u.Name + "@" + u.Tenant.String()
 	config := api.NewConfig()
-	config.Clusters[u.Tenant.String()] = &api.Cluster{Server: space, CertificateAuthorityData: keys.ServerCA.PEM()}
+	config.Clusters[u.Tenant.String()] = &api.Cluster{Server: space, CertificateAuthorityData: authority}
 	config.AuthInfos[context] = &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
 	config.Contexts[context] = &api.Context{Cluster: u.Tenant.String(), AuthInfo: context}
 	config.CurrentContext = context

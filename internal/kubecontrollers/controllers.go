@@ -41,6 +41,8 @@ var controllers = []builder{
 	{"serviceaccount", tenancyWorkers, newServiceAccount},
 	{"serviceaccount-token", fewWorkers, newServiceAccountToken},
 	{"root-ca", tenancyWorkers, newRootCA},
+	{"certificate-signing", fewWorkers, newSigning},
+	{"certificate-request-cleaner", oneWorker, newRequestCleaner},
 	{"resourcequota", quotaWorkers, newResourceQuota},
 	{"garbage-collector", garbageWorkers, newGarbageCollector},
 	{"clusterrole-aggregation", fewWorkers, newClusterRoleAggregation},

@@ -21,6 +21,7 @@ import (
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 	"github.com/tenantry/tenantry/internal/spaces"
 )
 
@@ -28,6 +29,7 @@ import (
 type environment struct {
 	rootCA       []byte
 	legacyTokens serviceaccount.TokenGenerator
+	signing      signing.Config
 	informers    informers.SharedInformerFactory
 	// config is that of clients on the flattened view, identities that of the
 	// garbage collector's, and server that of the server itself.
@@ -58,6 +60,7 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	e := &environment{
 		rootCA:       config.RootCA,
 		legacyTokens: config.LegacyTokens,
+		signing:      config.Signing,
 		informers:    config.Informers,
 		config:       spaces.NewClientConfig(named),
 		identities:   spaces.NewIdentityClientConfig(named),

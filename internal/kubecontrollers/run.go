@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 )
 
 // Config is what the controllers need.
@@ -31,6 +33,9 @@ type Config struct {
 	// LegacyTokens makes the tokens in secrets of service accounts, which it gets
 	// flattened. Nil makes none.
 	LegacyTokens serviceaccount.TokenGenerator
+	// Signing is the authority that signs CertificateSigningRequests. Without files,
+	// none is signed.
+	Signing signing.Config
 	// LeaderElection makes Run wait for the lease tenantry-controllers in
 	// kube-system of the system space. Several replicas of the server need it.
 	LeaderElection bool

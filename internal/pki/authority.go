@@ -27,10 +27,19 @@ type Authority struct {
 	File string
 	cert *x509.Certificate
 	key  crypto.Signer
+	// others are further certificates in the file: those of an earlier authority, whose
+	// certificates are still good.
+	others []*x509.Certificate
 }
 
-// PEM returns the authority's certificate.
-func (a *Authority) PEM() []byte { return encodeCertificate(a.cert.Raw) }
+// PEM returns the authority's certificate, and those that its file has behind it.
+func (a *Authority) PEM() []byte {
+	bundle := encodeCertificate(a.cert.Raw)
+	for _, other := range a.others {
+		bundle = append(bundle, encodeCertificate(other.Raw)...)
+	}
+	return bundle
+}
 
 // ensureAuthority loads the authority name in dir, or makes it. A key without
 // certificate is what a crash of the first start leaves; it is used.
@@ -68,10 +77,11 @@ func ensureAuthority(dir, name, commonName string) (*Authority, error) {
 // loadAuthority reads the authority name in dir.
 func loadAuthority(dir, name string) (*Authority, error) {
 	base := filepath.Join(dir, name)
-	c, err := loadCertificate(base + ".crt")
+	all, err := loadCertificates(base + ".crt")
 	if err != nil {
 		return nil, err
 	}
+	c := all[0]
 	key, err := loadKey(base + ".key")
 	if err != nil {
 		return nil, err
@@ -87,7 +97,7 @@ func loadAuthority(dir, name string) (*Authority, error) {
 	} else if now.Before(c.NotBefore) {
 		return nil, fmt.Errorf("certificate authority %s.crt is valid only from %s on: is the clock right?", base, c.NotBefore.Format(time.DateTime))
 	}
-	return &Authority{File: base + ".crt", cert: c, key: key}, nil
+	return &Authority{File: base + ".crt", cert: c, key: key, others: all[1:]}, nil
 }
 
 // ensureLeaf makes base.crt and base.key unless they fit the template already.
@@ -138,7 +148,9 @@ func (a *Authority) issue(template *x509.Certificate) (raw, keyPEM []byte, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	template.NotAfter = time.Now().Add(leafLifetime)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(leafLifetime)
+	}
 	if template.NotAfter.After(a.cert.NotAfter) {
 		template.NotAfter = a.cert.NotAfter
 	}
@@ -198,6 +210,15 @@ func loadKey(path string) (crypto.Signer, error) {
 }
 
 func loadCertificate(path string) (*x509.Certificate, error) {
+	all, err := loadCertificates(path)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// loadCertificates returns the certificates in a file, of which there is one at least.
+func loadCertificates(path string) ([]*x509.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a certificate: %w", err)
@@ -206,5 +227,5 @@ func loadCertificate(path string) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s holds no certificate: restore it (%w)", path, err)
 	}
-	return all[0], nil
+	return all, nil
 }

@@ -15,12 +15,22 @@ import (
 // both as PEM, valid for a year. The subject is CN={user}, O=tenant:{tenant},
 // OU={groups} (arktos-access-control, "Certificate Authenticator").
 func (p *PKI) ClientCertificate(t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
+	return p.ClientCertificateFor(0, t, user, groups...)
+}
+
+// ClientCertificateFor is ClientCertificate with a validity; zero is a year.
+func (p *PKI) ClientCertificateFor(validity time.Duration, t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
 	if user == "" {
 		return nil, nil, errors.New("a client certificate needs a user name")
 	}
+	now := time.Now()
+	if validity == 0 {
+		validity = leafLifetime
+	}
 	raw, key, err := p.ClientCA.issue(&x509.Certificate{
 		// Not a minute ago: there may have been another tenant of this name then.
-		NotBefore: time.Now(),
+		NotBefore: now,
+		NotAfter:  now.Add(validity),
 		Subject: pkix.Name{
 			CommonName:         user,
 			Organization:       []string{"tenant:" + t.String()},

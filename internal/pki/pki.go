@@ -28,6 +28,7 @@ var servingHosts = []string{
 // PKI is the content of one directory.
 type PKI struct {
 	dir        string
+	hosts      []string
 	ServerCA   *Authority
 	ClientCA   *Authority
 	FrontProxy *Authority
@@ -42,7 +43,7 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory for keys: %w", err)
 	}
-	p := &PKI{dir: dir}
+	p := &PKI{dir: dir, hosts: hosts}
 	for _, ca := range []struct {
 		name, commonName string
 		authority        **Authority
@@ -59,10 +60,16 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 	if err := ensureKey(p.ServiceAccountKey()); err != nil {
 		return nil, err
 	}
-	if err := p.ServerCA.ensureLeaf(p.path("server"), servingTemplate(hosts)); err != nil {
-		return nil, err
+	return p, p.Renew()
+}
+
+// Renew replaces the serving and the front-proxy certificate if they are about to expire,
+// as Ensure does. A server that runs reads them again.
+func (p *PKI) Renew() error {
+	if err := p.ServerCA.ensureLeaf(p.path("server"), servingTemplate(p.hosts)); err != nil {
+		return err
 	}
-	return p, p.FrontProxy.ensureLeaf(p.path("front-proxy-client"), &x509.Certificate{
+	return p.FrontProxy.ensureLeaf(p.path("front-proxy-client"), &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "front-proxy-client"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
@@ -99,6 +106,9 @@ func (p *PKI) ServerCAFile() string { return p.path("server-ca.crt") }
 
 // ClientCAFile returns the file with the authority of client certificates.
 func (p *PKI) ClientCAFile() string { return p.path("client-ca.crt") }
+
+// ClientCAKeyFile returns the file with the key of that authority.
+func (p *PKI) ClientCAKeyFile() string { return p.path("client-ca.key") }
 
 // Serving returns the files of the server's own certificate.
 func (p *PKI) Serving() (certFile, keyFile string) { return p.path("server.crt"), p.path("server.key") }

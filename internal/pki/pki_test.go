@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"slices"
@@ -221,5 +222,42 @@ func TestClientCertificate(t *testing.T) {
 func TestOpenNothing(t *testing.T) {
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tenantry up") {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestOverlap has the certificate of an earlier authority behind that of the present one.
+func TestOverlap(t *testing.T) {
+	earlier := ensure(t, t.TempDir())
+	dir := t.TempDir()
+	p := ensure(t, dir)
+	bundle := append(p.ClientCA.PEM(), earlier.ClientCA.PEM()...)
+	if err := atomicfile.Write(p.ClientCAFile(), bundle); err != nil {
+		t.Fatal(err)
+	}
+	again := ensure(t, dir)
+	if diff := cmp.Diff(string(bundle), string(again.ClientCA.PEM())); diff != "" {
+		t.Error(diff)
+	}
+	certPEM, _, err := again.ClientCertificateFor(time.Hour, "acme", "u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(certPEM)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckSignatureFrom(p.ClientCA.cert); err != nil {
+		t.Errorf("not signed by the present authority: %v", err)
+	}
+	if got := c.NotAfter.Sub(c.NotBefore); got != time.Hour {
+		t.Errorf("valid for %s", got)
+	}
+	// The other way round, the key is not that of the first certificate.
+	if err := atomicfile.Write(p.ClientCAFile(), append(earlier.ClientCA.PEM(), p.ClientCA.PEM()...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Ensure(dir); err == nil {
+		t.Error("an authority without its key was accepted")
 	}
 }

@@ -55,6 +55,7 @@ import (
 	"github.com/tenantry/tenantry/internal/spaces"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/version"
 )
 
 // config is the configuration of the three servers that make up the API server.
@@ -163,7 +164,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	if err := c.authorize(ctx, opts.kube.Authorization, generic); err != nil {
 		return nil, fmt.Errorf("configuring authorization: %w", err)
 	}
-	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, linkedVersion()}
+	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	generic.BuildHandlerChainFunc = c.handlerChain
 	c.showUsage(opts.usage)
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -40,6 +41,9 @@ type Options struct {
 	Egress egress.Options
 	// Usage says how much detail the metrics of tenants have.
 	Usage usage.Options
+	// Signing is the authority by which approved CertificateSigningRequests are signed.
+	// Without files, none is.
+	Signing signing.Config
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
@@ -62,7 +66,8 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable()}
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(),
+		Signing: signing.Config{Duration: 365 * 24 * time.Hour}}
 }
 
 // Flags returns the flags by section.
@@ -82,6 +87,12 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringSliceVar(&o.Publishable, "publishable-resources", o.Publishable,
 		"Resources of which objects can be published, as \"resource\" or \"resource.group\": what publishable says in the configuration of \"tenantry manager\". "+
 			"It decides about nothing but a warning to those who publish something else.")
+	fs.StringVar(&o.Signing.CertFile, "cluster-signing-cert-file", o.Signing.CertFile,
+		"Authority, one of --client-ca-file, by which approved CertificateSigningRequests are signed, in every space: "+
+			"kubernetes.io/kube-apiserver-client for users of the space's own tenant. If empty, none is.")
+	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
+	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
+		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
@@ -98,6 +109,7 @@ type CompletedOptions struct {
 	flow           flowcontrol.Options
 	egress         egress.Options
 	usage          usage.Options
+	signing        signing.Config
 	quotaSettle    time.Duration
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
@@ -107,7 +119,7 @@ type CompletedOptions struct {
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, quotaSettle: o.QuotaSettle}
+		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle}
 	for _, name := range o.Publishable {
 		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
 	}
@@ -132,5 +144,5 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), validateFeatures())
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(), validateFeatures())
 }

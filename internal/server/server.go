@@ -27,6 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
+	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
@@ -43,6 +44,7 @@ type Server struct {
 	rootCA     []byte
 	// legacyTokens are for the secrets of service accounts; nil makes none.
 	legacyTokens serviceaccount.TokenGenerator
+	signing      signing.Config
 }
 
 // New assembles the API server and its storage. It listens already, but serves
@@ -88,7 +90,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 			return nil, fmt.Errorf("reading the root CA: %w", err)
 		}
 	}
-	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA}
+	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing}
 	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
 		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
 			return nil, err
@@ -132,6 +134,7 @@ func (s *Server) RunControllers(ctx context.Context, elected bool) error {
 		Informers:      s.views,
 		RootCA:         s.rootCA,
 		LegacyTokens:   s.legacyTokens,
+		Signing:        s.signing,
 		LeaderElection: elected,
 	})
 }

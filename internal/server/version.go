@@ -1,27 +1,11 @@
 package server
 
 import (
-	"runtime/debug"
 	"strings"
 
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	basecompatibility "k8s.io/component-base/compatibility"
 )
-
-// linkedVersion is the version of the Kubernetes libraries in this binary, as the
-// Go toolchain has noted it, or empty.
-func linkedVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, dependency := range info.Deps {
-		if dependency.Path == "k8s.io/kubernetes" {
-			return dependency.Version
-		}
-	}
-	return ""
-}
 
 // effectiveVersion tells clients the version of the Kubernetes libraries. Without
 // it, a binary that was built without the Makefile's flags would say v0.0.0, which

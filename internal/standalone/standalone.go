@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
@@ -77,6 +80,9 @@ type Options struct {
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted, by
 	// default a little more than requests can take. For tests alone.
 	QuotaSettle time.Duration
+	// RenewPeriod is how often the process looks whether its certificates are about to
+	// expire, by default twice a day.
+	RenewPeriod time.Duration
 	// ObjectCountPeriod is how often objects are counted for estimates of what
 	// lists cost, upstream's minute by default. For tests alone.
 	ObjectCountPeriod time.Duration
@@ -161,7 +167,23 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 	if err != nil {
 		return err
 	}
+	renewing, stop := context.WithCancel(ctx)
+	defer stop()
+	go o.renew(renewing, keys)
 	return o.serve(ctx, s, ready)
+}
+
+// renewPeriod is much less than what a certificate has left when it is renewed.
+const renewPeriod = 12 * time.Hour
+
+// renew keeps the certificates of the process good for as long as it runs. What fails is
+// tried again in the next period.
+func (o Options) renew(ctx context.Context, keys *pki.PKI) {
+	wait.UntilWithContext(ctx, func(context.Context) {
+		if err := keys.Renew(); err != nil {
+			klog.ErrorS(err, "Renewing the certificates of the server", "dir", o.Dir)
+		}
+	}, cmp.Or(o.RenewPeriod, renewPeriod))
 }
 
 // serviceRange has a million addresses: the Services of all spaces share it.
@@ -210,6 +232,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	if o.Authorization != nil {
 		kube.Authorization = o.Authorization
 	}
+	options.Signing.CertFile, options.Signing.KeyFile = keys.ClientCAFile(), keys.ClientCAKeyFile()
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	kube.Admission.GenericAdmission.ConfigFile = o.AdmissionConfigFile

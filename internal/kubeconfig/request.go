@@ -1,0 +1,139 @@
+package kubeconfig
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	answerTimeout = 30 * time.Second
+	answerPoll    = 100 * time.Millisecond
+)
+
+// Find returns an error unless the server of config, which is that of a system
+// administrator, knows tenant t.
+func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
+	if t == tenant.System {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	path := "/apis/" + v1alpha1.GroupVersion.String() + "/tenants/" + t.String()
+	switch err := client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("tenant %q is not known to %s: create it first, or see which there are with \"kubectl get tenants\"", t, config.Host)
+	case err != nil:
+		return fmt.Errorf("looking for tenant %q: %w", t, err)
+	default:
+		return nil
+	}
+}
+
+// Request returns a kubeconfig for u with a client certificate that the server of config
+// has issued. config is that of a system administrator, in whose name a request for the
+// certificate is made in the tenant's space, approved and deleted. The key does not leave
+// this process.
+func Request(ctx context.Context, config *rest.Config, u User) ([]byte, error) {
+	config = rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("reading the server's authority: %w", err)
+	}
+	space, err := SpaceURL(config.Host, u.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("creating a key: %w", err)
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a key: %w", err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: u.Name, Organization: u.Groups}}, key)
+	if err != nil {
+		return nil, fmt.Errorf("creating a certificate request: %w", err)
+	}
+	config.Host = space
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	certPEM, err := issue(ctx, client, request, u.Validity)
+	if err != nil {
+		return nil, fmt.Errorf("requesting a certificate for %q of tenant %q: %w", u.Name, u.Tenant, err)
+	}
+	return write(space, config.CAData, u, certPEM, keyPEM)
+}
+
+// issue makes a request of a user's certificate, approves it and waits for the answer.
+func issue(ctx context.Context, client kubernetes.Interface, request []byte, validity time.Duration) ([]byte, error) {
+	requests := client.CertificatesV1().CertificateSigningRequests()
+	made := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "kubeconfig-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature},
+		},
+	}
+	if validity > 0 {
+		made.Spec.ExpirationSeconds = ptr.To(int32(min(validity/time.Second, math.MaxInt32)))
+	}
+	made, err := requests.Create(ctx, made, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = requests.Delete(context.WithoutCancel(ctx), made.Name, metav1.DeleteOptions{}) // or the server does, in an hour
+	}()
+	made.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Kubeconfig", Message: "by tenantry kubeconfig",
+	}}
+	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
+		return nil, err
+	}
+	var certificate []byte
+	err = wait.PollUntilContextTimeout(ctx, answerPoll, answerTimeout, true, func(ctx context.Context) (bool, error) {
+		answer, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range answer.Status.Conditions {
+			if condition.Type == certificatesv1.CertificateFailed {
+				return false, fmt.Errorf("refused: %s", condition.Message)
+			}
+		}
+		certificate = answer.Status.Certificate
+		return len(certificate) > 0, nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, errors.New("the server did not sign it: is --cluster-signing-cert-file set, and do its controllers run?")
+	}
+	return certificate, err
+}
