@@ -52,3 +52,14 @@ func TestByPublisher(t *testing.T) {
 		t.Error("it is the publisher without a user")
 	}
 }
+
+func TestIsValidPublished(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "force": true, "false": true, "": false, "no": false, "True": false, "1": false} {
+		if got := IsValidPublished(map[string]string{PublishedAnnotation: value}); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+	if !IsValidPublished(map[string]string{"other": "no"}) {
+		t.Error("an object without the annotation is refused")
+	}
+}

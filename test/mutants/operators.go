@@ -59,6 +59,7 @@ type site struct {
 	function string
 	operator string
 	text     string // what is changed
+	nth      int    // of this text in the function, from 0
 }
 
 // edit puts text into a source file, in place of what is there up to end.
@@ -97,6 +98,11 @@ func (r *rewriter) add(n ast.Node, operator string) string {
 	s := site{
 		id: fmt.Sprintf("%s:%d:%d %s", r.file, at.Line, at.Column, operator), file: r.file, function: r.function, operator: operator,
 		text: r.source[r.offset(n.Pos()):r.offset(n.End())],
+	}
+	for _, earlier := range r.sites {
+		if earlier.function == s.function && earlier.operator == s.operator && earlier.text == s.text {
+			s.nth++
+		}
 	}
 	r.sites = append(r.sites, s)
 	return s.id

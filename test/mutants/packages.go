@@ -27,7 +27,13 @@ type fastPackage struct {
 // equivalent is a mutant that no test can notice, because it does the same.
 type equivalent struct {
 	file, function, operator, text string
-	why                            string
+	// nth tells it from others of the same text in the function, from 0.
+	nth int
+	why string
+}
+
+func (e equivalent) is(s site) bool {
+	return e.file == s.file && e.function == s.function && e.operator == s.operator && e.text == s.text && e.nth == s.nth
 }
 
 // timeout ends mutants that never do.
@@ -116,9 +122,7 @@ func (p fastPackage) tryAll(ctx context.Context, root, binary string, sites []si
 
 // problem returns what is wrong with a mutant that survives, or does not.
 func (s site) problem(survives bool) string {
-	same := slices.ContainsFunc(equivalents, func(e equivalent) bool {
-		return e.file == s.file && e.function == s.function && e.operator == s.operator && e.text == s.text
-	})
+	same := slices.ContainsFunc(equivalents, func(e equivalent) bool { return e.is(s) })
 	switch {
 	case survives && !same:
 		return "it survives: no test has noticed: " + s.text

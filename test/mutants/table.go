@@ -4,12 +4,24 @@ package main
 var packages = []fastPackage{
 	{dir: "internal/tenant"},
 	{dir: "internal/server/authentication/identity"},
+	{dir: "internal/server/authentication/webtoken"},
+	{dir: "internal/server/authentication/certificate"},
+	{dir: "internal/server/egress"},
+	{dir: "internal/server/filters", files: []string{"space.go", "tenant.go"}},
 }
 
 // equivalents are the mutants of packages that do the same as what they replace.
 var equivalents = []equivalent{
-	{"internal/tenant/path.go", "splitFullPath", "never", "next < 0", "one segment is left, and a full path needs two"},
-	{"internal/tenant/path.go", "splitFullPath", "never", "!ok", "nothing is left then, as where the path ends"},
+	{"internal/server/authentication/certificate/authorities.go", "load", "never",
+		"t != nil && same(t.clients, clients) && same(t.system, system)", 0, "it is read again, which takes longer"},
+	{"internal/server/authentication/certificate/certificate.go", "userOf", "never", `subject.CommonName == ""`, 0, "upstream refuses it, too"},
+	{"internal/server/authentication/certificate/certificate.go", "userOf", "never", "err != nil || !ok", 0, "upstream has no other reason"},
+	{"internal/server/authentication/certificate/certificate.go", "userOf", "and/or", "err != nil || !ok", 0, "upstream has no other reason"},
+	{"internal/server/authentication/webtoken/webtoken.go", "Parse", "never", "err != nil", 0, "what is not decoded has no claims"},
+	{"internal/server/authentication/webtoken/webtoken.go", "Parse", "never", "err != nil", 1, "what is not decoded has no claims"},
+	{"internal/server/filters/space.go", "admitToSpace", "never", "err != nil", 2, "UserTenant knows what From has found"},
+	{"internal/tenant/path.go", "splitFullPath", "never", "next < 0", 0, "one segment is left, and a full path needs two"},
+	{"internal/tenant/path.go", "splitFullPath", "never", "!ok", 0, "nothing is left then, as where the path ends"},
 }
 
 // table are the lines on which a defense rests.
@@ -141,7 +153,7 @@ var table = []mutant{
 	{
 		name:   "webhooks that send without end",
 		file:   "internal/server/egress/answers.go",
-		before: `response.Body = &bounded{response.Body, maxAnswer}`,
+		before: `response.Body = &bounded{response.Body, maxAnswer + growth*max(0, req.ContentLength)}`,
 		tests:  []string{"./internal/server/egress"},
 	},
 	{

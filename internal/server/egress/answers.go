@@ -54,9 +54,6 @@ type bounded struct {
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errTooLarge
-	}
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}

@@ -90,6 +90,16 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
+// TestNoAnswer checks that there is none of a webhook that is not there.
+func TestNoAnswer(t *testing.T) {
+	hook := httptest.NewServer(http.NotFoundHandler())
+	hook.Close()
+	if response, err := clientOf(t).Get(hook.URL); err == nil {
+		_ = response.Body.Close()
+		t.Error("got an answer")
+	}
+}
+
 // endless is bytes without end.
 type endless struct{}
 

@@ -51,6 +51,7 @@ func TestCheck(t *testing.T) {
 		"[fe80::1%eth0]:443":           true, // what cannot be compared is refused
 		"[2001:db8::1%eth0]:443":       true,
 		"example.com:443":              true,
+		"127.0.0.1":                    true,
 	}
 	check(always)
 	check(map[string]bool{"10.1.2.3:443": false})
@@ -137,6 +138,9 @@ func TestSelectorDials(t *testing.T) {
 	}
 	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, want the error of the egress selector", err)
+	}
+	if config, err := (Options{}).restrict(&rest.Config{}, net.ErrClosed); !errors.Is(err, net.ErrClosed) || config != nil {
+		t.Errorf("got %v, %v; want the error of upstream", config, err)
 	}
 }
 

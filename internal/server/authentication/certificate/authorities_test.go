@@ -193,6 +193,40 @@ func TestAuthoritiesReload(t *testing.T) {
 	}
 }
 
+// TestSystemAuthoritiesReload checks what the authorities of system users may do when a
+// bundle changes to what the server would not start with.
+func TestSystemAuthoritiesReload(t *testing.T) {
+	users, admins := newAuthority(t, "users", nil), newAuthority(t, "admins", nil)
+	request := requestWith(admins.issue(t, pkix.Name{CommonName: "u", Organization: []string{"tenant:system"}}))
+	for name, change := range map[string]func(clients, system *bundle){
+		"it is also one of the clients'": func(clients, _ *bundle) { clients.content = bundleOf(users, admins).content },
+		"the system's bundle is broken":  func(_, system *bundle) { system.content = []byte("broken") },
+		"the system's bundle is broken in part": func(_, system *bundle) {
+			system.content = append(system.content, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("broken")})...)
+		},
+		"the clients' bundle is broken":         func(clients, _ *bundle) { clients.content = []byte("broken") },
+		"the system's has changed, not in size": func(_, system *bundle) { system.content = bytes.Repeat([]byte("x"), len(system.content)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients, system := bundleOf(users), bundleOf(admins)
+			a, err := New(clients, system)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := a.AuthenticateRequest(request); err != nil || !ok {
+				t.Fatalf("not accepted: %v", err)
+			}
+			change(clients, system)
+			if response, ok, _ := a.AuthenticateRequest(request); ok {
+				t.Errorf("accepted as %v", response.User)
+			}
+			if response, ok, _ := a.user([]*x509.Certificate{request.TLS.PeerCertificates[0], admins.Certificate}); ok {
+				t.Errorf("accepted, verified before, as %v", response.User)
+			}
+		})
+	}
+}
+
 // BenchmarkAuthenticate compares with upstream's authenticator, which verifies
 // the same signature.
 func BenchmarkAuthenticate(b *testing.B) {
