@@ -19,6 +19,7 @@ var equivalents = []equivalent{
 	{"internal/server/authentication/certificate/certificate.go", "userOf", "and/or", "err != nil || !ok", 0, "upstream has no other reason"},
 	{"internal/server/authentication/webtoken/webtoken.go", "Parse", "never", "err != nil", 0, "what is not decoded has no claims"},
 	{"internal/server/authentication/webtoken/webtoken.go", "Parse", "never", "err != nil", 1, "what is not decoded has no claims"},
+	{"internal/server/egress/egress.go", "denied", "never", "err != nil", 0, "a machine always says which addresses it has"},
 	{"internal/server/filters/space.go", "admitToSpace", "never", "err != nil", 2, "UserTenant knows what From has found"},
 	{"internal/tenant/path.go", "splitFullPath", "never", "next < 0", 0, "one segment is left, and a full path needs two"},
 	{"internal/tenant/path.go", "splitFullPath", "never", "!ok", 0, "nothing is left then, as where the path ends"},

@@ -86,8 +86,18 @@ func TestDenied(t *testing.T) {
 		}
 	}
 	// Nothing is reached while it is not known where etcd is.
-	if _, err := (Options{Hosts: []string{"etcd.invalid"}}).denied(t.Context()); err == nil {
+	unknown := Options{Hosts: []string{"etcd.invalid"}, Allowed: []net.IPNet{network("127.0.0.0/8")}}
+	if _, err := unknown.denied(t.Context()); err == nil {
 		t.Error("a host without addresses is ignored")
+	}
+	open, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if conn, err := unknown.dial(t.Context(), "tcp", open.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("something is connected to")
 	}
 }
 

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -50,9 +49,6 @@ func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), limit)
 	response, err := p.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		if ctx.Err() != nil && req.Context().Err() == nil {
-			err = fmt.Errorf("no answer within %v, for which the platform waits: %w", limit, err)
-		}
 		cancel()
 		return nil, err
 	}
