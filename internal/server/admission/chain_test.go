@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -58,6 +59,8 @@ func (d discovering) Discovery() discovery.DiscoveryInterface {
 	return discovery.NewDiscoveryClientForConfigOrDie(d.config)
 }
 
+var loopback = net.IPNet{IP: net.IPv4(127, 0, 0, 0), Mask: net.CIDRMask(8, 32)}
+
 type serverConfig struct {
 	objects     []runtime.Object
 	terminating func(tenant.Name) bool
@@ -68,7 +71,7 @@ type serverConfig struct {
 	disable     []string
 	file        string // --admission-control-config-file
 	decorator   admission.DecoratorFunc
-	egress      egress.Options
+	egress      *egress.Options // allows webhooks of the tests by default
 }
 
 func newServer(t testing.TB, c serverConfig) *server {
@@ -81,6 +84,9 @@ func newServer(t testing.TB, c serverConfig) *server {
 		t.Cleanup(schemas.Close)
 		c.loopback = &rest.Config{Host: schemas.URL}
 	}
+	if c.egress == nil {
+		c.egress = &egress.Options{Allowed: []net.IPNet{loopback}}
+	}
 	s := &server{t: t, client: fake.NewClientset(c.objects...)}
 	s.informers = informers.NewSharedInformerFactory(s.client, 0)
 	o := options.NewAdmissionOptions()
@@ -92,7 +98,7 @@ func newServer(t testing.TB, c serverConfig) *server {
 	}
 	if _, err := Apply(o, Config{
 		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, Life: c.life,
-		Egress: c.egress,
+		Egress: *c.egress,
 	}); err != nil {
 		t.Fatal(err)
 	}
