@@ -62,8 +62,11 @@ func (i *installer) install(ctx SpecContext, manifests []unstructured.Unstructur
 	refused := map[string]error{}
 	for _, manifest := range manifests {
 		gvk := manifest.GroupVersionKind()
-		mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		Expect(err).NotTo(HaveOccurred(), "%s", gvk)
+		var mapping *meta.RESTMapping
+		Eventually(ctx, func() (err error) { // what has just been defined is served, and a moment later in discovery
+			mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			return err
+		}).Should(Succeed(), "%s", gvk)
 		client := dynamic.ResourceInterface(i.objects.Resource(mapping.Resource))
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			namespace := manifest.GetNamespace()
@@ -72,7 +75,7 @@ func (i *installer) install(ctx SpecContext, manifests []unstructured.Unstructur
 			}
 			client = i.objects.Resource(mapping.Resource).Namespace(namespace)
 		}
-		_, err = client.Get(ctx, manifest.GetName(), metav1.GetOptions{})
+		_, err := client.Get(ctx, manifest.GetName(), metav1.GetOptions{})
 		if err == nil {
 			continue
 		}
