@@ -64,7 +64,9 @@ func (i *installer) install(ctx SpecContext, manifests []unstructured.Unstructur
 		gvk := manifest.GroupVersionKind()
 		var mapping *meta.RESTMapping
 		Eventually(ctx, func() (err error) { // what has just been defined is served, and a moment later in discovery
-			mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			if mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
+				i.mapper.Reset()
+			}
 			return err
 		}).Should(Succeed(), "%s", gvk)
 		client := dynamic.ResourceInterface(i.objects.Resource(mapping.Resource))
