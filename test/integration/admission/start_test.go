@@ -1,4 +1,4 @@
-package smoke
+package admission
 
 import (
 	"context"
@@ -49,7 +49,6 @@ var _ = Describe("A start with much to read", func() {
 		DeferCleanup(slow.Stop)
 		Expect(failed).NotTo(Receive())
 		Expect(read(readyz)).To(Equal("ok"))
-
 	}, SpecTimeout(suite.StartTimeout))
 })
 
