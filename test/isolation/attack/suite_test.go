@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
@@ -42,7 +41,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
 		_, denied, err := net.ParseCIDR(deniedAddress + "/16")
 		Expect(err).NotTo(HaveOccurred())
-		o.Egress = &egress.Options{Denied: []net.IPNet{*denied}}
+		o.Egress.Denied = append(o.Egress.Denied, *denied)
 	})
 	system := tenantry.Config(tenant.System)
 	publishTargets(ctx, system)
