@@ -39,7 +39,8 @@ cluster, a space, on one shared control plane.
   tenantry up                    everything in one process, for one machine
   tenantry server                the API server alone, against an external etcd
   tenantry manager               the controllers of Tenants, beside the server
-  tenantry kubeconfig TENANT     credentials for a user of a tenant`,
+  tenantry kubeconfig TENANT     credentials for a user of a tenant
+  tenantry version               the versions of Tenantry and Kubernetes`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -25,8 +25,8 @@ const roomy = 90
 // reclaim makes etcd take writes again when less than its quota is in use. etcd
 // itself refuses all but deletions from the moment in which the quota was reached
 // until an administrator has compacted, defragmented and disarmed an alarm, in
-// this order; here nobody can, since it listens nowhere. The API server cannot
-// compact either, because it writes down how far it has.
+// this order; here it listens nowhere by default, so that nobody can. The API server
+// cannot compact either, because it writes down how far it has.
 //
 // It reports whether writes are taken.
 func (s *Server) reclaim(ctx context.Context) (bool, error) {

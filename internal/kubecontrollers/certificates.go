@@ -17,12 +17,12 @@ func newSigning(ctx context.Context, e *environment) (func(context.Context), err
 	signer := &signing.Signer{Config: e.signing, Client: e.client}
 	c := certificates.NewCertificateController(ctx, "csrsigning", e.client,
 		e.informers.Certificates().V1().CertificateSigningRequests(), signer.Handle)
-	return func(ctx context.Context) { c.Run(ctx, fewWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 // newRequestCleaner deletes requests that are over.
 func newRequestCleaner(_ context.Context, e *environment) (func(context.Context), error) {
 	c := cleaner.NewCSRCleanerController(e.client.CertificatesV1().CertificateSigningRequests(),
 		e.informers.Certificates().V1().CertificateSigningRequests())
-	return func(ctx context.Context) { c.Run(ctx, oneWorker) }, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }

@@ -88,7 +88,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Resources of which objects can be published, as \"resource\" or \"resource.group\": what publishable says in the configuration of \"tenantry manager\". "+
 			"It decides about nothing but a warning to those who publish something else.")
 	fs.StringVar(&o.Signing.CertFile, "cluster-signing-cert-file", o.Signing.CertFile,
-		"Authority, one of --client-ca-file, by which approved CertificateSigningRequests are signed, in every space: "+
+		"Authority, one of --client-ca-file or --system-client-ca-file, by which approved CertificateSigningRequests are signed, in every space: "+
 			"kubernetes.io/kube-apiserver-client for users of the space's own tenant. If empty, none is.")
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,

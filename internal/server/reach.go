@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -14,24 +15,38 @@ import (
 func (o CompletedOptions) reach(selected bool) egress.Options {
 	reach := o.egress
 	reach.Selected = selected
-	reach.Hosts = slices.Clone(reach.Hosts)
-	if advertised := o.kube.GenericServerRunOptions.AdvertiseAddress; advertised != nil {
-		reach.Hosts = append(reach.Hosts, advertised.String())
+	var etcd []string
+	if o.rawStorage == nil { // otherwise etcd is in this process
+		etcd = etcdServers(o.kube.Etcd.StorageConfig.Transport.ServerList, o.kube.Etcd.EtcdServersOverrides)
 	}
-	servers := slices.Clone(o.kube.Etcd.StorageConfig.Transport.ServerList)
-	for _, override := range o.kube.Etcd.EtcdServersOverrides { // group/resource#servers
+	reach.Hosts = append(slices.Clone(reach.Hosts), platformHosts(o.kube.GenericServerRunOptions.AdvertiseAddress, etcd)...)
+	return reach
+}
+
+// platformHosts returns where the platform is: the address of this server, if it is
+// known, those of etcd, and the API server of the cluster that this server runs in, if
+// it does.
+func platformHosts(advertised net.IP, etcd []string) []string {
+	var hosts []string
+	if advertised != nil {
+		hosts = append(hosts, advertised.String())
+	}
+	hosts = append(hosts, hostsOf(etcd)...)
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// etcdServers returns all etcd endpoints: overrides are of the form group/resource#servers.
+func etcdServers(servers, overrides []string) []string {
+	servers = slices.Clone(servers)
+	for _, override := range overrides {
 		if _, list, ok := strings.Cut(override, "#"); ok {
 			servers = append(servers, strings.Split(list, ";")...)
 		}
 	}
-	if o.rawStorage == nil { // otherwise etcd is in this process
-		reach.Hosts = append(reach.Hosts, hostsOf(servers)...)
-	}
-	// The API server of the cluster that this server runs in, if it does.
-	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
-		reach.Hosts = append(reach.Hosts, host)
-	}
-	return reach
+	return servers
 }
 
 // hostsOf returns the hosts of etcd's endpoints, which are URLs or host and port.

@@ -52,7 +52,7 @@ type Options struct {
 	// authentication: http://IP:PORT or unix:///PATH.
 	EtcdListenClientURL string
 	// EtcdQuotaBackendBytes is the size of etcd's database, in bytes, from which on
-	// nothing is written but deletions. 0 is etcd's default.
+	// nothing is written but deletions. 0 is etcd.DefaultQuotaBackendBytes, less is no quota.
 	EtcdQuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool

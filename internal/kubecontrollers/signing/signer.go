@@ -48,7 +48,7 @@ func (c Config) Validate() []error {
 }
 
 const (
-	// MinDuration is the shortest validity; a request for less gets it. Upstream's.
+	// MinDuration is the shortest validity, upstream's: the API refuses requests for less.
 	MinDuration = 10 * time.Minute
 	// platformSigners begins the names of signers that are Kubernetes', and so this
 	// server's. All others are somebody else's.

@@ -43,9 +43,6 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets upstream find the transport itself.
-func (a answers) WrappedRoundTripper() http.RoundTripper { return a.RoundTripper }
-
 // bounded is a body with an error in the place of what goes beyond left bytes.
 type bounded struct {
 	io.ReadCloser

@@ -59,6 +59,3 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return t.delegate.RoundTrip(req)
 }
-
-// WrappedRoundTripper returns the transport inside, for those who look for it.
-func (t transport) WrappedRoundTripper() http.RoundTripper { return t.delegate }
