@@ -136,8 +136,7 @@ const ConditionInert = "Inert"
 // pod on each of.
 type DaemonSets struct {
 	// mode is Refused or Inert. With Inert, charts and operators that bring
-	// DaemonSets can be installed. A change of the mode leaves those alone that there
-	// are.
+	// DaemonSets can be installed. A change of the mode does not affect existing ones.
 	// +kubebuilder:validation:Enum=Refused;Inert
 	Mode DaemonSetMode `json:"mode"`
 }

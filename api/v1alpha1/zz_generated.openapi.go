@@ -290,7 +290,7 @@ func schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is Refused or Inert. With Inert, charts and operators that bring DaemonSets can be installed. A change of the mode leaves those alone that there are.\n\nPossible enum values:\n - `\"Inert\"` stores them. They have no pods, as in a cluster without nodes.\n - `\"Refused\"` refuses new ones.",
+							Description: "mode is Refused or Inert. With Inert, charts and operators that bring DaemonSets can be installed. A change of the mode does not affect existing ones.\n\nPossible enum values:\n - `\"Inert\"` stores them. They have no pods, as in a cluster without nodes.\n - `\"Refused\"` refuses new ones.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -66,7 +66,7 @@ the group "system:masters", which is the default there, and which no server sign
 	fs.StringVar(&o.admin, "kubeconfig", "", "Kubeconfig of a system administrator, by whom a server signs the certificate. Instead of --dir and --server.")
 	fs.BoolVar(&o.offline, "offline", false, "Do not ask the server whether there is such a tenant.")
 	fs.StringVar(&o.user.Name, "user", o.user.Name, "Name of the user.")
-	fs.StringArrayVar(&o.user.Groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space, but with --kubeconfig.")
+	fs.StringArrayVar(&o.user.Groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space, except with --kubeconfig.")
 	fs.DurationVar(&o.user.Validity, "validity", 365*24*time.Hour, "For how long the certificate is valid. A server may bound it.")
 	return cmd
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -35,6 +36,10 @@ func (g slowGroup) PostStartHook() (string, genericapiserver.PostStartHookFunc, 
 
 // Upstream ends the process when the hook of a group fails.
 func TestHooksOfGroupsAreTriedAgain(t *testing.T) {
+	synctest.Test(t, testHooksOfGroups)
+}
+
+func testHooksOfGroups(t *testing.T) {
 	for _, name := range []string{"", "rbac.authorization.k8s.io"} {
 		attempts := 0
 		wrapped := wrapProviders([]controlplaneapiserver.RESTStorageProvider{slowGroup{name, &attempts}}, nil, nil, nil, &quota.Store{}, nil)

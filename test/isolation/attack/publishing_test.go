@@ -276,7 +276,7 @@ var _ = Describe("A user of the system space with every right in one namespace",
 			{APIVersion: "v1", Kind: "ConfigMap", Name: "own", UID: own.GetUID()},
 		}}}
 		_, err = admin.CoreV1().ConfigMaps(namespace).Create(ctx, owned, metav1.CreateOptions{})
-		Expect(err).To(MatchError(ContainSubstring("whoever deletes the owner takes it from every space")))
+		Expect(err).To(MatchError(ContainSubstring("whoever deletes the owner would remove it from every space")))
 	}, SpecTimeout(suite.StartTimeout))
 
 	It("does not change the Service of the API server, which every space shows", func(ctx SpecContext) {

@@ -249,12 +249,12 @@ func validate(was, is original) error {
 		for i, owner := range is.owners {
 			if is.Namespace != "" && !owns(was.owners, owner.UID) {
 				errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences").Index(i),
-					"what is published in a namespace has no owner, for else whoever deletes the owner takes it from every space; leave the owner or the annotation out"))
+					"what is published in a namespace has no owner, because whoever deletes the owner would remove it from every space; leave the owner or the annotation out"))
 			}
 		}
 		if is.aggregates && !was.aggregates {
 			errs = append(errs, field.Forbidden(field.NewPath("aggregationRule"),
-				"a ClusterRole that aggregates others is not published, for else whoever writes one of those gives rights in every space; list its rules"))
+				"a ClusterRole that aggregates others is not published, because whoever writes one of those would give rights in every space; list its rules"))
 		}
 	}
 	if len(errs) == 0 {

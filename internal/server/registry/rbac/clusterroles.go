@@ -70,7 +70,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 	}
 	if scope.Tenanted() && role.AggregationRule != nil {
 		return apierrors.NewInvalid(upstream.Kind("ClusterRole"), role.Name, field.ErrorList{field.Forbidden(annotations,
-			"a ClusterRole that aggregates others cannot hold in tenants' spaces, for else whoever writes one of those would give rights there; list its rules")})
+			"a ClusterRole that aggregates others cannot hold in tenants' spaces, because whoever writes one of those would give rights there; list its rules")})
 	}
 	if rbacregistry.EscalationAllowed(ctx) || rbacregistry.RoleEscalationAuthorized(ctx, s.authorizer) {
 		return nil
