@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -59,7 +61,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 	handler := filters.WithTenantField(apiHandler, generic.Serializer)
 	handler = flowcontrol.WithRequestLimit(handler, c.flow.Size, func(n tenant.Name) *v1alpha1.RequestLimit { return c.tenants.RequestLimit(n) }, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
-	handler = filters.WithSpace(handler, c.tenantState, c.attach, generic.Serializer)
+	handler = filters.WithSpace(handler, c.tenantState, c.shows, c.attach, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if c.passwords {
@@ -70,6 +72,15 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 
 func (c *config) tenantState(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
 	return c.tenants.Get(ctx, n)
+}
+
+// shows reports whether a space shows an object that it does not store: APIServices are
+// those of what it serves, and there are no nodes.
+func (c *config) shows(n tenant.Name, resource schema.GroupResource, name string) (bool, error) {
+	if resource != spaceapi.APIServices {
+		return false, nil
+	}
+	return c.apiServices().Shows(n, name)
 }
 
 func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {

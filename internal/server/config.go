@@ -290,15 +290,20 @@ func (c *config) installStorage(opts CompletedOptions) error {
 		}
 	}
 	aggregated := &c.aggregator.GenericConfig.Config
-	aggregated.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: aggregated.RESTOptionsGetter, Served: apiservice.Served{
-		Versions: func(n tenant.Name) (builtin, custom []schema.GroupVersion, err error) { return c.router.Versions(n) },
-		Changes:  c.crds.Changes,
-	}}
+	aggregated.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: aggregated.RESTOptionsGetter, Served: c.apiServices()}
 	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
 		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Ledger: c.ledger, Only: tenant.System,
 	}
 	return nil
+}
+
+// apiServices says what spaces serve, of which they show APIServices.
+func (c *config) apiServices() apiservice.Served {
+	return apiservice.Served{
+		Versions: func(n tenant.Name) (builtin, custom []schema.GroupVersion, err error) { return c.router.Versions(n) },
+		Changes:  c.crds.Changes,
+	}
 }
 
 // closed returns why the space of n takes no new objects, if it takes none. The

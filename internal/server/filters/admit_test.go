@@ -66,7 +66,7 @@ func TestAdmitToSpace(t *testing.T) {
 			if tc.info != nil {
 				ctx = request.WithRequestInfo(ctx, tc.info)
 			}
-			n, uid, err := admitToSpace(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), known)
+			n, uid, err := admitToSpace(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), known, nil)
 			if n != tc.space || uid != tc.uid {
 				t.Errorf("got space %q of %q, want %q of %q", n, uid, tc.space, tc.uid)
 			}
@@ -107,7 +107,7 @@ func TestWithSpace(t *testing.T) {
 					t.Error("the request no longer ends with its tenant while it is served")
 				}
 				w.WriteHeader(http.StatusOK)
-			}), known, attach, scheme.Codecs.WithoutConversion())
+			}), known, nil, attach, scheme.Codecs.WithoutConversion())
 			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "pods"})
 			recorder := httptest.NewRecorder()

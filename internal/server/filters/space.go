@@ -23,6 +23,10 @@ import (
 // TenantState returns the state of a tenant and whether there is one.
 type TenantState func(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error)
 
+// Shows reports whether the space of n shows an object of a resource, of which it takes
+// no changes. It looks at nothing of the system space.
+type Shows func(n tenant.Name, resource schema.GroupResource, name string) (bool, error)
+
 var tenants = schema.GroupResource{Resource: "tenants"}
 
 // Attach returns the context of a request that ends with the tenant of a UID, or if
@@ -33,9 +37,9 @@ type Attach func(ctx context.Context, n tenant.Name, uid types.UID, system bool)
 // WithSpace refuses what a space does not take, and ends what it takes with the
 // tenant. It runs after authorization, so that nobody learns from it about a
 // tenant that is not their own.
-func WithSpace(handler http.Handler, state TenantState, attach Attach, serializer runtime.NegotiatedSerializer) http.Handler {
+func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Attach, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		n, uid, err := admitToSpace(req, state)
+		n, uid, err := admitToSpace(req, state, shows)
 		if err != nil {
 			reject(w, req, serializer, err)
 			return
@@ -68,7 +72,7 @@ func asAuthenticated(ctx context.Context) (context.Context, error) {
 
 // admitToSpace returns the space that a request may act in, and its tenant's UID
 // if it is that of one.
-func admitToSpace(req *http.Request, state TenantState) (tenant.Name, types.UID, error) {
+func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Name, types.UID, error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok {
@@ -101,11 +105,11 @@ func admitToSpace(req *http.Request, state TenantState) (tenant.Name, types.UID,
 		// The tenant that the user belongs to has gone while the request waited.
 		return "", "", apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
 	}
-	return n, found.UID, admit(n, own, info, found, exists)
+	return n, found.UID, admit(n, own, info, found, exists, shows)
 }
 
 // admit decides about a request of a user of tenant own in the space of n.
-func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool) error {
+func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool, shows Shows) error {
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	var refused error
 	if info.IsResourceRequest {
@@ -119,7 +123,7 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	case info.IsResourceRequest && spaceapi.IsAbsent(resource):
 		return apierrors.NewNotFound(resource, info.Name)
 	case refused != nil:
-		return apierrors.NewForbidden(resource, info.Name, refused)
+		return refusal(n, info, resource, refused, shows)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return Terminating(n)
 	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
@@ -133,6 +137,23 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	default:
 		return nil
 	}
+}
+
+// refusal returns the answer to a request that every space refuses for a reason. What
+// the space does not show is not found when it is deleted: clients that remove what they
+// may not have been able to create, such as Helm, take that for done. All objects at
+// once are refused even so: nobody is told that they have gone while they are shown.
+func refusal(n tenant.Name, info *request.RequestInfo, resource schema.GroupResource, reason error, shows Shows) error {
+	if info.Verb == "delete" && info.Subresource == "" {
+		shown, err := shows(n, resource, info.Name)
+		switch {
+		case err != nil:
+			return apierrors.NewInternalError(fmt.Errorf("looking for %s %q in the space of tenant %q: %w", resource, info.Name, n, err))
+		case !shown:
+			return apierrors.NewNotFound(resource, info.Name)
+		}
+	}
+	return apierrors.NewForbidden(resource, info.Name, reason)
 }
 
 // Terminating refuses a new object as a terminating namespace does, so that

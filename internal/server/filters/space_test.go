@@ -2,6 +2,7 @@ package filters
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,9 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -23,6 +26,16 @@ func TestAdmit(t *testing.T) {
 	review := &request.RequestInfo{
 		IsResourceRequest: true, Verb: "create", APIGroup: "authorization.k8s.io", Resource: "selfsubjectaccessreviews",
 	}
+	deletion := func(verb, group, resource, name string) *request.RequestInfo {
+		return &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: group, Resource: resource, Name: name}
+	}
+	shows := func(n tenant.Name, resource schema.GroupResource, name string) (bool, error) {
+		if name == "unknown" {
+			return false, errors.New("no discovery")
+		}
+		return n == "a" && resource == spaceapi.APIServices && name == "v1.apps", nil
+	}
+	const registration = "apiregistration.k8s.io"
 	terminating := tenantregistry.State{Terminating: true}
 	suspended := tenantregistry.State{Suspended: true, Reason: "unpaid"}
 	for name, tc := range map[string]struct {
@@ -47,6 +60,15 @@ func TestAdmit(t *testing.T) {
 		"nodes of another group":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "example.com", Resource: "nodes"}},
 		"a proxy inside a space":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: "services", Subresource: "proxy"}, is: apierrors.IsForbidden, message: "does not connect"},
 		"a proxy of a system user":              {own: tenant.System, info: &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "pods", Subresource: "proxy"}, is: apierrors.IsForbidden},
+		"a node, to delete it":                  {own: "a", info: deletion("delete", "", "nodes", "none"), is: apierrors.IsNotFound, message: `nodes "none" not found`},
+		"a node, to change it":                  {own: "a", info: deletion("patch", "", "nodes", "none"), is: apierrors.IsForbidden},
+		"all nodes, to delete them":             {own: "a", info: deletion("deletecollection", "", "nodes", ""), is: apierrors.IsForbidden},
+		"an APIService that is shown":           {own: "a", info: deletion("delete", registration, "apiservices", "v1.apps"), is: apierrors.IsForbidden, message: "by the platform only"},
+		"one that is not":                       {own: "a", info: deletion("delete", registration, "apiservices", "v1.none"), is: apierrors.IsNotFound, message: `"v1.none" not found`},
+		"one that is not, of a system user":     {own: tenant.System, info: deletion("delete", registration, "apiservices", "v1.none"), is: apierrors.IsNotFound},
+		"one that is not, to change it":         {own: "a", info: deletion("patch", registration, "apiservices", "v1.none"), is: apierrors.IsForbidden},
+		"one that may be shown":                 {own: "a", info: deletion("delete", registration, "apiservices", "unknown"), is: apierrors.IsInternalError},
+		"all APIServices, to delete them":       {own: "a", info: deletion("deletecollection", registration, "apiservices", ""), is: apierrors.IsForbidden},
 		"terminating, system user creates":      {own: tenant.System, info: pods("create"), state: terminating, is: apierrors.IsForbidden, message: "no new objects"},
 		"terminating, system user deletes":      {own: tenant.System, info: pods("deletecollection"), state: terminating},
 		"terminating, system user drops a lock": {own: tenant.System, info: pods("patch"), state: terminating},
@@ -59,7 +81,7 @@ func TestAdmit(t *testing.T) {
 		"suspended, system user":                {own: tenant.System, info: pods("create"), state: suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := admit("a", tc.own, tc.info, tc.state, !tc.missing)
+			err := admit("a", tc.own, tc.info, tc.state, !tc.missing, shows)
 			if tc.is == nil {
 				if err != nil {
 					t.Error(err)
@@ -99,7 +121,7 @@ func TestRequestsOfAnEarlierTenant(t *testing.T) {
 			req := httptest.NewRequestWithContext(request.WithReceivedTimestamp(ctx, tc.received), http.MethodGet, "/api/v1/pods", nil)
 			n, uid, err := admitToSpace(req, func(context.Context, tenant.Name) (tenantregistry.State, bool, error) {
 				return tenantregistry.State{UID: "u", CredentialsNotBefore: tc.since}, true, nil
-			})
+			}, nil)
 			if !tc.refused {
 				if err != nil || n != "a" || uid != "u" {
 					t.Errorf("got space %q of %q, %v; want it admitted", n, uid, err)

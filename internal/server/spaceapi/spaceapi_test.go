@@ -28,6 +28,8 @@ func TestUse(t *testing.T) {
 		{"watch", "apiservices.apiregistration.k8s.io", ""}:     true,
 		{"patch", "apiservices.apiregistration.k8s.io", ""}:     false,
 		{"get", "apiservices.apiregistration.k8s.io", "status"}: false,
+		{"delete", "apiservices.apiregistration.k8s.io", ""}:    false,
+		{"delete", "nodes", ""}:                                 false,
 		{"create", "daemonsets.apps", ""}:                       true,
 	} {
 		if err := Use(use[0], schema.ParseGroupResource(use[1]), use[2]); (err == nil) != usable {

@@ -56,27 +56,44 @@ func newInstaller(config *rest.Config) *installer {
 	}
 }
 
+// clientOf returns a client of the resource of a manifest, in its namespace.
+func (i *installer) clientOf(ctx SpecContext, manifest unstructured.Unstructured) dynamic.ResourceInterface {
+	GinkgoHelper()
+	gvk := manifest.GroupVersionKind()
+	var mapping *meta.RESTMapping
+	Eventually(ctx, func() (err error) { // what has just been defined is served, and a moment later in discovery
+		if mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
+			i.mapper.Reset()
+		}
+		return err
+	}).Should(Succeed(), "%s", gvk)
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return i.objects.Resource(mapping.Resource)
+	}
+	namespace := manifest.GetNamespace()
+	if namespace == "" {
+		namespace = "charts"
+	}
+	return i.objects.Resource(mapping.Resource).Namespace(namespace)
+}
+
+// uninstall deletes manifests as Helm does, which takes what is not found for done.
+func (i *installer) uninstall(ctx SpecContext, manifests []unstructured.Unstructured) {
+	GinkgoHelper()
+	for _, manifest := range manifests {
+		err := i.clientOf(ctx, manifest).Delete(ctx, manifest.GetName(), metav1.DeleteOptions{})
+		if !apierrors.IsNotFound(err) {
+			Expect(err).NotTo(HaveOccurred(), "deleting %s %s", manifest.GetKind(), manifest.GetName())
+		}
+	}
+}
+
 // install returns what went wrong, by kind and name.
 func (i *installer) install(ctx SpecContext, manifests []unstructured.Unstructured) map[string]error {
 	GinkgoHelper()
 	refused := map[string]error{}
 	for _, manifest := range manifests {
-		gvk := manifest.GroupVersionKind()
-		var mapping *meta.RESTMapping
-		Eventually(ctx, func() (err error) { // what has just been defined is served, and a moment later in discovery
-			if mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
-				i.mapper.Reset()
-			}
-			return err
-		}).Should(Succeed(), "%s", gvk)
-		client := dynamic.ResourceInterface(i.objects.Resource(mapping.Resource))
-		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-			namespace := manifest.GetNamespace()
-			if namespace == "" {
-				namespace = "charts"
-			}
-			client = i.objects.Resource(mapping.Resource).Namespace(namespace)
-		}
+		client := i.clientOf(ctx, manifest)
 		_, err := client.Get(ctx, manifest.GetName(), metav1.GetOptions{})
 		if err == nil {
 			continue
@@ -132,6 +149,8 @@ var _ = Describe("A chart of an operator", func() {
 		Expect(tenantry.SetSpec(ctx, n, "nodePlacement", `{"mode":"Limited","allowedTaints":["example.com/not-ready"]}`)).To(Succeed())
 		Eventually(ctx, func() map[string]error { return newInstaller(config).install(ctx, manifests) }).Should(
 			And(HaveLen(1), HaveKey("APIService v1beta1.external.metrics.k8s.io")))
+
+		newInstaller(config).uninstall(ctx, manifests)
 	}, SpecTimeout(timeout))
 })
 

@@ -89,6 +89,32 @@ var _ = Describe("APIServices", func() {
 		}
 	})
 
+	It("are not found, to delete them, if the space does not show them", func(ctx SpecContext) {
+		define(ctx, "b", inGroup("elsewhere-of-b.example.com"))
+		define(ctx, tenant.System, inGroup("elsewhere-of-system.example.com"))
+		define(ctx, "a", inGroup("deleted-of-a.example.com"))
+		a := apiServices("a")
+		for _, of := range []aggregator.APIServiceInterface{apiServices("b"), apiServices(tenant.System)} {
+			Eventually(ctx, func() []string { return namesOf(ctx, Default, of, metav1.ListOptions{}) }).Should(ContainElement(HavePrefix("v1.elsewhere-of-")))
+		}
+		const own = "v1.deleted-of-a.example.com"
+		Eventually(ctx, func() []string { return namesOf(ctx, Default, a, metav1.ListOptions{}) }).Should(ContainElement(own))
+		for _, name := range []string{"v1beta1.none.example.com", "v1.elsewhere-of-b.example.com", "v1.elsewhere-of-system.example.com"} {
+			for _, options := range []metav1.DeleteOptions{{}, {DryRun: []string{metav1.DryRunAll}}} {
+				err := a.Delete(ctx, name, options)
+				Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s: %v", name, err)
+				Expect(err).To(MatchError(ContainSubstring(`apiservices.apiregistration.k8s.io %q not found`, name)))
+			}
+		}
+		for _, options := range []metav1.DeleteOptions{{}, {DryRun: []string{metav1.DryRunAll}}} {
+			err := a.Delete(ctx, own, options)
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		}
+		err := tenantry.Client("a").CoreV1().Nodes().Delete(ctx, "none", metav1.DeleteOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(`nodes "none" not found`)))
+	})
+
 	It("are followed by watches", func(ctx SpecContext) {
 		services := apiServices("b")
 		before, err := services.List(ctx, metav1.ListOptions{})

@@ -37,6 +37,16 @@ type Served struct {
 	Changes func(n tenant.Name) (<-chan struct{}, func())
 }
 
+// Shows reports whether the space of n shows an APIService of a name.
+func (s Served) Shows(n tenant.Name, name string) (bool, error) {
+	builtin, custom, err := s.Versions(n)
+	of := func(gv schema.GroupVersion) bool { return nameOf(gv) == name }
+	return slices.ContainsFunc(builtin, of) || slices.ContainsFunc(custom, of), err
+}
+
+// nameOf returns the name of the APIService of a group version.
+func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
+
 // RESTOptionsGetter gives APIServices storage that shows spaces their own.
 type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
@@ -184,7 +194,7 @@ func (s *inSpaces) of(n tenant.Name) (*services, error) {
 // add adds the APIService of a group version as the aggregator makes it of what it
 // serves itself.
 func (s *services) add(n tenant.Name, gv schema.GroupVersion, managed string, priority int32) {
-	name := gv.Version + "." + gv.Group
+	name := nameOf(gv)
 	s.services = append(s.services, apiregistration.APIService{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   name,
