@@ -37,8 +37,8 @@ const (
 
 // ValidateQuota returns what is wrong with the limits of a tenant, by name. What old has
 // as well is not looked at: a rule that came later must not keep a Tenant from being
-// changed. known reports whether there is a resource in one of the built-in groups, and
-// true for every other group; if it is nil, that is not asked.
+// changed. known reports whether spaces may have objects of a resource in one of the
+// built-in groups, and true for every other group; if it is nil, that is not asked.
 func ValidateQuota(quota, old corev1.ResourceList, known func(schema.GroupResource) bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(quota)) {
@@ -81,8 +81,17 @@ func isWhole(name corev1.ResourceName) bool {
 		strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass) || isRequest && strings.Contains(extended, "/")
 }
 
-// unknownLimit returns why nothing would be counted against a limit of this name.
+// unknownLimit returns why nothing would be counted against a limit of this name, or
+// why no ResourceQuota can have it, which the limits of a tenant become.
 func unknownLimit(name corev1.ResourceName, known func(schema.GroupResource) bool) string {
+	if reason := uncounted(name, known); reason != "" {
+		return reason
+	}
+	return notA(string(name), "name of a limit in a ResourceQuota", validation.IsQualifiedName(string(name)))
+}
+
+// uncounted returns why nothing would be counted against a limit of this name.
+func uncounted(name corev1.ResourceName, known func(schema.GroupResource) bool) string {
 	if _, ok := namedLimits[name]; ok {
 		return ""
 	}
@@ -92,7 +101,7 @@ func unknownLimit(name corev1.ResourceName, known func(schema.GroupResource) boo
 	}
 	for _, prefix := range []string{corev1.ResourceHugePagesPrefix, corev1.ResourceRequestsHugePagesPrefix} {
 		if size, ok := strings.CutPrefix(text, prefix); ok {
-			if _, err := resource.ParseQuantity(size); err != nil {
+			if quantity, err := resource.ParseQuantity(size); err != nil || quantity.Sign() <= 0 {
 				return fmt.Sprintf("%q is no size of huge pages, such as 2Mi", size)
 			}
 			return ""
@@ -135,7 +144,7 @@ func unknownCount(text string, known func(schema.GroupResource) bool) string {
 		}
 	}
 	if known != nil && !known(counted) {
-		return fmt.Sprintf("there is no resource %q in API group %q; name it in the plural, with its group: count/RESOURCE.GROUP", counted.Resource, counted.Group)
+		return fmt.Sprintf("spaces have no resource %q in API group %q; name it in the plural, with its group: count/RESOURCE.GROUP", counted.Resource, counted.Group)
 	}
 	return ""
 }

@@ -37,6 +37,7 @@ func TestLoadManagerConfiguration(t *testing.T) {
 		"unknown field":        {file: header + "quota: {}\n", err: `unknown field "quota"`},
 		"empty quota":          {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
 		"negative limit":       {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
+		"limit of no quota":    {file: header + "defaultQuota: {count/configmaps.: 1}\n", err: "defaultQuota[count/configmaps.]"},
 		"unknown limit":        {file: header + "defaultQuota: {pod: 1}\n", err: "defaultQuota[pod]"},
 		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
 		"other kind":           {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},

@@ -18,13 +18,15 @@ var _ = Describe("The limits of a Tenant", func() {
 	It("are refused if nothing is counted by their name, or if they are no limit", func(ctx SpecContext) {
 		n := tenantry.NewTenant(ctx, "limits")
 		for quota, want := range map[string]string{
-			`{"pod": "1"}`:            "spec.quota[pod]: Invalid value: \"pod\": nothing is counted by this name; allowed are",
-			`{"count/pod": "1"}`:      "spec.quota[count/pod]: Invalid value: \"count/pod\": there is no resource \"pod\" in API group \"\"",
-			`{"pods": "-1"}`:          "spec.quota[pods]: Invalid value: \"-1\": must not be negative",
-			`{"pods": "1500m"}`:       "spec.quota[pods]: Invalid value: \"1500m\": must be a whole number",
-			`{"requests.gpu": "1"}`:   "spec.quota[requests.gpu]",
-			`{"pods": "many"}`:        "quantities must match",
-			`{"pods": {"hard": "1"}}`: "",
+			`{"pod": "1"}`:               "spec.quota[pod]: Invalid value: \"pod\": nothing is counted by this name; allowed are",
+			`{"count/pod": "1"}`:         "spec.quota[count/pod]: Invalid value: \"count/pod\": spaces have no resource \"pod\" in API group \"\"",
+			`{"count/podlists": "1"}`:    "spec.quota[count/podlists]",
+			`{"count/configmaps.": "1"}`: "spec.quota[count/configmaps.]: Invalid value: \"count/configmaps.\": \"count/configmaps.\" is no name of a limit in a ResourceQuota",
+			`{"pods": "-1"}`:             "spec.quota[pods]: Invalid value: \"-1\": must not be negative",
+			`{"pods": "1500m"}`:          "spec.quota[pods]: Invalid value: \"1500m\": must be a whole number",
+			`{"requests.gpu": "1"}`:      "spec.quota[requests.gpu]",
+			`{"pods": "many"}`:           "quantities must match",
+			`{"pods": {"hard": "1"}}`:    "",
 		} {
 			Expect(tenantry.SetSpec(ctx, n, "quota", quota)).To(MatchError(ContainSubstring(want)), quota)
 			refused := &unstructured.Unstructured{}

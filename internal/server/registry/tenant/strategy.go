@@ -68,7 +68,7 @@ func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.E
 		before = old
 	}
 	path := field.NewPath("spec")
-	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, isServed, path.Child("quota"))
+	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, isCounted, path.Child("quota"))
 	errs := slices.Concat(quota, s.validateDefinition(ctx, t, old, len(quota) > 0))
 	if !apiequality.Semantic.DeepEqual(t.Spec.AuditPolicy, before.Spec.AuditPolicy) {
 		errs = append(errs, audit.Validate(t.Spec.AuditPolicy, path.Child("auditPolicy"))...)
@@ -105,6 +105,9 @@ func validateSystem(t, before *v1alpha1.Tenant, path *field.Path) field.ErrorLis
 		"admins":        t.Spec.Admins != nil && before.Spec.Admins == nil,
 		"quota":         t.Spec.Quota != nil && before.Spec.Quota == nil,
 		"nodePlacement": t.Spec.NodePlacement != nil && before.Spec.NodePlacement == nil,
+		"daemonSets":    t.Spec.DaemonSets != nil && before.Spec.DaemonSets == nil,
+		"rateLimit":     t.Spec.RateLimit != nil && before.Spec.RateLimit == nil,
+		"requestLimit":  t.Spec.RequestLimit != nil && before.Spec.RequestLimit == nil,
 	} {
 		if is {
 			errs = append(errs, field.Forbidden(path.Child(name), "it has no effect on the built-in tenant, whose space is the platform's own; leave it out"))

@@ -121,6 +121,7 @@ func placement(mode v1alpha1.NodePlacementMode, labels, taints []string) func(*v
 // TestValidateFields says of each field what is refused, and that the answer names it.
 func TestValidateFields(t *testing.T) {
 	s := newStrategy(t)
+	long := "widgets." + strings.Repeat("long.", 11) + "example.com"
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.Tenant)
 		want   []string // parts of the error, none if there is none
@@ -143,6 +144,23 @@ func TestValidateFields(t *testing.T) {
 		"requests of Kubernetes":   {change: quotaOf("requests.kubernetes.io/gpu", "1"), want: []string{"no extended resource"}},
 		"huge pages of no size":    {change: quotaOf("hugepages-big", "1"), want: []string{"spec.quota[hugepages-big]", "no size"}},
 		"storage of no class":      {change: quotaOf(".storageclass.storage.k8s.io/requests.storage", "1"), want: []string{"no name of a class"}},
+		"count in a name too long": {change: quotaOf("count/"+long, "1"), want: []string{"spec.quota[count/" + long, "no more than 63"}},
+		"count that ends in a dot": {change: quotaOf("count/configmaps.", "1"), want: []string{"spec.quota[count/configmaps.]", "must consist of"}},
+		"requests of a long name":  {change: quotaOf("requests.example.com/"+strings.Repeat("x", 64), "1"), want: []string{"no extended resource"}},
+		"storage of a long class":  {change: quotaOf(strings.Repeat("x", 240)+".storageclass.storage.k8s.io/requests.storage", "1"), want: []string{"no more than 253"}},
+		"requests of a long domain": {change: quotaOf("requests."+strings.Repeat("x", 63)+strings.Repeat("."+strings.Repeat("x", 62), 3)+"/gpu", "1"),
+			want: []string{"no more than 253"}},
+		"count of lists":           {change: quotaOf("count/podlists", "1"), want: []string{"spec.quota[count/podlists]", "no resource"}},
+		"count of lists in groups": {change: quotaOf("count/deploymentlists.apps", "1"), want: []string{"no resource"}},
+		"count of watch events":    {change: quotaOf("count/watchevents.apps", "1"), want: []string{"no resource"}},
+		"count of bindings":        {change: quotaOf("count/bindings", "1"), want: []string{"no resource"}},
+		"count of nodes":           {change: quotaOf("count/nodes", "1"), want: []string{"no resource"}},
+		"count of tenants":         {change: quotaOf("count/tenants", "1"), want: []string{"no resource"}},
+		"count of Tenants":         {change: quotaOf("count/tenants.tenantry.io", "1"), want: []string{"no resource"}},
+		"count of devices":         {change: quotaOf("count/resourceslices.resource.k8s.io", "1"), want: []string{"no resource"}},
+		"count of APIServices":     {change: quotaOf("count/apiservices.apiregistration.k8s.io", "1"), want: []string{"no resource"}},
+		"negative huge pages":      {change: quotaOf("hugepages--2Mi", "1"), want: []string{"spec.quota[hugepages--2Mi]", "no size"}},
+		"huge pages of 0":          {change: quotaOf("requests.hugepages-0", "1"), want: []string{"no size"}},
 		"negative limit":           {change: quotaOf("pods", "-1"), want: []string{"spec.quota[pods]", "must not be negative"}},
 		"half a pod":               {change: quotaOf("pods", "1500m"), want: []string{"spec.quota[pods]", "whole number"}},
 		"half a GPU":               {change: quotaOf("requests.nvidia.com/gpu", "500m"), want: []string{"whole number"}},
@@ -188,6 +206,11 @@ func TestValidateFields(t *testing.T) {
 	}
 	for field, change := range map[string]func(*v1alpha1.Tenant){
 		"spec.quota": quotaOf("pods", "1"), "spec.admins": admins("User", "u"), "spec.nodePlacement": placement("Enabled", nil, nil),
+		"spec.daemonSets": func(t *v1alpha1.Tenant) { t.Spec.DaemonSets = &v1alpha1.DaemonSets{Mode: v1alpha1.DaemonSetsInert} },
+		"spec.rateLimit":  func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: ptr.To[int32](1)} },
+		"spec.requestLimit": func(t *v1alpha1.Tenant) {
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](1 << 10)}
+		},
 	} {
 		if err := s.Validate(context.Background(), newTenant("system", change)).ToAggregate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s of the built-in tenant: %v", field, err)
