@@ -63,7 +63,7 @@ var neverPublishable = map[string]string{
 }
 
 // NeverPublishable reports whether no configuration can publish objects of a resource,
-// and why. An annotation on one means nothing: what controllers make of a published
+// and why. An annotation on one publishes nothing: what controllers make of a published
 // object, such as the ReplicaSets of a Deployment, may have it.
 func NeverPublishable(r schema.GroupResource) (reason string, never bool) {
 	reason, never = neverPublishable[r.String()]

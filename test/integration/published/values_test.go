@@ -56,6 +56,16 @@ var _ = Describe("The annotation that publishes", func() {
 			Expect(err).To(MatchError(And(
 				ContainSubstring("metadata.annotations["+tenant.PublishedAnnotation+"]"),
 				ContainSubstring(`must be "true" to publish the object, "force" to replace what tenants have of that name as well, or "false"`))), "patch %q", value)
+			_, err = core.Services(namespace).Create(ctx, &corev1.Service{
+				ObjectMeta: configMap("never-copied", value).ObjectMeta,
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			}, metav1.CreateOptions{})
+			Expect(err).To(MatchError(apierrors.IsInvalid, "invalid"), "create a Service with %q", value)
+			_, err = core.Pods(namespace).Create(ctx, &corev1.Pod{
+				ObjectMeta: configMap("never-copied", value).ObjectMeta,
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			}, metav1.CreateOptions{})
+			Expect(err).To(MatchError(apierrors.IsInvalid, "invalid"), "create a Pod with %q", value)
 		}
 	}, SpecTimeout(specTimeout))
 

@@ -55,8 +55,9 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 // original is what decides whose business a change of an object of the system space is.
 type original struct {
 	Original
-	// value is that of the annotation, with a prefix, so that an empty one is something.
-	value string
+	// annotation is the value of the annotation, with a prefix, so that an empty one is
+	// something. value is the same on what can be published, and empty on all else.
+	annotation, value string
 	// shown is true for what spaces see without an annotation: objects that every space
 	// has, and definitions that have been published, of which spaces may have objects.
 	shown bool
@@ -87,8 +88,9 @@ func (r Rules) originalOf(resource schema.GroupResource, obj runtime.Object) (o 
 	o.Original = Original{Resource: resource, Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
 	o.terminating = accessor.GetDeletionTimestamp() != nil
 	if value, ok := accessor.GetAnnotations()[tenant.PublishedAnnotation]; ok {
+		o.annotation = present + value
 		if _, never := configv1alpha1.NeverPublishable(resource); !never {
-			o.value = present + value
+			o.value = o.annotation
 		}
 	}
 	if resource == definitions {
@@ -124,7 +126,10 @@ func (r Rules) ofOriginal(ctx context.Context, resource schema.GroupResource, be
 		}
 		switch {
 		case !was.everywhere() && !is.everywhere() && (gone || was.value == is.value):
-			return nil
+			if gone || was.annotation == is.annotation || isController(ctx) { // who copies it to what is made of an object
+				return nil
+			}
+			return validate(was, is)
 		case gone && was.terminating && !was.statusIsShown: // the deletion began with a right to it
 			return nil
 		case !gone && noted != nil && isNoted(was, noted, after):
@@ -178,8 +183,7 @@ var (
 // make a change: they do so because of what somebody else has asked for, who needs no
 // right to publish for that.
 func byController(ctx context.Context, was, is original, gone bool) error {
-	u, ok := request.UserFrom(ctx)
-	if !ok || u.GetName() != user.APIServerUser || gone {
+	if gone || !isController(ctx) {
 		return nil
 	}
 	if was.value != is.value {
@@ -189,6 +193,12 @@ func byController(ctx context.Context, was, is original, gone bool) error {
 		return errScaled
 	}
 	return nil
+}
+
+// isController reports whether one of the platform's controllers asks.
+func isController(ctx context.Context) bool {
+	u, ok := request.UserFrom(ctx)
+	return ok && u.GetName() == user.APIServerUser
 }
 
 // mayEmpty returns why the user of ctx must not delete a namespace: what is published in
@@ -240,8 +250,8 @@ var values = []string{present + tenant.PublishedTrue, present + tenant.Published
 func validate(was, is original) error {
 	annotation := field.NewPath("metadata", "annotations").Key(tenant.PublishedAnnotation)
 	var errs field.ErrorList
-	if is.value != was.value && is.value != "" && !slices.Contains(values, is.value) {
-		errs = append(errs, field.Invalid(annotation, is.value[len(present):], fmt.Sprintf(
+	if is.annotation != was.annotation && is.annotation != "" && !slices.Contains(values, is.annotation) {
+		errs = append(errs, field.Invalid(annotation, is.annotation[len(present):], fmt.Sprintf(
 			"must be %q to publish the object, %q to replace what tenants have of that name as well, or %q; without the annotation it is not published",
 			tenant.PublishedTrue, tenant.PublishedForce, tenant.PublishedFalse)))
 	}

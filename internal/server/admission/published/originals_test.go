@@ -48,6 +48,7 @@ func value(v string) change {
 	return func(o *corev1.ConfigMap) { o.Annotations[tenant.PublishedAnnotation] = v }
 }
 
+func named(o *corev1.ConfigMap)      { o.Name = "named" }
 func owned(o *corev1.ConfigMap)      { o.OwnerReferences = []metav1.OwnerReference{{UID: "owner"}} }
 func namespaced(o *corev1.ConfigMap) { o.Namespace = "ns" }
 func finalized(o *corev1.ConfigMap)  { o.Finalizers = []string{"example.com/stay"} }
@@ -109,17 +110,26 @@ func TestOriginals(t *testing.T) {
 		"a controller scales":            {verbs: both, user: user.APIServerUser, subresource: "scale", before: object(value("true")), after: object(value("true"), edited), want: "HorizontalPodAutoscaler"},
 		"somebody scales":                {verbs: both, subresource: "scale", before: object(value("true")), after: object(value("true"), edited), asked: true},
 		"what is made of it":             {resource: schema.GroupResource{Group: "apps", Resource: "replicasets"}, user: user.APIServerUser, after: object(value("true"))},
-		"what every space shows":         {resource: corev1.Resource("services"), before: object(), after: object(edited), want: "every space has it", asked: true},
-		"delete that":                    {resource: corev1.Resource("services"), before: object(), want: "every space has it", asked: true},
-		"a namespace with published":     {resource: namespaces, before: object(), after: object(terminating), want: `takes configmaps "o/inside" from every space`, asked: true},
-		"a namespace with the verb":      {resource: namespaces, verbs: []string{Verb}, before: object(), after: object(terminating), asked: true},
-		"an edit of a namespace":         {resource: namespaces, before: object(), after: object(edited)},
+		"a service with a value":         {resource: corev1.Resource("services"), after: object(named, value("true"))},
+		"a service with no value":        {resource: corev1.Resource("services"), after: object(named, value("yes")), want: `Invalid value: "yes"`},
+		"a service given no value":       {resource: corev1.Resource("services"), before: object(named), after: object(named, value("")), want: `Invalid value: ""`},
+		"a service with one from before": {resource: corev1.Resource("services"), before: object(named, value("yes")), after: object(named, value("yes"), edited)},
+		"a service without it":           {resource: corev1.Resource("services"), before: object(named, value("yes")), after: object(named)},
+		"a pod with no value":            {resource: corev1.Resource("pods"), after: object(value("no")), want: `Invalid value: "no"`},
+		"a tenant with no value":         {resource: schema.GroupResource{Group: "tenantry.io", Resource: "tenants"}, after: object(value("no")), want: `Invalid value: "no"`},
+		"what is made of one from before": {resource: schema.GroupResource{Group: "apps", Resource: "replicasets"}, user: user.APIServerUser,
+			after: object(value("yes"))},
+		"what every space shows":     {resource: corev1.Resource("services"), before: object(), after: object(edited), want: "every space has it", asked: true},
+		"delete that":                {resource: corev1.Resource("services"), before: object(), want: "every space has it", asked: true},
+		"a namespace with published": {resource: namespaces, before: object(), after: object(terminating), want: `takes configmaps "o/inside" from every space`, asked: true},
+		"a namespace with the verb":  {resource: namespaces, verbs: []string{Verb}, before: object(), after: object(terminating), asked: true},
+		"an edit of a namespace":     {resource: namespaces, before: object(), after: object(edited)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
 			rules := Rules{
 				Authorizer: verbs{tc.verbs, &asked},
-				Shown:      func(o Original) bool { return o.Resource == corev1.Resource("services") },
+				Shown:      func(o Original) bool { return o.Resource == corev1.Resource("services") && o.Name == "o" },
 				Published: func(_ context.Context, namespace string) ([]Original, error) {
 					return []Original{{corev1.Resource("configmaps"), namespace, "inside"}}, nil
 				},
