@@ -33,34 +33,37 @@ type builder struct {
 	name    string
 	workers int
 	build   func(context.Context, *environment) (func(context.Context), error)
+	// ownsPods is for controllers of which one worker at a time changes all pods of one
+	// owner. The workers of the garbage collector take each pod by itself.
+	ownsPods bool
 }
 
 // controllers is the list of all controllers.
 var controllers = []builder{
-	{"namespace", deletionWorkers, newNamespace},
-	{"serviceaccount", tenancyWorkers, newServiceAccount},
-	{"serviceaccount-token", fewWorkers, newServiceAccountToken},
-	{"root-ca", tenancyWorkers, newRootCA},
-	{"certificate-signing", fewWorkers, newSigning},
-	{"certificate-request-cleaner", oneWorker, newRequestCleaner},
-	{"resourcequota", quotaWorkers, newResourceQuota},
-	{"garbage-collector", garbageWorkers, newGarbageCollector},
-	{"clusterrole-aggregation", fewWorkers, newClusterRoleAggregation},
-	{"validatingadmissionpolicy-status", oneWorker, newPolicyStatus},
-	{"deployment", workloadWorkers, newDeployment},
-	{"replicaset", workloadWorkers, newReplicaSet},
-	{"replication", fewWorkers, newReplication},
-	{"statefulset", workloadWorkers, newStatefulSet},
-	{"job", workloadWorkers, newJob},
-	{"cronjob", fewWorkers, newCronJob},
-	{"endpoints", fewWorkers, newEndpoints},
-	{"endpointslice", fewWorkers, newEndpointSlice},
-	{"endpointslice-mirroring", fewWorkers, newEndpointSliceMirroring},
-	{"disruption", oneWorker, newDisruption},
-	{"ttl-after-finished", fewWorkers, newTTLAfterFinished},
-	{"horizontal-pod-autoscaler", fewWorkers, newHorizontalPodAutoscaler},
-	{"pvc-protection", fewWorkers, newPVCProtection},
-	{"pv-protection", oneWorker, newPVProtection},
+	{name: "namespace", workers: deletionWorkers, build: newNamespace},
+	{name: "serviceaccount", workers: tenancyWorkers, build: newServiceAccount},
+	{name: "serviceaccount-token", workers: fewWorkers, build: newServiceAccountToken},
+	{name: "root-ca", workers: tenancyWorkers, build: newRootCA},
+	{name: "certificate-signing", workers: fewWorkers, build: newSigning},
+	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
+	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
+	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector},
+	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
+	{name: "validatingadmissionpolicy-status", workers: oneWorker, build: newPolicyStatus},
+	{name: "deployment", workers: workloadWorkers, build: newDeployment},
+	{name: "replicaset", workers: workloadWorkers, build: newReplicaSet, ownsPods: true},
+	{name: "replication", workers: fewWorkers, build: newReplication, ownsPods: true},
+	{name: "statefulset", workers: workloadWorkers, build: newStatefulSet, ownsPods: true},
+	{name: "job", workers: workloadWorkers, build: newJob, ownsPods: true},
+	{name: "cronjob", workers: fewWorkers, build: newCronJob},
+	{name: "endpoints", workers: fewWorkers, build: newEndpoints},
+	{name: "endpointslice", workers: fewWorkers, build: newEndpointSlice},
+	{name: "endpointslice-mirroring", workers: fewWorkers, build: newEndpointSliceMirroring},
+	{name: "disruption", workers: oneWorker, build: newDisruption},
+	{name: "ttl-after-finished", workers: fewWorkers, build: newTTLAfterFinished},
+	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
+	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},
+	{name: "pv-protection", workers: oneWorker, build: newPVProtection},
 }
 
 // Workers. What runs for every new tenant has enough of them for a hundred new

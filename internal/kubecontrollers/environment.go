@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 	"k8s.io/controller-manager/pkg/informerfactory"
+	jobutil "k8s.io/kubernetes/pkg/controller/job/util"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
@@ -103,27 +104,39 @@ func (e *environment) createClients() (err error) {
 	return nil
 }
 
-// with returns the environment of a controller with so many workers. Its clients give
-// each tenant its share of them.
-func (e *environment) with(workers int) (*environment, error) {
+// with returns the environment of a controller. Its clients give each tenant its share
+// of the workers.
+func (e *environment) with(c builder) (*environment, error) {
 	own := *e
-	own.workers = workers
-	shares := spaces.WithWorkers(workers, e.ownerOfPod)
+	own.workers = c.workers
+	var ownerOf func(namespace, pod string) types.UID
+	if c.ownsPods {
+		ownerOf = e.ownerOfPod
+	}
+	shares := spaces.WithWorkers(c.workers, ownerOf)
 	own.config = spaces.NewClientConfig(e.server, shares)
 	own.identities = spaces.NewIdentityClientConfig(e.server, shares)
 	return &own, own.createClients()
 }
 
-// ownerOfPod returns the UID of what controls a pod, empty if that is not known.
+// ownerOfPod returns the UID of what controls a pod, empty if that is not known, or a Job
+// that is no more or has finished: each of its pods is by itself what a worker releases.
 func (e *environment) ownerOfPod(namespace, name string) types.UID {
 	pod, err := e.informers.Core().V1().Pods().Lister().Pods(namespace).Get(name)
 	if err != nil {
 		return ""
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		return owner.UID
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return ""
 	}
-	return ""
+	if owner.Kind == "Job" {
+		owning, err := e.informers.Batch().V1().Jobs().Lister().Jobs(namespace).Get(owner.Name)
+		if err != nil || owning.UID != owner.UID || jobutil.IsJobFinished(owning) {
+			return ""
+		}
+	}
+	return owner.UID
 }
 
 // objects are the informers of any resource.

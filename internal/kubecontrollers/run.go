@@ -111,7 +111,7 @@ func run(ctx context.Context, config Config) error {
 	}
 	var loops []func(context.Context)
 	for _, c := range controllers {
-		own, err := e.with(c.workers)
+		own, err := e.with(c)
 		if err != nil {
 			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
 		}

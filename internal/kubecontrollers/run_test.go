@@ -36,7 +36,7 @@ func TestRunElected(t *testing.T) {
 	broken := errors.New("broken")
 	all := controllers
 	defer func() { controllers = all }()
-	controllers = []builder{{"broken", 1, func(context.Context, *environment) (func(context.Context), error) { return nil, broken }}}
+	controllers = []builder{{name: "broken", workers: 1, build: func(context.Context, *environment) (func(context.Context), error) { return nil, broken }}}
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -91,7 +91,7 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		return t.response(response, &r)
 	}
 	if shared := t.sharesFor(&r); shared != nil {
-		return shared.roundTrip(req, r.space, r.item, exchange)
+		return shared.roundTrip(req, r.space, r.owner, exchange)
 	}
 	return exchange(req)
 }
@@ -116,7 +116,7 @@ func (t *flatteningTransport) request(req *http.Request, r *route) (*http.Reques
 	if req.Method == http.MethodGet && r.collection && !r.named {
 		r.space = tenant.Everything
 	}
-	r.item = t.itemOf(req.Method, r, body)
+	r.owner = t.itemOf(req.Method, r, body)
 	mapped := req.Clone(req.Context())
 	if body != nil {
 		mapped.Body = io.NopCloser(bytes.NewReader(body))

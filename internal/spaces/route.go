@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -27,8 +28,8 @@ type route struct {
 	resource []string
 	// namespace is the one that the path names, by its ordinary name.
 	namespace string
-	// item is what the request is about, as workers see it (shares.go).
-	item string
+	// owner is that of the pods that a worker is busy with (itemOf).
+	owner types.UID
 	// collection is whether the path is that of a resource rather than an object.
 	collection bool
 }

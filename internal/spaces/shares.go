@@ -20,12 +20,15 @@ import (
 // the conversion of what is listed or deleted. So that webhooks that hang, or that take
 // their time, do not keep all workers from the others, a tenant has a share of them:
 //
-//   - What a worker is busy with is an item: an object, with all requests in parallel
-//     that are about what the object controls. One that is under way for longer than
-//     late is among those that wait. There are as many of these as the share; others
+//   - What a worker is busy with is an item: a request, or all requests in parallel that
+//     are about the pods of one owner, if the controller has one worker for them. One
+//     that is under way for longer than late is among those that wait, and takes in no
+//     further requests. There are as many of these as the share, and always one; others
 //     end at once, with an error by which the controller tries again later.
 //   - What an item takes beyond quick is a debt, which is paid back as the share of the
 //     workers' time. In debt, a tenant has no more items at a time than its share.
+//     Where the share is less than a worker that is none, so that after an item that
+//     waited for as long as webhooks may be, it is the others' turn.
 //
 // A tenant whose webhooks are quick has no debt, and as many items as anybody.
 //
@@ -48,7 +51,8 @@ type Option func(*flatteningTransport)
 // WithWorkers says that the requests are those of a controller's workers, of which each
 // tenant whose webhooks do not answer in time has a share. Events are recorded by one
 // worker of their own. ownerOf returns the UID of what controls a pod of the flattened
-// view, if it is known: workers change all pods of one owner at the same time.
+// view, if it is known. It is nil unless the pods of one owner are changed by one worker
+// at a time, which does so with requests in parallel.
 func WithWorkers(workers int, ownerOf func(namespace, pod string) types.UID) Option {
 	busy, recorder := newShares(workers), newShares(1)
 	return func(t *flatteningTransport) {
@@ -68,21 +72,20 @@ func (t *flatteningTransport) sharesFor(r *route) *shares {
 	}
 }
 
-// itemOf returns what a worker is busy with that makes a request.
-func (t *flatteningTransport) itemOf(method string, r *route, body []byte) string {
+// itemOf returns the UID of the owner whose pods a worker is busy with that makes a
+// request, empty for a request that is an item of its own. An owner is believed of pods
+// alone: their controllers set it, while that of a claim is as the tenant's template says.
+func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types.UID {
 	switch {
-	case t.workers == nil:
+	case t.ownerOf == nil || r.resource[0] != "pods":
 		return ""
+	case !r.collection:
+		return t.ownerOf(tenant.Flatten(r.space, r.namespace), r.resource[1])
 	case method == http.MethodPost:
-		if owner := gjson.GetBytes(body, "metadata.ownerReferences.#(controller==true).uid"); owner.String() != "" {
-			return owner.String()
-		}
-	case r.resource[0] == "pods" && !r.collection && t.ownerOf != nil:
-		if owner := t.ownerOf(tenant.Flatten(r.space, r.namespace), r.resource[1]); owner != "" {
-			return string(owner)
-		}
+		return types.UID(gjson.GetBytes(body, "metadata.ownerReferences.#(controller==true).uid").String())
+	default:
+		return ""
 	}
-	return r.path
 }
 
 // shares are those of all tenants in the workers of a controller.
@@ -99,7 +102,9 @@ func newShares(workers int) *shares {
 
 // account is what is known about a tenant.
 type account struct {
-	items   map[string]*item
+	// items are all, of which those about the pods of an owner are owners, too.
+	items   map[*item]struct{}
+	owners  map[types.UID]*item
 	waiting int
 	// debt is the time of workers that was owed at a time.
 	debt time.Duration
@@ -110,6 +115,8 @@ type account struct {
 
 // item is what one worker is busy with.
 type item struct {
+	// owner is that of the pods, empty for a single request.
+	owner    types.UID
 	began    time.Time
 	requests int
 	waits    bool
@@ -121,30 +128,33 @@ type item struct {
 // errShare says that a request was not made, or not finished.
 var errShare = errors.New("other requests of this controller for the tenant wait for its webhooks; it tries this one again later")
 
-// items is how many items a tenant may have that wait, or in debt.
-func (s *shares) items() int { return s.workers / part }
+// share is how many items a tenant may have while others wait, or in debt.
+func (s *shares) share() int { return s.workers / part }
 
 // owes returns the debt of an account at a time.
 func (s *shares) owes(a *account, now time.Time) time.Duration {
 	return a.debt - time.Duration(int64(now.Sub(a.at))*int64(s.workers)/part)
 }
 
-// enter begins a request about an item of a tenant. The request ends with the context
-// that is returned; leave must be called afterwards.
-func (s *shares) enter(ctx context.Context, n tenant.Name, key string) (_ context.Context, leave func(), _ error) {
+// enter begins a request of a tenant, about the pods of an owner if that is not empty.
+// The request ends with the context that is returned; leave must be called afterwards.
+func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ context.Context, leave func(), _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := s.accounts[n]
 	if own == nil {
-		own = &account{items: map[string]*item{}, at: time.Now()}
+		own = &account{items: map[*item]struct{}{}, owners: map[types.UID]*item{}, at: time.Now()}
 		s.accounts[n] = own
 	}
-	current := own.items[key]
-	if current == nil {
-		if (own.waiting > 0 || s.owes(own, time.Now()) > 0) && len(own.items) >= s.items() {
-			return nil, nil, errShare
-		}
-		current = s.begin(own, key)
+	current := own.owners[owner]
+	switch {
+	case current != nil && current.waits:
+		return nil, nil, errShare
+	case current != nil: // one more in parallel
+	case (own.waiting > 0 || s.owes(own, time.Now()) > 0) && len(own.items) >= s.share():
+		return nil, nil, errShare
+	default:
+		current = s.begin(own, owner)
 	}
 	current.requests++
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -152,30 +162,34 @@ func (s *shares) enter(ctx context.Context, n tenant.Name, key string) (_ contex
 	return ctx, func() {
 		stop()
 		cancel(nil)
-		s.leave(n, own, key, current)
+		s.leave(n, own, current)
 	}, nil
 }
 
-func (s *shares) begin(own *account, key string) *item {
-	begun := &item{began: time.Now()}
+func (s *shares) begin(own *account, owner types.UID) *item {
+	begun := &item{owner: owner, began: time.Now()}
 	begun.ctx, begun.cancel = context.WithCancelCause(context.Background())
 	begun.timer = time.AfterFunc(late, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		_, underWay := own.items[begun]
 		switch {
-		case own.items[key] != begun: // has just ended
-		case own.waiting >= s.items():
+		case !underWay: // has just ended
+		case own.waiting >= max(s.share(), 1):
 			begun.cancel(errShare)
 		default:
 			begun.waits = true
 			own.waiting++
 		}
 	})
-	own.items[key] = begun
+	own.items[begun] = struct{}{}
+	if owner != "" {
+		own.owners[owner] = begun
+	}
 	return begun
 }
 
-func (s *shares) leave(n tenant.Name, own *account, key string, current *item) {
+func (s *shares) leave(n tenant.Name, own *account, current *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if current.requests--; current.requests > 0 {
@@ -183,7 +197,8 @@ func (s *shares) leave(n tenant.Name, own *account, key string, current *item) {
 	}
 	current.timer.Stop()
 	current.cancel(nil)
-	delete(own.items, key)
+	delete(own.items, current)
+	delete(own.owners, current.owner)
 	if current.waits {
 		own.waiting--
 	}
@@ -212,11 +227,11 @@ func (s *shares) close(n tenant.Name, own *account) {
 	delete(s.accounts, n)
 }
 
-// roundTrip sends a request as one about an item of a tenant, and reads its answer. What
+// roundTrip sends a request of a tenant as part of an item, and reads its answer. What
 // is refused is answered as by a server, but without Retry-After, by which clients would
 // wait themselves and keep the worker.
-func (s *shares) roundTrip(req *http.Request, n tenant.Name, key string, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	ctx, leave, err := s.enter(req.Context(), n, key)
+func (s *shares) roundTrip(req *http.Request, n tenant.Name, owner types.UID, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	ctx, leave, err := s.enter(req.Context(), n, owner)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()

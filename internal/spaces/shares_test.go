@@ -1,16 +1,19 @@
 package spaces
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +41,8 @@ func slowServer(t *testing.T, after func() time.Duration) *kubernetes.Clientset 
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`)),
 		}, nil
 	})}
-	client, err := kubernetes.NewForConfig(NewClientConfig(config, WithWorkers(workers, nil)))
+	nobody := func(string, string) types.UID { return "" }
+	client, err := kubernetes.NewForConfig(NewClientConfig(config, WithWorkers(workers, nobody)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,17 +132,143 @@ func TestParallelRequests(t *testing.T) {
 	})
 }
 
+// TestManyObjects creates what each takes a worker, all in one collection.
+func TestManyObjects(t *testing.T) {
+	slices := func(ctx context.Context, client *kubernetes.Clientset, i int) error {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			GenerateName:    "web-",
+			OwnerReferences: []metav1.OwnerReference{{UID: types.UID(fmt.Sprint(i)), Controller: ptr.To(true)}},
+		}}
+		_, err := client.DiscoveryV1().EndpointSlices("a|ns").Create(ctx, slice, metav1.CreateOptions{})
+		return err
+	}
+	endpoints := func(ctx context.Context, client *kubernetes.Clientset, i int) error {
+		//nolint:staticcheck // what the endpoints controller creates
+		created := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
+		_, err := client.CoreV1().Endpoints("a|ns").Create(ctx, created, metav1.CreateOptions{})
+		return err
+	}
+	claims := func(ctx context.Context, client *kubernetes.Clientset, i int) error {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name:            fmt.Sprint(i),
+			OwnerReferences: []metav1.OwnerReference{{UID: "forged", Controller: ptr.To(true)}},
+		}}
+		_, err := client.CoreV1().PersistentVolumeClaims("a|ns").Create(ctx, claim, metav1.CreateOptions{})
+		return err
+	}
+	for name, create := range map[string]func(context.Context, *kubernetes.Clientset, int) error{
+		"EndpointSlices": slices, "Endpoints": endpoints, "claims": claims,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := slowServer(t, func() time.Duration { return 10 * time.Second })
+				var refused atomic.Int32
+				var creations sync.WaitGroup
+				for i := range workers {
+					creations.Go(func() {
+						if err := create(t.Context(), client, i); apierrors.IsTooManyRequests(err) {
+							refused.Add(1)
+						} else if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				creations.Wait()
+				if got := refused.Load(); got != workers-workers/part {
+					t.Errorf("%d of %d requests were refused, not those beyond the share", got, workers)
+				}
+			})
+		})
+	}
+}
+
+// TestLateItem checks that what waits takes in no further requests.
+func TestLateItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(workers)
+		for range 2 {
+			if _, _, err := s.enter(t.Context(), "a", "owner"); err != nil {
+				t.Fatalf("in parallel: %v", err)
+			}
+		}
+		time.Sleep(late)
+		synctest.Wait()
+		if _, _, err := s.enter(t.Context(), "a", "owner"); err == nil {
+			t.Error("one more worker waits for the same item")
+		}
+		if _, _, err := s.enter(t.Context(), "a", ""); err != nil {
+			t.Errorf("one more item, within the share: %v", err)
+		}
+	})
+}
+
+// TestFewWorkers has webhooks answer before the server ends their calls, where the share
+// of the workers is less than one.
+func TestFewWorkers(t *testing.T) {
+	const answer = 1500 * time.Millisecond
+	for _, workers := range []int{1, 3} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShares(workers)
+				for range 3 {
+					var ended atomic.Int32
+					var requests sync.WaitGroup
+					for range workers {
+						requests.Go(func() {
+							ctx, leave, err := s.enter(t.Context(), "a", "")
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							defer leave()
+							select {
+							case <-time.After(answer):
+								ended.Add(1)
+							case <-ctx.Done():
+							}
+						})
+					}
+					requests.Wait()
+					if got := ended.Load(); got != 1 {
+						t.Errorf("%d of %d requests had their answer, want one", got, workers)
+					}
+					if _, _, err := s.enter(t.Context(), "a", ""); err == nil {
+						t.Error("it is not the others' turn")
+					}
+					if _, leave, err := s.enter(t.Context(), "b", ""); err != nil {
+						t.Errorf("another tenant: %v", err)
+					} else {
+						leave()
+					}
+					time.Sleep(longest) // the debt is paid
+					synctest.Wait()
+				}
+			})
+		})
+	}
+}
+
 func TestItems(t *testing.T) {
 	ownerOf := func(namespace, pod string) types.UID { return types.UID(namespace + " " + pod + "'s owner") }
-	transport := &flatteningTransport{}
-	WithWorkers(workers, ownerOf)(transport)
-	for _, tc := range []struct{ method, path, body, want string }{
-		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", `{"metadata":{"ownerReferences":[{"uid":"x"},{"uid":"u","controller":true}]}}`, "u"},
-		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", `{"metadata":{"ownerReferences":[{"uid":"x"}]}}`, "/api/v1/namespaces/ns/pods"},
-		{http.MethodDelete, "/api/v1/namespaces/a|ns/pods/p", "", "a|ns p's owner"},
-		{http.MethodDelete, "/api/v1/namespaces/a|ns/pods", "", "/api/v1/namespaces/ns/pods"},
-		{http.MethodPatch, "/api/v1/namespaces/a|ns/secrets/p", "{}", "/api/v1/namespaces/ns/secrets/p"},
+	const owned = `{"metadata":{"ownerReferences":[{"uid":"x"},{"uid":"u","controller":true}]}}`
+	for _, tc := range []struct {
+		method, path, body string
+		ownerOf            func(namespace, pod string) types.UID
+		want               types.UID
+	}{
+		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", owned, ownerOf, "u"},
+		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", owned, nil, ""},
+		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", `{"metadata":{"ownerReferences":[{"uid":"x"}]}}`, ownerOf, ""},
+		{http.MethodPost, "/api/v1/namespaces/a|ns/persistentvolumeclaims", owned, ownerOf, ""},
+		{http.MethodPost, "/apis/discovery.k8s.io/v1/namespaces/a|ns/endpointslices", owned, ownerOf, ""},
+		{http.MethodPost, "/api/v1/namespaces/a|ns/endpoints", `{"metadata":{"name":"e"}}`, ownerOf, ""},
+		{http.MethodDelete, "/api/v1/namespaces/a|ns/pods/p", "", ownerOf, "a|ns p's owner"},
+		{http.MethodDelete, "/api/v1/namespaces/a|ns/pods/p", "", nil, ""},
+		{http.MethodDelete, "/api/v1/namespaces/a|ns/pods", "", ownerOf, ""},
+		{http.MethodPatch, "/api/v1/namespaces/a|ns/secrets/p", "{}", ownerOf, ""},
 	} {
+		transport := &flatteningTransport{}
+		WithWorkers(workers, tc.ownerOf)(transport)
 		r, err := routeOf(tc.path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -150,6 +280,8 @@ func TestItems(t *testing.T) {
 			t.Errorf("%s %s: has no share in the workers", tc.method, tc.path)
 		}
 	}
+	transport := &flatteningTransport{}
+	WithWorkers(workers, ownerOf)(transport)
 	events, err := routeOf("/apis/events.k8s.io/v1/namespaces/a|ns/events", nil)
 	if err != nil || transport.sharesFor(&events) != transport.recorder {
 		t.Errorf("events: %v, have no share in the recorder", err)
