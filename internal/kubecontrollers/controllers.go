@@ -172,7 +172,7 @@ func newCronJob(ctx context.Context, e *environment) (func(context.Context), err
 
 func newEndpoints(ctx context.Context, e *environment) (func(context.Context), error) {
 	core := e.informers.Core().V1()
-	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), e.client, 0)
+	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), namedEndpoints{e.client}, 0)
 	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 

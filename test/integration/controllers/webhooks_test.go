@@ -79,6 +79,32 @@ func hang(ctx context.Context, n tenant.Name, operation admissionv1.OperationTyp
 	return webhook
 }
 
+// hangOften has all operations on a resource wait for some webhooks that do not answer,
+// one after the other, as mutating ones do.
+func hangOften(ctx context.Context, n tenant.Name, operation admissionv1.OperationType, resource string) silence {
+	GinkgoHelper()
+	const webhooks = 5
+	webhook := newSilence()
+	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "hanging-"}}
+	for i := range webhooks {
+		configuration.Webhooks = append(configuration.Webhooks, admissionv1.MutatingWebhook{
+			Name:                    fmt.Sprintf("hanging-%d.example.com", i),
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+			FailurePolicy:           ptr.To(admissionv1.Ignore),
+			TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+			ClientConfig:            admissionv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{operation},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resource}},
+			}},
+		})
+	}
+	_, err := client(n).AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return webhook
+}
+
 var _ = Describe("Webhooks that hang", func() {
 	const many = 40
 	template := corev1.PodTemplateSpec{
@@ -186,6 +212,58 @@ var _ = Describe("Webhooks that hang", func() {
 			_, err := client(other).CoreV1().Namespaces().Get(ctx, "gone", metav1.GetOptions{})
 			return err
 		})).WithContext(ctx).WithTimeout(prompt).Should(BeTrue(), "namespace")
+	}, SpecTimeout(4*time.Minute))
+
+	It("keep no endpoints from another tenant's Services", func(ctx SpecContext) {
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		service := func(n tenant.Name, name string) {
+			_, err := client(n).CoreV1().Services("default").Create(ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       corev1.ServiceSpec{Selector: template.Labels, Ports: []corev1.ServicePort{{Port: 80}}},
+			}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		webhook := hangOften(ctx, slow, admissionv1.Create, "endpoints")
+		for i := range many {
+			service(slow, fmt.Sprintf("web-%d", i))
+		}
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+		service(other, "web")
+		Eventually(func() error {
+			//nolint:staticcheck // what the endpoints controller creates
+			_, err := client(other).CoreV1().Endpoints("default").Get(ctx, "web", metav1.GetOptions{})
+			return err
+		}).WithContext(ctx).WithTimeout(prompt).Should(Succeed())
+	}, SpecTimeout(3*time.Minute))
+
+	It("keep no garbage of another tenant while the pods of one owner are collected", func(ctx SpecContext) {
+		const pods = 3 * many
+		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
+		owner := func(n tenant.Name, pods int) func() {
+			configMaps := client(n).CoreV1().ConfigMaps("default")
+			created, err := configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(serviceAccountIn(ctx, n, "default")).WithContext(ctx).Should(Succeed())
+			for i := range pods {
+				_, err := client(n).CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%d", i), OwnerReferences: []metav1.OwnerReference{{
+						APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: created.UID, Controller: ptr.To(true),
+					}}},
+					Spec: template.Spec,
+				}, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			return func() { Expect(configMaps.Delete(ctx, "owner", metav1.DeleteOptions{})).To(Succeed()) }
+		}
+		deleteOwner, deleteOther := owner(slow, pods), owner(other, 1)
+		webhook := hangOften(ctx, slow, admissionv1.Delete, "pods")
+		deleteOwner()
+		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
+		deleteOther()
+		Eventually(isGone(ctx, func(ctx context.Context) error {
+			_, err := client(other).CoreV1().Pods("default").Get(ctx, "p-0", metav1.GetOptions{})
+			return err
+		})).WithContext(ctx).WithTimeout(prompt).Should(BeTrue())
 	}, SpecTimeout(4*time.Minute))
 
 	It("of a conversion keep nothing from other tenants", func(ctx SpecContext) {

@@ -1,0 +1,39 @@
+package kubecontrollers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// namedEndpoints is a client for the endpoints controller. The controller leaves the
+// namespace of what it creates to the path, and when that fails records an event about
+// the same object: without a namespace it would be an event in the system's space.
+type namedEndpoints struct{ kubernetes.Interface }
+
+func (c namedEndpoints) CoreV1() corev1client.CoreV1Interface {
+	return namedEndpointsCore{c.Interface.CoreV1()}
+}
+
+type namedEndpointsCore struct{ corev1client.CoreV1Interface }
+
+//nolint:staticcheck // what the endpoints controller is about
+func (c namedEndpointsCore) Endpoints(namespace string) corev1client.EndpointsInterface {
+	return endpointsIn{c.CoreV1Interface.Endpoints(namespace), namespace}
+}
+
+type endpointsIn struct {
+	corev1client.EndpointsInterface
+	namespace string
+}
+
+// Create also sets the namespace of what it is given.
+//
+//nolint:staticcheck // what the endpoints controller is about
+func (c endpointsIn) Create(ctx context.Context, endpoints *corev1.Endpoints, opts metav1.CreateOptions) (*corev1.Endpoints, error) {
+	endpoints.Namespace = c.namespace
+	return c.EndpointsInterface.Create(ctx, endpoints, opts)
+}
