@@ -3,25 +3,22 @@ package etcd
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 	"google.golang.org/grpc"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/etcdstore"
 )
 
 // Storage returns upstream's storage of one resource on this server, as
@@ -32,33 +29,9 @@ func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFun
 	shared := s.sharedClient(c.CompactionInterval)
 	client := s.newClient()
 	client.KV, client.Lease = shared.kv, shared.lease
-	stored := &kubernetes.Client{Client: client}
-	stored.Kubernetes = stored
-
-	transformer := c.Transformer
-	if transformer == nil {
-		transformer = identity.NewEncryptCheckTransformer()
-	}
-	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(c.Codec, versioner)
-	deletesCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
-	if deletesCorrupt {
-		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
-		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
-	}
-	store, err := etcd3.New(stored, shared.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix,
-		c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
-	if err != nil {
-		return nil, func() {}, err
-	}
-	destroy := sync.OnceFunc(func() {
-		store.Close()
+	return etcdstore.New(client, shared.compactor, c, newFunc, newListFunc, resourcePrefix, func() {
 		_ = client.Watcher.Close() // only reports what the watches ended with
 	})
-	if deletesCorrupt {
-		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, c.GroupResource), destroy, nil
-	}
-	return store, destroy, nil
 }
 
 // sharedClient is what the storages of all resources have in common.
@@ -78,7 +51,7 @@ func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
 	client := s.Client()
 	compactor := etcd3.NewCompactor(client, compactionInterval, clock.RealClock{}, nil)
 	s.shared = &sharedClient{
-		kv: etcd3.NewETCDLatencyTracker(localReads{client.KV}), lease: client.Lease,
+		kv: localReads{client.KV}, lease: client.Lease,
 		compactor: compactor, stop: compactor.Stop,
 	}
 	// The storages would ask on behalf of the addresses that their clients

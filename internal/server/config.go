@@ -34,6 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/authentication"
@@ -65,6 +66,7 @@ type config struct {
 	aggregator *aggregatorapiserver.Config
 	ranges     *storage.Ranges
 	deletions  *tenantregistry.Deletions
+	rawStorage storage.RawFunc
 	counts     *storage.Counts
 	ledger     *quota.Ledger
 	flow       flowcontrol.Options
@@ -134,6 +136,8 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 			Client: func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
 			Prefix: storageFactory.StorageConfig.Prefix,
 		},
+		rawStorage: opts.rawStorage,
+
 		counts: &storage.Counts{},
 		flow:   opts.flow,
 		egress: opts.reach(generic.EgressSelector != nil),
@@ -142,6 +146,9 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		passwords: opts.authentication.BasicAuthFile != "",
 
 		own: own, informersToken: informersToken,
+	}
+	if c.rawStorage == nil {
+		c.rawStorage = etcd.storage
 	}
 	accounts, err := serviceAccounts(opts, generic, flattened)
 	if err != nil {
@@ -275,12 +282,13 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	} {
 		generic.RESTOptionsGetter = &storage.RESTOptionsGetter{
 			RESTOptionsGetter: generic.RESTOptionsGetter,
-			Raw:               opts.rawStorage,
+			Raw:               c.rawStorage,
 			Uncached:          uncached,
 			Ranges:            c.ranges,
 			Counts:            c.counts,
 			Defaults:          defaults,
 			Closed:            c.closed,
+			Fence:             c.fence,
 			Protect:           protect,
 			Ledger:            c.ledger,
 			Prepare: map[schema.GroupResource]storage.Preparation{
@@ -293,7 +301,7 @@ func (c *config) installStorage(opts CompletedOptions) error {
 	aggregated.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: aggregated.RESTOptionsGetter, Served: c.apiServices()}
 	c.ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = &storage.RESTOptionsGetter{
-		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: opts.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Protect: protect, Ledger: c.ledger, Only: tenant.System,
+		RESTOptionsGetter: c.extensions.ExtraConfig.CRDRESTOptionsGetter, Raw: c.rawStorage, Ranges: c.ranges, Counts: c.counts, Closed: c.closed, Fence: c.fence, Protect: protect, Ledger: c.ledger, Only: tenant.System,
 	}
 	return nil
 }
@@ -319,6 +327,14 @@ func (c *config) closed(ctx context.Context, n tenant.Name) error {
 	default:
 		return ctx.Err()
 	}
+}
+
+// fence returns what keeps requests for one tenant out of the space of the next one of
+// its name, and makes them see what closed says of it.
+func (c *config) fence(n tenant.Name, uid types.UID) etcdstore.Fence {
+	fence := c.deletions.Fence(n, uid)
+	fence.Refused = filters.Terminating(n)
+	return fence
 }
 
 // serviceAccounts returns how tokens of tenants' service accounts are verified:

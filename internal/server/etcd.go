@@ -1,13 +1,26 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"github.com/tenantry/tenantry/internal/etcdstore"
 )
 
 // etcdClients connect to each etcd once, when first needed. Resources may be
@@ -42,7 +55,21 @@ func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Cli
 	if c.embedded != nil {
 		return c.embedded(), nil
 	}
-	etcd := clientv3.Config{Endpoints: config.ServerList}
+	return dial(config)
+}
+
+// As upstream's clients have it.
+const (
+	etcdDialTimeout      = 20 * time.Second
+	etcdKeepalive        = 30 * time.Second
+	etcdKeepaliveTimeout = 10 * time.Second
+)
+
+func dial(config storagebackend.TransportConfig, options ...grpc.DialOption) (*clientv3.Client, error) {
+	etcd := clientv3.Config{
+		Endpoints: config.ServerList, DialTimeout: etcdDialTimeout, DialOptions: options,
+		DialKeepAliveTime: etcdKeepalive, DialKeepAliveTimeout: etcdKeepaliveTimeout, Logger: etcdLogger(),
+	}
 	if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
 		tls, err := transport.TLSInfo{
 			CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile,
@@ -52,5 +79,47 @@ func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Cli
 		}
 		etcd.TLS = tls
 	}
+	if config.EgressLookup != nil {
+		through, err := config.EgressLookup(egressselector.Etcd.AsNetworkContext())
+		if err != nil {
+			return nil, err
+		}
+		if through != nil {
+			etcd.DialOptions = append(etcd.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return through(ctx, "tcp", address)
+			}))
+		}
+	}
 	return clientv3.New(etcd)
+}
+
+// etcdLogger is one for all clients: each would make its own, which takes memory.
+var etcdLogger = sync.OnceValue(func() *zap.Logger {
+	logger, err := logutil.CreateDefaultZapLogger(zap.InfoLevel)
+	if err != nil {
+		return zap.NewNop()
+	}
+	return logger.Named("etcd-client")
+})
+
+// storage makes the storage of one resource. Upstream's factory would make the client
+// itself, with no way to fence what it writes.
+func (c *etcdClients) storage(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+	if config.Type != "" && config.Type != storagebackend.StorageTypeETCD3 {
+		return nil, nil, fmt.Errorf("--storage-backend: unknown storage type %q", config.Type)
+	}
+	client, err := dial(config.Transport, grpc.WithBlock()) //nolint:staticcheck // as upstream waits for etcd
+	if err != nil {
+		return nil, nil, err
+	}
+	var compactor etcd3.Compactor
+	if config.CompactionInterval > 0 {
+		shared, err := c.connect(config.Transport)
+		if err != nil {
+			_ = client.Close()
+			return nil, nil, err
+		}
+		compactor = etcd3.StartCompactorPerEndpoint(shared, config.CompactionInterval) // one for all
+	}
+	return etcdstore.New(client, compactor, config, newFunc, newListFunc, resourcePrefix, func() { _ = client.Close() })
 }

@@ -53,8 +53,8 @@ type Options struct {
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
-	// RawStorage makes the storage of a resource. By default it is upstream's,
-	// with the flags' addresses and credentials.
+	// RawStorage makes the storage of a resource. By default it is upstream's, by
+	// clients with the flags' addresses and credentials.
 	RawStorage storage.RawFunc
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
 	serveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -47,6 +49,10 @@ type RESTOptionsGetter struct {
 	// to create are refused long before; an update or apply that creates is not
 	// known for what it is before it gets here.
 	Closed func(ctx context.Context, n tenant.Name) error
+	// Fence, if set, returns what keeps requests that were admitted to the space of a
+	// tenant of a UID out of the space of the next one of its name, however late they
+	// come to etcd.
+	Fence func(n tenant.Name, uid types.UID) etcdstore.Fence
 	// Protect, if set, decides about every change of an object in a space: it is
 	// given the object as it is, nil if there is none, and returns what is given
 	// the object as it is to be, nil if it is deleted.
@@ -175,6 +181,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			defaults:       g.Defaults[resource],
 			prepare:        g.Prepare[resource],
 			closed:         g.closed(resource),
+			fence:          g.Fence,
 			protect:        g.Protect,
 			only:           g.Only,
 			foreign:        g.sharedForeign(resource),

@@ -9,10 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -38,6 +40,8 @@ type Space struct {
 	prepare Preparation
 	// closed, if set, returns why a space takes no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
+	// fence, if set, is what etcd compares; see RESTOptionsGetter.Fence.
+	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
 	// protect, if set, decides about changes.
 	protect Protection
 	// only, if set, is the one space that this storage is for.
@@ -90,10 +94,27 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 
 // mayCreate returns why there can be no new object in a space.
 func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
-	if s.closed == nil || !n.IsSpace() {
+	if !n.IsSpace() {
+		return nil
+	}
+	if s.fence != nil {
+		if _, known := tenant.LifeIn(ctx, n); !known {
+			return apierrors.NewInternalError(fmt.Errorf("creating in the space of tenant %q, which nobody was admitted to", n))
+		}
+	}
+	if s.closed == nil {
 		return nil
 	}
 	return s.closed(ctx, n)
+}
+
+// fenced returns the context of a write in the space of n that etcd does only as long as
+// the tenant lives that the request was admitted for.
+func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
+	if uid, known := tenant.LifeIn(ctx, n); known && s.fence != nil {
+		return etcdstore.WithFence(ctx, s.fence(n, uid))
+	}
+	return ctx
 }
 
 // mayChange returns what decides about a change of an object, see
@@ -138,7 +159,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := account.charge(ctx, nil, obj); err != nil {
 		return err
 	}
-	err = s.Interface.Create(ctx, cacheKey, obj, out, ttl)
+	err = s.Interface.Create(s.fenced(ctx, n), cacheKey, obj, out, ttl)
 	account.settle(outcomeOf(err))
 	return err
 }
@@ -179,7 +200,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		}
 		return ctx.Err() // the tenant may have gone while admission took its time
 	}
-	err = s.Interface.Delete(ctx, cacheKey, out, preconditions, protected, cached, opts)
+	err = s.Interface.Delete(s.fenced(ctx, n), cacheKey, out, preconditions, protected, cached, opts)
 	s.account(ctx, n, key).freed(ctx, out, err)
 	if storage.IsNotFound(err) && s.isDefault(n, key) {
 		return s.refuse(key)
@@ -194,6 +215,7 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if err != nil {
 		return err
 	}
+	ctx = s.fenced(ctx, n)
 	if s.isDefault(n, key) {
 		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate)
 	}

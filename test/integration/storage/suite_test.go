@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -33,7 +34,7 @@ func TestStorage(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx)
+	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.WrapStorage = stalling })
 	tenantry.CreateTenants(ctx, spaces[1:]...)
 }, NodeTimeout(suite.StartTimeout))
 

@@ -7,8 +7,12 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+
+	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // deletionsPrefix is where etcd remembers which tenants were deleted: one key of
@@ -35,6 +39,44 @@ func (d *Deletions) key(name string) string {
 		return path.Join(deletionsPrefix, name)
 	}
 	return path.Join(deletionsPrefix+"-of", prefix, name)
+}
+
+// fenceTTL is for how many seconds etcd remembers the end of each single tenant. No
+// request is as old.
+const fenceTTL = 7 * 24 * 60 * 60
+
+// Fence returns the keys that keep what was admitted to the space of a tenant from being
+// done in that of the next one of its name: of the tenant's name and UID, below the key
+// of the name.
+func (d *Deletions) Fence(n tenant.Name, uid types.UID) etcdstore.Fence {
+	key := path.Join(d.key(n.String()), string(uid))
+	return etcdstore.Fence{Closed: path.Join(key, "closed"), Ended: path.Join(key, "ended")}
+}
+
+// close keeps new objects out of the space of a tenant that is being deleted, for good:
+// what is counted afterwards cannot become more.
+func (d *Deletions) close(ctx context.Context, n tenant.Name, uid types.UID) error {
+	return d.putFence(ctx, n, d.Fence(n, uid).Closed)
+}
+
+// end keeps every change out of the space of a tenant that was found empty. Before, its
+// objects must change to be deleted.
+func (d *Deletions) end(ctx context.Context, n tenant.Name, uid types.UID) error {
+	return d.putFence(ctx, n, d.Fence(n, uid).Ended)
+}
+
+func (d *Deletions) putFence(ctx context.Context, n tenant.Name, key string) error {
+	client, err := d.Client()
+	if err == nil {
+		var lease *clientv3.LeaseGrantResponse
+		if lease, err = client.Grant(ctx, fenceTTL); err == nil {
+			_, err = client.Put(ctx, key, time.Now().UTC().Format(time.RFC3339), clientv3.WithLease(lease.ID))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("closing the space of tenant %q: %w", n, err)
+	}
+	return nil
 }
 
 func (d *Deletions) record(ctx context.Context, name string) error {

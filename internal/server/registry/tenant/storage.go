@@ -79,7 +79,7 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 		Tenant:   &REST{store, seen},
 		Status:   &StatusREST{store: &status},
 		usage:    &StatusREST{store: &usage},
-		Finalize: &FinalizeREST{store: &finalize, counter: counter, record: deletions.record},
+		Finalize: &FinalizeREST{store: &finalize, counter: counter, deletions: deletions},
 	}, nil
 }
 
@@ -182,9 +182,9 @@ func (r *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 
 // FinalizeREST serves the subresource finalize: the last step of a deletion.
 type FinalizeREST struct {
-	store   *genericregistry.Store
-	counter SpaceCounter
-	record  func(ctx context.Context, name string) error
+	store     *genericregistry.Store
+	counter   SpaceCounter
+	deletions *Deletions
 }
 
 // New implements rest.Storage.
@@ -201,13 +201,24 @@ func (r *FinalizeREST) Update(ctx context.Context, name string, info rest.Update
 		if !releases(obj, old) {
 			return update(ctx, obj, old)
 		}
-		if err := r.verifyEmpty(ctx, old.(*v1alpha1.Tenant)); err != nil {
+		t, dryRun := old.(*v1alpha1.Tenant), len(options.DryRun) > 0
+		// First, so that nothing is created after it was counted. A space that is not
+		// empty then takes no new objects, which it does not do anyway.
+		if t.DeletionTimestamp != nil && !dryRun {
+			if err := r.deletions.close(ctx, tenant.Name(name), t.UID); err != nil {
+				return err
+			}
+		}
+		if err := r.verifyEmpty(ctx, t); err != nil {
 			return err
 		}
-		if err := update(ctx, obj, old); err != nil || len(options.DryRun) > 0 {
+		if err := update(ctx, obj, old); err != nil || dryRun {
 			return err
 		}
-		return r.record(ctx, name)
+		if err := r.deletions.end(ctx, tenant.Name(name), t.UID); err != nil {
+			return err
+		}
+		return r.deletions.record(ctx, name)
 	}
 	return r.store.Update(ctx, name, info, create, verified, false, options)
 }

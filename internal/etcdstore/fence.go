@@ -1,0 +1,92 @@
+package etcdstore
+
+import (
+	"context"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Fence keeps transactions from what has ended, by keys that are written when it ends. A
+// server that stalls after it has decided about a request, for as long as it may be,
+// finds them there: etcd compares them in the transaction itself.
+type Fence struct {
+	// Closed is the key that keeps a new object from being stored.
+	Closed string
+	// Ended is the key that keeps any object from being changed.
+	Ended string
+	// Refused is the error of a transaction that was kept from being done.
+	Refused error
+}
+
+type fenceKey struct{}
+
+// WithFence returns a context whose transactions, in a store of this package, are done on
+// this side of the fence alone.
+func WithFence(ctx context.Context, f Fence) context.Context {
+	return context.WithValue(ctx, fenceKey{}, f)
+}
+
+// fenced heeds the fence in a context.
+type fenced struct{ clientv3.KV }
+
+// Txn implements clientv3.KV.
+func (k fenced) Txn(ctx context.Context) clientv3.Txn {
+	txn := k.KV.Txn(ctx)
+	if f, ok := ctx.Value(fenceKey{}).(Fence); ok {
+		return &fencedTxn{txn: txn, fence: f}
+	}
+	return txn
+}
+
+// fencedTxn is a transaction that does nothing, and says why, beyond the fence.
+type fencedTxn struct {
+	txn       clientv3.Txn
+	fence     Fence
+	key       string
+	otherwise []clientv3.Op
+}
+
+// If implements clientv3.Txn.
+func (t *fencedTxn) If(compares ...clientv3.Cmp) clientv3.Txn {
+	t.key = t.fence.Ended
+	for _, c := range compares {
+		if creates(c) {
+			t.key = t.fence.Closed
+		}
+	}
+	t.txn = t.txn.If(append(compares, clientv3.Compare(clientv3.CreateRevision(t.key), "=", 0))...)
+	return t
+}
+
+// creates reports whether a transaction expects that there is no object yet.
+func creates(c clientv3.Cmp) bool {
+	expected, ok := c.TargetUnion.(*compareMod)
+	return ok && expected.ModRevision == 0
+}
+
+// Then implements clientv3.Txn.
+func (t *fencedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.txn = t.txn.Then(ops...)
+	return t
+}
+
+// Else implements clientv3.Txn.
+func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	t.otherwise = ops
+	return t
+}
+
+// Commit implements clientv3.Txn. What the fence answers is the last of what is read
+// when the transaction was not done.
+func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
+	response, err := t.txn.Else(append(t.otherwise, clientv3.OpGet(t.key, clientv3.WithCountOnly()))...).Commit()
+	if err != nil || response.Succeeded {
+		return response, err
+	}
+	last := len(response.Responses) - 1
+	if response.Responses[last].GetResponseRange().GetCount() > 0 {
+		return nil, t.fence.Refused
+	}
+	response.Responses = response.Responses[:last]
+	return response, nil
+}

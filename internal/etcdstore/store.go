@@ -1,0 +1,57 @@
+// Package etcdstore makes upstream's storage of objects on an etcd client of ours, so that
+// transactions can be fenced.
+package etcdstore
+
+import (
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+type compareMod = etcdserverpb.Compare_ModRevision
+
+// New returns the storage of one resource, as factory.Create does, by a client that this
+// resource alone has. Its KV heeds fences and tracks latency from then on. What New
+// returns to destroy the storage calls closed last, once.
+func New(client *clientv3.Client, compactor etcd3.Compactor, c storagebackend.ConfigForResource,
+	newFunc, newListFunc func() apiruntime.Object, resourcePrefix string, closed func()) (storage.Interface, factory.DestroyFunc, error) {
+	client.KV = fenced{etcd3.NewETCDLatencyTracker(client.KV)}
+	stored := &kubernetes.Client{Client: client}
+	stored.Kubernetes = stored
+
+	transformer := c.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	decoder := etcd3.NewDefaultDecoder(c.Codec, versioner)
+	deletesCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+	if deletesCorrupt {
+		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
+		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+	}
+	store, err := etcd3.New(stored, compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix,
+		c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
+	if err != nil {
+		closed()
+		return nil, func() {}, err
+	}
+	destroy := sync.OnceFunc(func() {
+		store.Close()
+		closed()
+	})
+	if deletesCorrupt {
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, c.GroupResource), destroy, nil
+	}
+	return store, destroy, nil
+}
