@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/utils/ptr"
@@ -29,8 +30,12 @@ import (
 
 const (
 	answerTimeout = 30 * time.Second
+	answerGrace   = 10 * time.Second
 	answerPoll    = 100 * time.Millisecond
 )
+
+// MinValidity is the shortest that can be requested of a server.
+const MinValidity = 10 * time.Minute
 
 // Find returns an error unless the server of config, which is that of a system
 // administrator, knows tenant t.
@@ -118,9 +123,20 @@ func issue(ctx context.Context, client kubernetes.Interface, request []byte, val
 	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
 		return nil, err
 	}
+	return await(ctx, requests, made.Name, answerTimeout)
+}
+
+// await waits for the certificate.
+func await(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface, name string, timeout time.Duration) ([]byte, error) {
+	polling, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	// A client that limits its rate refuses before the deadline what it would send after
+	// it, with an error of its own: the requests have a later one.
+	asking, stopAsking := context.WithTimeout(ctx, timeout+answerGrace)
+	defer stopAsking()
 	var certificate []byte
-	err = wait.PollUntilContextTimeout(ctx, answerPoll, answerTimeout, true, func(ctx context.Context) (bool, error) {
-		answer, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
+	err := wait.PollUntilContextCancel(polling, answerPoll, true, func(context.Context) (bool, error) {
+		answer, err := requests.Get(asking, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -132,7 +148,7 @@ func issue(ctx context.Context, client kubernetes.Interface, request []byte, val
 		certificate = answer.Status.Certificate
 		return len(certificate) > 0, nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && polling.Err() != nil && ctx.Err() == nil {
 		return nil, errors.New("the server did not sign it: is --cluster-signing-cert-file set, and do its controllers run?")
 	}
 	return certificate, err
