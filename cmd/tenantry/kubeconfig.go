@@ -80,6 +80,8 @@ func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
 	case o.admin != "" && (o.offline || o.server != ""):
 		return nil, errors.New("--kubeconfig names the server and asks it: leave --offline and --server out")
+	case o.admin != "" && o.user.Validity < kubeconfig.MinValidity:
+		return nil, fmt.Errorf("--validity is %s, and must be at least %s with --kubeconfig", o.user.Validity, kubeconfig.MinValidity)
 	case o.admin != "":
 		return o.request(ctx)
 	default:

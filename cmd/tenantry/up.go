@@ -47,6 +47,9 @@ Two kinds of files are of interest to others:
 			processors.Spare()
 			footprint.Keep(cmd.Context())
 			ctx := cmd.Context()
+			if o.RenewPeriod <= 0 {
+				return fmt.Errorf("--certificate-check-period is %s, and must be positive", o.RenewPeriod)
+			}
 			var err error
 			if o.Manager, err = configv1alpha1.LoadManagerConfiguration(managerConfig); err != nil {
 				return err
