@@ -144,5 +144,9 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(), validateFeatures())
+	trusted := []string{o.authentication.SystemClientCAFile}
+	if clients := o.authentication.Upstream.ClientCert; clients != nil {
+		trusted = append(trusted, clients.ClientCA)
+	}
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...), validateFeatures())
 }

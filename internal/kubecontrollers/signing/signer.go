@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
 	certificatesapi "k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/controller/certificates"
 	"k8s.io/kubernetes/pkg/controller/certificates/authority"
@@ -35,16 +37,44 @@ type Config struct {
 	Duration time.Duration
 }
 
-// Validate reports what is wrong with the flags.
-func (c Config) Validate() []error {
+// Validate reports what is wrong with the flags. Whom the authority certifies must be let
+// in: it must be in one of the trusted bundles, those of --client-ca-file and
+// --system-client-ca-file, of which empty names are none.
+func (c Config) Validate(trusted ...string) []error {
 	var errs []error
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		errs = append(errs, errors.New("--cluster-signing-cert-file and --cluster-signing-key-file need each other"))
+	} else if c.CertFile != "" {
+		if err := c.validateAuthority(trusted); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if c.Duration < MinDuration {
 		errs = append(errs, fmt.Errorf("--cluster-signing-duration is %s, and must be at least %s", c.Duration, MinDuration))
 	}
 	return errs
+}
+
+func (c Config) validateAuthority(trusted []string) error {
+	ca, err := c.authority()
+	if err != nil {
+		return fmt.Errorf("--cluster-signing-cert-file %s, --cluster-signing-key-file %s: %w", c.CertFile, c.KeyFile, err)
+	}
+	for _, file := range trusted {
+		if file == "" {
+			continue
+		}
+		bundle, err := cert.CertsFromFile(file)
+		if err != nil {
+			return fmt.Errorf("--cluster-signing-cert-file %s: reading those who are trusted in %s: %w", c.CertFile, file, err)
+		}
+		for _, one := range bundle { // a renewed certificate of the same authority does
+			if bytes.Equal(one.RawSubject, ca.Certificate.RawSubject) && bytes.Equal(one.RawSubjectPublicKeyInfo, ca.Certificate.RawSubjectPublicKeyInfo) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("--cluster-signing-cert-file %s: nobody would trust what it signs: it must be in --client-ca-file or --system-client-ca-file", c.CertFile)
 }
 
 const (
@@ -177,8 +207,8 @@ func (s *Signer) validity(csr *capi.CertificateSigningRequest) time.Duration {
 	return min(s.Duration, max(MinDuration, time.Duration(*csr.Spec.ExpirationSeconds)*time.Second))
 }
 
-func (s *Signer) authority() (*authority.CertificateAuthority, error) {
-	pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+func (c Config) authority() (*authority.CertificateAuthority, error) {
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the signing authority: %w", err)
 	}
@@ -188,7 +218,7 @@ func (s *Signer) authority() (*authority.CertificateAuthority, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !certificate.IsCA {
-		return nil, fmt.Errorf("%s and %s are not the certificate and the key of an authority", s.CertFile, s.KeyFile)
+		return nil, fmt.Errorf("%s and %s are not the certificate and the key of an authority", c.CertFile, c.KeyFile)
 	}
 	return &authority.CertificateAuthority{Certificate: certificate, PrivateKey: key}, nil
 }

@@ -230,16 +230,15 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+func TestValidateFlags(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config Config
 		valid  bool
 	}{
-		"none":       {Config{Duration: time.Hour}, true},
-		"both files": {Config{CertFile: "c", KeyFile: "k", Duration: time.Hour}, true},
-		"no key":     {Config{CertFile: "c", Duration: time.Hour}, false},
-		"no cert":    {Config{KeyFile: "k", Duration: time.Hour}, false},
-		"too short":  {Config{CertFile: "c", KeyFile: "k", Duration: time.Minute}, false},
+		"none":      {Config{Duration: time.Hour}, true},
+		"no key":    {Config{CertFile: "c", Duration: time.Hour}, false},
+		"no cert":   {Config{KeyFile: "k", Duration: time.Hour}, false},
+		"too short": {Config{Duration: time.Minute}, false},
 	} {
 		if errs := tc.config.Validate(); (len(errs) == 0) != tc.valid {
 			t.Errorf("%s: %v", name, errs)
