@@ -41,7 +41,7 @@ const (
 	late = time.Second
 	// part is the share of the workers, as a divisor.
 	part = 4
-	// longest is for how long a debt can last.
+	// longest is for how long a debt can last, unless the last item took longer.
 	longest = 10 * time.Second
 )
 
@@ -203,8 +203,9 @@ func (s *shares) leave(n tenant.Name, own *account, current *item) {
 		own.waiting--
 	}
 	now := time.Now()
-	most := longest * time.Duration(s.workers) / part
-	own.debt, own.at = min(max(s.owes(own, now), 0)+max(now.Sub(current.began)-quick, 0), most), now
+	took := now.Sub(current.began)
+	most := max(longest, took) * time.Duration(s.workers) / part
+	own.debt, own.at = min(max(s.owes(own, now), 0)+max(took-quick, 0), most), now
 	s.close(n, own)
 }
 

@@ -114,7 +114,7 @@ func TestShares(t *testing.T) {
 		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/part {
 			t.Errorf("in debt, %d of %d requests were refused", refused, workers)
 		}
-		time.Sleep(longest)
+		time.Sleep(max(longest, hanging))
 		took = 10 * time.Millisecond
 		if refused := create(t, client, "a|ns", workers, false); refused > 0 {
 			t.Errorf("%d requests were refused although the debt is paid", refused)
@@ -246,6 +246,30 @@ func TestFewWorkers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOneWorker has each item wait for many webhooks: others have as much time between.
+func TestOneWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = 3 * longest
+		s := newShares(1)
+		_, leave, err := s.enter(t.Context(), "a", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(took)
+		leave()
+		time.Sleep(took - time.Second)
+		if _, _, err := s.enter(t.Context(), "a", ""); err == nil {
+			t.Error("it is not the others' turn")
+		}
+		time.Sleep(time.Second)
+		_, leave, err = s.enter(t.Context(), "a", "")
+		if err != nil {
+			t.Fatalf("the debt is paid: %v", err)
+		}
+		leave()
+	})
 }
 
 func TestItems(t *testing.T) {
