@@ -90,10 +90,17 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		}
 		return t.response(response, &r)
 	}
-	if shared := t.sharesFor(&r); shared != nil {
-		return shared.roundTrip(req, r.space, r.owner, exchange)
+	shared := t.sharesFor(&r)
+	if shared == nil {
+		return exchange(req)
 	}
-	return exchange(req)
+	response, err := shared.roundTrip(req, r.space, r.owner, exchange)
+	if err == nil {
+		// By it the client would keep the worker for ten times as long, and try again
+		// itself: a storage of a tenant that cannot be read answers so.
+		response.Header.Del("Retry-After")
+	}
+	return response, err
 }
 
 func (t *flatteningTransport) send(req *http.Request, r *route) (*http.Response, error) {

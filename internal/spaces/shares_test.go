@@ -350,3 +350,27 @@ func TestNoOwnRetry(t *testing.T) {
 		t.Errorf("Retry-After is %q", after)
 	}
 }
+
+// TestTriesAgain checks that it is the controller that tries again, and not its client,
+// which would keep the worker meanwhile.
+func TestTriesAgain(t *testing.T) {
+	var asked atomic.Int32
+	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		asked.Add(1)
+		return &http.Response{
+			StatusCode: http.StatusTooManyRequests, Request: req,
+			Header: http.Header{"Content-Type": {"application/json"}, "Retry-After": {"1"}},
+			Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)),
+		}, nil
+	})}
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kubernetes.NewForConfig(NewClientConfig(config, WithWorkers(workers, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.CoreV1().Pods("a|ns").Get(t.Context(), "p", metav1.GetOptions{})
+		if !apierrors.IsTooManyRequests(err) || asked.Load() != 1 {
+			t.Errorf("asked %d times, got error %v", asked.Load(), err)
+		}
+	})
+}
