@@ -23,5 +23,8 @@ func WithLife(ctx context.Context, n Name, uid types.UID) context.Context {
 // it was admitted to that of n.
 func LifeIn(ctx context.Context, n Name) (types.UID, bool) {
 	l, ok := ctx.Value(lifeKey{}).(life)
-	return l.uid, ok && l.name == n && l.uid != ""
+	if !ok || l.name != n || l.uid == "" {
+		return "", false
+	}
+	return l.uid, true
 }
