@@ -74,8 +74,6 @@ the group "system:masters", which is the default there, and which no server sign
 // issue returns a kubeconfig.
 func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 	switch {
-	case o.user.Tenant == tenant.All:
-		return nil, fmt.Errorf("tenant %q is reserved", o.user.Tenant)
 	case o.user.Validity < time.Minute:
 		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
 	case o.admin != "" && (o.offline || o.server != ""):

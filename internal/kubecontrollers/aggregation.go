@@ -49,7 +49,7 @@ func indexBySpace(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("indexing a %T as a ClusterRole", obj)
 	}
-	space, _ := tenant.Unflatten(role.Name)
+	space := tenant.Flat(role.Name).Space()
 	return []string{string(space)}, nil
 }
 
@@ -104,7 +104,7 @@ func (l *spacedLister) changed(obj any) {
 		obj = unknown.Obj
 	}
 	if role, ok := obj.(*rbacv1.ClusterRole); ok {
-		l.current, _ = tenant.Unflatten(role.Name)
+		l.current = tenant.Flat(role.Name).Space()
 	}
 }
 
@@ -114,7 +114,7 @@ func (l *spacedLister) Get(name string) (*rbacv1.ClusterRole, error) {
 	if err != nil || role.AggregationRule == nil {
 		return role, err
 	}
-	space, _ := tenant.Unflatten(name)
+	space := tenant.Flat(name).Space()
 	role = role.DeepCopy()
 	role.AggregationRule.ClusterRoleSelectors = boundTo(space, role.AggregationRule.ClusterRoleSelectors)
 	return role, nil
@@ -147,7 +147,7 @@ func (l *spacedLister) List(selector labels.Selector) ([]*rbacv1.ClusterRole, er
 	}
 	own := map[string]bool{}
 	roles, err := l.filtered(tenant.Name(space), func(role *rbacv1.ClusterRole) bool {
-		_, name := tenant.Unflatten(role.Name)
+		name := tenant.Flat(role.Name).Plain()
 		own[name] = true
 		return selects(selector, space, role)
 	})

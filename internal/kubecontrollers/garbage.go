@@ -131,9 +131,9 @@ func identityOf(obj any) any {
 		return obj
 	}
 	name := source.GetName()
-	space, _ := tenant.Unflatten(name)
+	space := tenant.Flat(name).Space()
 	if namespace := source.GetNamespace(); namespace != "" {
-		space, _ = tenant.Unflatten(namespace)
+		space = tenant.Flat(namespace).Space()
 		name = spaces.FlattenName(space, name)
 	}
 	owners := flattenedOwners(space, source.GetOwnerReferences())

@@ -28,7 +28,7 @@ import (
 
 // isOfOneSpace reports whether a kind or resource carries the name of a space.
 func isOfOneSpace(name string) bool {
-	space, _ := tenant.Unflatten(name)
+	space := tenant.Flat(name).Space()
 	return space.IsSpace()
 }
 
@@ -70,7 +70,7 @@ func definitionOf(obj any) (*apiextensionsv1.CustomResourceDefinition, tenant.Na
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, definition); err != nil {
 		return nil, "", err
 	}
-	space, _ := tenant.Unflatten(definition.Name)
+	space := tenant.Flat(definition.Name).Space()
 	return definition, space, nil
 }
 
@@ -133,7 +133,7 @@ var _ meta.ResettableRESTMapper = customMapper{}
 func (m customMapper) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	found, err := m.custom.definitions.GetIndexer().ByIndex(index, value)
 	if err == nil && len(found) == 0 {
-		_, published := tenant.Unflatten(value)
+		published := tenant.Flat(value).Plain()
 		found, err = m.custom.definitions.GetIndexer().ByIndex(index, published)
 	}
 	if err != nil || len(found) == 0 {
@@ -155,7 +155,7 @@ func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.Grou
 	case definition == nil || !slices.Contains(served(definition), resource.Version):
 		return schema.GroupVersionKind{}, &meta.NoResourceMatchError{PartialResource: resource}
 	}
-	space, _ := tenant.Unflatten(resource.Resource)
+	space := tenant.Flat(resource.Resource).Space()
 	return resource.GroupVersion().WithKind(spaces.FlattenName(space, definition.Status.AcceptedNames.Kind)), nil
 }
 
@@ -169,7 +169,7 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 		return nil, err
 	}
 	if definition != nil {
-		space, _ := tenant.Unflatten(kind.Kind)
+		space := tenant.Flat(kind.Kind).Space()
 		for _, v := range served(definition) {
 			if len(versions) > 0 && !slices.Contains(versions, v) {
 				continue

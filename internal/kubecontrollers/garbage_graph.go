@@ -176,7 +176,7 @@ func (i *interest) find(namespace string, owner metav1.OwnerReference) (metav1.O
 	if err != nil {
 		return nil, nil
 	}
-	_, name := tenant.Unflatten(owner.Name)
+	name := tenant.Flat(owner.Name).Plain()
 	// A namespaced owner is in the object's namespace, by its own name.
 	for _, key := range []string{namespace + "/" + name, owner.Name} {
 		obj, exists, err := informer.Informer().GetStore().GetByKey(key)

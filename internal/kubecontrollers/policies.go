@@ -64,7 +64,7 @@ func (l spacedPolicyLister) Get(name string) (*admissionv1.ValidatingAdmissionPo
 	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
 		return policy, err
 	}
-	n, _ := tenant.Unflatten(name)
+	n := tenant.Flat(name).Space()
 	return policy, l.types.of(n)
 }
 

@@ -119,7 +119,7 @@ func newCarefulQuotas(client corev1client.ResourceQuotasGetter, lister coreliste
 // ResourceQuotas implements corev1client.ResourceQuotasGetter.
 func (c *carefulQuotas) ResourceQuotas(namespace string) corev1client.ResourceQuotaInterface {
 	client := c.ResourceQuotasGetter.ResourceQuotas(namespace)
-	if n, _ := tenant.Unflatten(namespace); !n.IsSpace() {
+	if n := tenant.Flat(namespace).Space(); !n.IsSpace() {
 		return client
 	}
 	return carefulNamespace{client, c}

@@ -47,7 +47,7 @@ type tokenSecrets struct {
 // Update implements typedcorev1.SecretInterface.
 func (s tokenSecrets) Update(ctx context.Context, secret *corev1.Secret, options metav1.UpdateOptions) (*corev1.Secret, error) {
 	if string(secret.Data[corev1.ServiceAccountNamespaceKey]) == s.namespace {
-		_, name := tenant.Unflatten(s.namespace)
+		name := tenant.Flat(s.namespace).Plain()
 		secret.Data[corev1.ServiceAccountNamespaceKey] = []byte(name)
 	}
 	return s.SecretInterface.Update(ctx, secret, options)

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // NewClientConfig returns a config for clients (typed, dynamic and metadata)
@@ -121,7 +119,7 @@ func (t *flatteningTransport) request(req *http.Request, r *route) (*http.Reques
 		return req, err
 	}
 	if req.Method == http.MethodGet && r.collection && !r.named {
-		r.space = tenant.Everything
+		r.space, r.everywhere = "", true
 	}
 	r.owner = t.itemOf(req.Method, r, body)
 	mapped := req.Clone(req.Context())
@@ -131,7 +129,7 @@ func (t *flatteningTransport) request(req *http.Request, r *route) (*http.Reques
 		mapped.ContentLength = int64(len(body))
 	}
 	mapped.URL.RawQuery = r.query.Encode()
-	setPath(mapped, r.space, r.path)
+	setPath(mapped, r.scope(), r.path)
 	if accept := mapped.Header.Get("Accept"); accept != "" {
 		mapped.Header.Set("Accept", onlyJSON(accept))
 	}
@@ -200,10 +198,7 @@ func onlyJSON(accept string) string {
 
 // response flattens the objects of a response to r.
 func (t *flatteningTransport) response(response *http.Response, r *route) (*http.Response, error) {
-	w := &rewriter{identities: t.identities}
-	if r.space != tenant.Everything {
-		w.space = r.space
-	}
+	w := &rewriter{identities: t.identities, space: r.space}
 	contentType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case response.StatusCode == http.StatusNotFound:
@@ -248,9 +243,9 @@ func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http
 	var status metav1.Status
 	known := json.Unmarshal(body, &status) == nil && status.Details != nil && status.Details.Kind != ""
 	switch {
-	case !known && r.collection && r.space != tenant.Everything && response.Request.Method == http.MethodDelete:
+	case !known && r.collection && !r.everywhere && response.Request.Method == http.MethodDelete:
 		return answered(response, http.StatusOK, metav1.Status{TypeMeta: statusType, Status: metav1.StatusSuccess})
-	case !known && r.collection && r.space != tenant.Everything && response.Request.Method == http.MethodGet && !isWatch(r.query):
+	case !known && r.collection && !r.everywhere && response.Request.Method == http.MethodGet && !isWatch(r.query):
 		return answered(response, http.StatusOK, metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: metav1.SchemeGroupVersion.String()},
 			Items:    []metav1.PartialObjectMetadata{},

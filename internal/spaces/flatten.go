@@ -63,7 +63,7 @@ func FlattenName(owner tenant.Name, name string) string {
 	if owner == tenant.System && strings.Contains(name, separator) {
 		return string(tenant.System) + separator + name
 	}
-	return tenant.Flatten(owner, name)
+	return tenant.Flatten(owner, name).String()
 }
 
 // separator is that of tenant.Flatten.
@@ -96,6 +96,6 @@ func flattenAddresses(addresses []corev1.EndpointAddress, owner tenant.Name) {
 
 func flattenReference(ref *corev1.ObjectReference, owner tenant.Name) {
 	if ref != nil && !strings.Contains(ref.Namespace, separator) {
-		ref.Namespace = tenant.Flatten(owner, ref.Namespace)
+		ref.Namespace = tenant.Flatten(owner, ref.Namespace).String()
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 // checkName returns why a name, flattened or not, cannot be a segment of a path.
 func checkName(name string) error {
-	_, plain := tenant.Unflatten(name)
+	plain := tenant.Flat(name).Plain()
 	if plain == "" {
 		return fmt.Errorf("name %q is empty", name)
 	}

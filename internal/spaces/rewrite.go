@@ -293,7 +293,7 @@ func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 	if kind == text {
 		return plainText(value, cmp.Or(w.rewriter.space, w.found)), nil
 	}
-	owner, plain := tenant.Unflatten(value)
+	owner, plain := tenant.Flat(value).Split()
 	if plain == value {
 		return value, nil
 	}

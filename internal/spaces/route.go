@@ -15,9 +15,11 @@ import (
 
 // route is where a request on the flattened view goes.
 type route struct {
-	// space is the space it goes to, Everything for a list or watch that names
-	// no namespace.
+	// space is the space it goes to, empty if it goes everywhere.
 	space tenant.Name
+	// everywhere is whether it goes to every space: a list or watch that names no
+	// namespace.
+	everywhere bool
 	// path is the ordinary path in that space.
 	path string
 	// query is the query in that space.
@@ -88,6 +90,14 @@ func routeOf(path string, query url.Values) (route, error) {
 // OpenAPI and the version, those of the system space.
 var documents = []string{"api", "apis", "openapi", "version"}
 
+// scope returns where it goes.
+func (r *route) scope() tenant.Scope {
+	if r.everywhere {
+		return tenant.Everything
+	}
+	return r.space.Scope()
+}
+
 // ofClusterScoped reports whether the request may be an event of a cluster-scoped
 // object. Recorders write those to a namespace "default" that belongs to no space
 // yet: it is that of the space of the object.
@@ -101,7 +111,7 @@ func isNamespaceSubresource(rest []string) bool {
 
 // unflatten replaces a flattened name and takes its space.
 func (r *route) unflatten(name *string) error {
-	owner, plain := tenant.Unflatten(*name)
+	owner, plain := tenant.Flat(*name).Split()
 	if plain == *name {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types
 	case t.ownerOf == nil || r.resource[0] != "pods":
 		return ""
 	case !r.collection:
-		return t.ownerOf(tenant.Flatten(r.space, r.namespace), r.resource[1])
+		return t.ownerOf(tenant.Flatten(r.space, r.namespace).String(), r.resource[1])
 	case method == http.MethodPost:
 		return types.UID(gjson.GetBytes(body, "metadata.ownerReferences.#(controller==true).uid").String())
 	default:

@@ -9,14 +9,14 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ConfigIn returns a copy of config whose requests go to the space of n. Like those on
+// ConfigIn returns a copy of config whose requests are about a scope. Like those on
 // the flattened view they are limited in time and bytes.
-func ConfigIn(config *rest.Config, n tenant.Name) *rest.Config {
+func ConfigIn(config *rest.Config, in tenant.Scope) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			req = req.Clone(req.Context())
-			setPath(req, n, req.URL.Path)
+			setPath(req, in, req.URL.Path)
 			if isWatch(req.URL.Query()) {
 				return next.RoundTrip(req)
 			}
@@ -30,12 +30,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// setPath sends req to an ordinary path in the space of n.
-func setPath(req *http.Request, n tenant.Name, path string) {
+// setPath sends req to an ordinary path in a scope.
+func setPath(req *http.Request, in tenant.Scope, path string) {
 	u := url.URL{Path: path}
 	root := ""
-	if n != tenant.System {
-		root = "/tenants/" + string(n)
+	if in != tenant.System.Scope() {
+		root = "/tenants/" + string(in)
 	}
 	req.URL.Path = root + path
 	// net/url would escape the star of tenant.Everything, which the server

@@ -7,20 +7,39 @@ import "strings"
 // mistaken for an ordinary one.
 const flatSeparator = "|"
 
-// Flatten returns the name by which upstream code that serves every space at
-// once knows namespace (or cluster-scoped object) name of the space of n:
-// "acme|default". Names of the system space, and the empty name, stay as they are.
-func Flatten(n Name, name string) string {
+// Flat is the name by which upstream code that serves every space at once knows a
+// namespace (or cluster-scoped object) of a space: "acme|default". Names of the system
+// space stay as they are. Upstream's objects hold it as a string: Flat(object.Namespace).
+type Flat string
+
+// Flatten returns the flattened name of what has a name in the space of n; of the empty
+// name, which means every namespace, the empty one.
+func Flatten(n Name, name string) Flat {
 	if n == System || n == "" || name == "" {
-		return name
+		return Flat(name)
 	}
-	return string(n) + flatSeparator + name
+	return Flat(string(n) + flatSeparator + name)
 }
 
-// Unflatten is the inverse of Flatten.
-func Unflatten(flat string) (n Name, name string) {
-	if t, name, ok := strings.Cut(flat, flatSeparator); ok {
+// Split is the inverse of Flatten.
+func (f Flat) Split() (n Name, name string) {
+	if t, name, ok := strings.Cut(string(f), flatSeparator); ok {
 		return Name(t), name
 	}
-	return System, flat
+	return System, string(f)
 }
+
+// Space returns the space that f is a name of.
+func (f Flat) Space() Name {
+	n, _ := f.Split()
+	return n
+}
+
+// Plain returns the name that f has in its space.
+func (f Flat) Plain() string {
+	_, name := f.Split()
+	return name
+}
+
+// String returns f as upstream's objects hold it.
+func (f Flat) String() string { return string(f) }

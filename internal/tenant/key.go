@@ -17,36 +17,37 @@ const (
 	tenantPartition = "t/"
 )
 
-// CachePrefix returns the cache range of the space of n below a resource prefix
-// that ends in a slash; for All, the range of all tenant spaces.
-func CachePrefix(resourcePrefix string, n Name) string {
-	switch n {
-	case System:
-		return resourcePrefix + systemPartition
+// CachePrefix returns the cache range of s below a resource prefix that ends in a slash.
+func CachePrefix(resourcePrefix string, s Scope) string {
+	switch s {
+	case Everything:
+		return resourcePrefix
 	case All:
 		return resourcePrefix + tenantPartition
+	case System.Scope():
+		return resourcePrefix + systemPartition
 	default:
-		return resourcePrefix + tenantPartition + string(n) + "/"
+		return resourcePrefix + tenantPartition + string(s) + "/"
 	}
 }
 
 // CacheKey maps an ordinary key below resourcePrefix to its cache key in the
 // space of n.
 func CacheKey(resourcePrefix string, n Name, key string) string {
-	return CachePrefix(resourcePrefix, n) + strings.TrimPrefix(key, resourcePrefix)
+	return CachePrefix(resourcePrefix, n.Scope()) + strings.TrimPrefix(key, resourcePrefix)
 }
 
 // EtcdKey maps a cache key below resourcePrefix to its key in etcd, relative to
 // the server's --etcd-prefix, and reports the space it belongs to: System, a
 // tenant, or All for a range over all tenants. It reports false for the whole
 // resource (which is the same in both) and for a key that is no cache key.
-func EtcdKey(resourcePrefix, cacheKey string) (key string, n Name, ok bool) {
+func EtcdKey(resourcePrefix, cacheKey string) (key string, of Scope, ok bool) {
 	rest, found := strings.CutPrefix(cacheKey, resourcePrefix)
 	if !found {
 		return cacheKey, "", false
 	}
 	if system, found := strings.CutPrefix(rest, systemPartition); found {
-		return resourcePrefix + system, System, true
+		return resourcePrefix + system, System.Scope(), true
 	}
 	own, found := strings.CutPrefix(rest, tenantPartition)
 	if !found {
@@ -56,5 +57,5 @@ func EtcdKey(resourcePrefix, cacheKey string) (key string, n Name, ok bool) {
 	if name == "" {
 		return resourcePrefix, All, true
 	}
-	return resourcePrefix + own, Name(name), true
+	return resourcePrefix + own, Name(name).Scope(), true
 }

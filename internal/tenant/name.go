@@ -8,20 +8,12 @@ import (
 )
 
 // Name is the name of a tenant, and of its space. The zero value names no tenant.
+// What a request is about, which may be many spaces, is a Scope.
 type Name string
 
-const (
-	// System is the tenant of the platform's own users, and the name of the
-	// system space: everything outside tenant spaces.
-	System Name = "system"
-	// All stands in a URL for every tenant space at once. It is reserved: no
-	// tenant can have this name.
-	All Name = "all"
-	// Everything stands for every space including the system space. It is no
-	// valid name, cannot be requested by users and serves the shared views of
-	// the server's own components.
-	Everything Name = "*"
-)
+// System is the tenant of the platform's own users, and the name of the system
+// space: everything outside tenant spaces.
+const System Name = "system"
 
 const (
 	// Annotation carries the tenant of a stored object. The server sets it on
@@ -40,11 +32,13 @@ const (
 	Platform = "system:tenantry"
 )
 
-// Parse returns s as a tenant name. The reserved names "system" and "all" are
-// returned as they are; callers that create tenants use Validate.
+// Parse returns s as the name of a tenant, which may be System.
 func Parse(s string) (Name, error) {
-	if !isLabel(s) {
+	switch {
+	case !isLabel(s):
 		return "", fmt.Errorf("invalid tenant name %q: %s", s, strings.Join(validation.IsDNS1123Label(s), "; "))
+	case Scope(s) == All:
+		return "", fmt.Errorf("invalid tenant name %q: %s", s, reserved)
 	}
 	return Name(s), nil
 }
@@ -67,17 +61,23 @@ func isLabel(s string) bool {
 // "system" is valid: its Tenant object is built in.
 func Validate(s string) []string {
 	msgs := validation.IsDNS1123Label(s)
-	if Name(s) == All {
-		msgs = append(msgs, `"all" is reserved: in a URL it stands for every tenant`)
+	if Scope(s) == All {
+		msgs = append(msgs, reserved)
 	}
 	return msgs
 }
 
-// IsSpace reports whether n names one tenant's space, as opposed to the system
-// space, all spaces, or nothing.
+const reserved = `"all" is reserved: in a URL it stands for every tenant`
+
+// IsSpace reports whether n names a tenant's space, as opposed to the system space or
+// nothing. Names that were never parsed may be what only a Scope can be: no space.
 func (n Name) IsSpace() bool {
-	return n != "" && n != System && n != All && n != Everything
+	_, ok := n.Scope().Tenant()
+	return ok
 }
+
+// Scope returns the scope of the one space of n.
+func (n Name) Scope() Scope { return Scope(n) }
 
 // String returns the name.
 func (n Name) String() string { return string(n) }

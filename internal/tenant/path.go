@@ -7,8 +7,8 @@ import (
 
 // Target is what a URL path says about the space it addresses.
 type Target struct {
-	// Tenant is the space named by the path, empty for a short path.
-	Tenant Name
+	// Scope is what the path names, empty for a short path.
+	Scope Scope
 	// Path is the ordinary Kubernetes path inside that space.
 	Path string
 	// Escaped is Path as it was encoded.
@@ -43,22 +43,22 @@ func ParsePath(path, escaped string) (Target, error) {
 		if err != nil {
 			return Target{}, err
 		}
-		target = Target{Tenant: t, Path: "/" + rest}
+		target = Target{Scope: t, Path: "/" + rest}
 		prefix, literal = "/", path[:len(path)-len(rest)]
 		if _, nested := cutSegment(target.Path, "tenants"); nested {
 			return Target{}, fmt.Errorf("path %q names a space twice", path)
 		}
 	}
 	if resource, name, rest, ok := splitFullPath(target.Path); ok {
-		t, err := Parse(name)
+		t, err := ParseScope(name)
 		if err != nil {
 			return Target{}, err
 		}
-		if target.Tenant != "" && target.Tenant != t {
-			return Target{}, fmt.Errorf("path %q names two spaces, %q and %q", path, target.Tenant, t)
+		if target.Scope != "" && target.Scope != t {
+			return Target{}, fmt.Errorf("path %q names two spaces, %q and %q", path, target.Scope, t)
 		}
 		prefix, literal = resource+"/", path[:len(path)-len(rest)]
-		target = Target{Tenant: t, Path: prefix + rest}
+		target = Target{Scope: t, Path: prefix + rest}
 	}
 	rest, ok := strings.CutPrefix(escaped, literal)
 	if !ok {
@@ -69,11 +69,11 @@ func ParsePath(path, escaped string) (Target, error) {
 }
 
 // parseRoot parses the name in a space root, where Everything is allowed too.
-func parseRoot(name string) (Name, error) {
-	if Name(name) == Everything {
+func parseRoot(name string) (Scope, error) {
+	if Scope(name) == Everything {
 		return Everything, nil
 	}
-	return Parse(name)
+	return ParseScope(name)
 }
 
 // splitFullPath splits /api/v1[/watch]/tenants/{name}/{rest} and

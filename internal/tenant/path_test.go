@@ -13,42 +13,42 @@ func TestParsePath(t *testing.T) {
 		"/":                      {Path: "/"},
 		"/tenants":               {Path: "/tenants"},
 		"/tenants/":              {Path: "/tenants/"},
-		"/tenants/a":             {Tenant: "a", Path: "/"},
-		"/tenants/a/":            {Tenant: "a", Path: "/"},
-		"/tenants/a/version":     {Tenant: "a", Path: "/version"},
-		"/tenants/a/api/v1/pods": {Tenant: "a", Path: "/api/v1/pods"},
-		"/tenants/a/apis/apps/v1/namespaces/ns/deployments": {Tenant: "a", Path: "/apis/apps/v1/namespaces/ns/deployments"},
+		"/tenants/a":             {Scope: "a", Path: "/"},
+		"/tenants/a/":            {Scope: "a", Path: "/"},
+		"/tenants/a/version":     {Scope: "a", Path: "/version"},
+		"/tenants/a/api/v1/pods": {Scope: "a", Path: "/api/v1/pods"},
+		"/tenants/a/apis/apps/v1/namespaces/ns/deployments": {Scope: "a", Path: "/apis/apps/v1/namespaces/ns/deployments"},
 		"/api/v1/pods":                                        {Path: "/api/v1/pods"},
 		"/api/v1/tenants":                                     {Path: "/api/v1/tenants"},
 		"/api/v1/tenants/a":                                   {Path: "/api/v1/tenants/a"},
 		"/api/v1/tenants/a/":                                  {Path: "/api/v1/tenants/a/"},
 		"/api/v1/tenants/a/status":                            {Path: "/api/v1/tenants/a/status"},
 		"/api/v1/tenants/a/finalize":                          {Path: "/api/v1/tenants/a/finalize"},
-		"/api/v1/tenants/status/pods":                         {Tenant: "status", Path: "/api/v1/pods"},
-		"/api/v1/tenants/pods/pods":                           {Tenant: "pods", Path: "/api/v1/pods"},
-		"/api/v1/tenants/namespaces/namespaces/pods/pods":     {Tenant: "namespaces", Path: "/api/v1/namespaces/pods/pods"},
-		"/api/v1/tenants/a/namespaces/ns/pods/p/status":       {Tenant: "a", Path: "/api/v1/namespaces/ns/pods/p/status"},
-		"/api/v1/watch/tenants/a/pods":                        {Tenant: "a", Path: "/api/v1/watch/pods"},
+		"/api/v1/tenants/status/pods":                         {Scope: "status", Path: "/api/v1/pods"},
+		"/api/v1/tenants/pods/pods":                           {Scope: "pods", Path: "/api/v1/pods"},
+		"/api/v1/tenants/namespaces/namespaces/pods/pods":     {Scope: "namespaces", Path: "/api/v1/namespaces/pods/pods"},
+		"/api/v1/tenants/a/namespaces/ns/pods/p/status":       {Scope: "a", Path: "/api/v1/namespaces/ns/pods/p/status"},
+		"/api/v1/watch/tenants/a/pods":                        {Scope: "a", Path: "/api/v1/watch/pods"},
 		"/api/v1/watch/tenants/a":                             {Path: "/api/v1/watch/tenants/a"},
-		"/apis/apps/v1/tenants/a/namespaces/ns/deployments":   {Tenant: "a", Path: "/apis/apps/v1/namespaces/ns/deployments"},
-		"/apis/apps/v1/watch/tenants/a/deployments":           {Tenant: "a", Path: "/apis/apps/v1/watch/deployments"},
+		"/apis/apps/v1/tenants/a/namespaces/ns/deployments":   {Scope: "a", Path: "/apis/apps/v1/namespaces/ns/deployments"},
+		"/apis/apps/v1/watch/tenants/a/deployments":           {Scope: "a", Path: "/apis/apps/v1/watch/deployments"},
 		"/apis/tenantry.io/v1alpha1/tenants/a":                {Path: "/apis/tenantry.io/v1alpha1/tenants/a"},
 		"/apis/tenantry.io/v1alpha1/tenants/a/status":         {Path: "/apis/tenantry.io/v1alpha1/tenants/a/status"},
 		"/api/v1/namespaces/tenants/pods/p":                   {Path: "/api/v1/namespaces/tenants/pods/p"},
-		"/api/v1/tenants/all/namespaces/foo/pods":             {Tenant: "all", Path: "/api/v1/namespaces/foo/pods"},
-		"/tenants/a/api/v1/tenants/a/pods":                    {Tenant: "a", Path: "/api/v1/pods"},
-		"/tenants/a/api/v1/tenants/b":                         {Tenant: "a", Path: "/api/v1/tenants/b"},
+		"/api/v1/tenants/all/namespaces/foo/pods":             {Scope: "all", Path: "/api/v1/namespaces/foo/pods"},
+		"/tenants/a/api/v1/tenants/a/pods":                    {Scope: "a", Path: "/api/v1/pods"},
+		"/tenants/a/api/v1/tenants/b":                         {Scope: "a", Path: "/api/v1/tenants/b"},
 		"/api/v1/namespaces/ns/services/s/proxy/a//b":         {Path: "/api/v1/namespaces/ns/services/s/proxy/a//b"},
-		"/tenants/a/api/v1/namespaces/n/pods/p/proxy/%61/x":   {Tenant: "a", Path: "/api/v1/namespaces/n/pods/p/proxy/a/x"},
-		"/api/v1/tenants/a/namespaces/n/configmaps/tenants":   {Tenant: "a", Path: "/api/v1/namespaces/n/configmaps/tenants"},
-		"/apis/g/v1/tenants/b/tenants":                        {Tenant: "b", Path: "/apis/g/v1/tenants"},
-		"/apis/g/v1/tenants/b/tenants/x":                      {Tenant: "b", Path: "/apis/g/v1/tenants/x"},
+		"/tenants/a/api/v1/namespaces/n/pods/p/proxy/%61/x":   {Scope: "a", Path: "/api/v1/namespaces/n/pods/p/proxy/a/x"},
+		"/api/v1/tenants/a/namespaces/n/configmaps/tenants":   {Scope: "a", Path: "/api/v1/namespaces/n/configmaps/tenants"},
+		"/apis/g/v1/tenants/b/tenants":                        {Scope: "b", Path: "/apis/g/v1/tenants"},
+		"/apis/g/v1/tenants/b/tenants/x":                      {Scope: "b", Path: "/apis/g/v1/tenants/x"},
 		"/openapi/v3/apis/apps/v1":                            {Path: "/openapi/v3/apis/apps/v1"},
-		"/tenants/all/api/v1/namespaces/foo/pods":             {Tenant: "all", Path: "/api/v1/namespaces/foo/pods"},
-		"/tenants/*/api/v1/pods":                              {Tenant: Everything, Path: "/api/v1/pods"},
-		"/tenants/system/api/v1/namespaces/foo/pods":          {Tenant: "system", Path: "/api/v1/namespaces/foo/pods"},
-		"/tenants/" + strings.Repeat("a", 63) + "/api":        {Tenant: Name(strings.Repeat("a", 63)), Path: "/api"},
-		"/apis/apps/v1/tenants/a/namespaces/ns/deployments/d": {Tenant: "a", Path: "/apis/apps/v1/namespaces/ns/deployments/d"},
+		"/tenants/all/api/v1/namespaces/foo/pods":             {Scope: "all", Path: "/api/v1/namespaces/foo/pods"},
+		"/tenants/*/api/v1/pods":                              {Scope: Everything, Path: "/api/v1/pods"},
+		"/tenants/system/api/v1/namespaces/foo/pods":          {Scope: "system", Path: "/api/v1/namespaces/foo/pods"},
+		"/tenants/" + strings.Repeat("a", 63) + "/api":        {Scope: Scope(strings.Repeat("a", 63)), Path: "/api"},
+		"/apis/apps/v1/tenants/a/namespaces/ns/deployments/d": {Scope: "a", Path: "/apis/apps/v1/namespaces/ns/deployments/d"},
 	} {
 		t.Run(path, func(t *testing.T) {
 			u, err := url.ParseRequestURI(path)
@@ -123,23 +123,23 @@ func FuzzParsePath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if target.Tenant == "" {
+		if target.Scope == "" {
 			if target.Path != u.Path {
 				t.Fatalf("short path %q became %q", u.Path, target.Path)
 			}
 			return
 		}
-		if _, err := parseRoot(string(target.Tenant)); err != nil {
+		if _, err := parseRoot(string(target.Scope)); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(u.EscapedPath(), "tenants/"+string(target.Tenant)) {
-			t.Fatalf("tenant %q is not in %q", target.Tenant, u.EscapedPath())
+		if !strings.Contains(u.EscapedPath(), "tenants/"+string(target.Scope)) {
+			t.Fatalf("tenant %q is not in %q", target.Scope, u.EscapedPath())
 		}
 		if target.Path == "" || target.Path[0] != '/' {
 			t.Fatalf("rest %q is no path", target.Path)
 		}
 		again, err := ParsePath(target.Path, target.Path)
-		if err == nil && strings.HasPrefix(target.Path, "/tenants/") && again.Tenant != "" {
+		if err == nil && strings.HasPrefix(target.Path, "/tenants/") && again.Scope != "" {
 			t.Fatalf("rest %q names a space again", target.Path)
 		}
 	})

@@ -63,6 +63,7 @@ func ByPublisher(ctx context.Context) bool {
 	if err != nil || own != System {
 		return false
 	}
-	n, err := From(ctx)
-	return err == nil && n.IsSpace()
+	s, err := ScopeFrom(ctx)
+	_, ok = s.Tenant()
+	return err == nil && ok
 }

@@ -21,14 +21,15 @@ func TestIsPublished(t *testing.T) {
 // TestByPublisher checks who is spared the webhooks and quotas of a tenant.
 func TestByPublisher(t *testing.T) {
 	for name, tc := range map[string]struct {
-		user                     string
-		requested, authenticated Name
-		extra                    []string
-		want                     bool
+		user          string
+		requested     Scope
+		authenticated Name
+		extra         []string
+		want          bool
 	}{
 		"the publisher in a space":              {user: Publisher, requested: "a", authenticated: System, want: true},
 		"another system user in a space":        {user: "u", requested: "a", authenticated: System},
-		"the publisher in the system space":     {user: Publisher, requested: System, authenticated: System},
+		"the publisher in the system space":     {user: Publisher, requested: System.Scope(), authenticated: System},
 		"the publisher of all":                  {user: Publisher, requested: All, authenticated: System},
 		"a tenant's user of that name":          {user: Publisher, requested: "a", authenticated: "a"},
 		"impersonated as a tenant's":            {user: Publisher, requested: "a", authenticated: System, extra: []string{"a"}},

@@ -15,14 +15,16 @@ var (
 	ErrNoTenant = errors.New("no tenant: the credentials carry none and the server has no default tenant")
 	// ErrForeign means that a tenant's user named a space that is not its own.
 	ErrForeign = errors.New("access to this tenant is not allowed")
+	// ErrManySpaces means that a request is about many spaces that can be about one only.
+	ErrManySpaces = errors.New("all tenants can be listed and watched only; name one tenant")
 )
 
 // Request is what one HTTP request says about tenants. A pointer to it travels
 // in the request's context from the outermost filter on, because the filters
 // after authentication cannot add to the context of those before it.
 type Request struct {
-	// Requested is the space named by the URL, empty for a short path.
-	Requested Name
+	// Requested is what the URL names, empty for a short path.
+	Requested Scope
 	// Authenticated is the tenant of the credentials, set once by
 	// authentication. It outlives impersonation, which replaces the user.
 	Authenticated Name
@@ -56,7 +58,12 @@ func RequestFrom(ctx context.Context) *Request {
 // WithSpace returns a context whose requests act in the space of t, for callers
 // inside the server that have no HTTP request.
 func WithSpace(ctx context.Context, t Name) context.Context {
-	return WithRequest(ctx, &Request{Requested: t, Authenticated: System})
+	return WithScope(ctx, t.Scope())
+}
+
+// WithScope is WithSpace for lists and watches of many spaces.
+func WithScope(ctx context.Context, s Scope) context.Context {
+	return WithRequest(ctx, &Request{Requested: s, Authenticated: System})
 }
 
 // OfUser returns the tenant that a user's extra carries, empty if it has none.
@@ -74,13 +81,13 @@ func OfUser(u user.Info) (Name, error) {
 	}
 }
 
-// Effective returns the space that a request acts in: the URL resolution of
+// Effective returns the scope that a request acts in: the URL resolution of
 // arktos-api-resource-model, with the boundary of arktos-access-control. u is
 // the user in effect, after impersonation.
 //
 // It returns ErrNoTenant where there is none to be found and ErrForeign where a
 // tenant's user, or a user it impersonates, would leave its space.
-func (r *Request) Effective(u user.Info) (Name, error) {
+func (r *Request) Effective(u user.Info) (Scope, error) {
 	own, err := OfUser(u)
 	if err != nil {
 		return "", err
@@ -98,8 +105,8 @@ func (r *Request) Effective(u user.Info) (Name, error) {
 	case own == "":
 		return "", ErrNoTenant
 	case r.Requested == "":
-		return own, nil
-	case own != System && r.Requested != own && r.admitted != own:
+		return own.Scope(), nil
+	case own != System && r.Requested != own.Scope() && r.admitted != own:
 		return "", ErrForeign
 	default:
 		return r.Requested, nil
@@ -126,21 +133,36 @@ func UserTenant(ctx context.Context) (Name, error) {
 // users without tenant, and what is no tenant's space.
 func Foreign(ctx context.Context) (own, space Name, foreign bool) {
 	r := RequestFrom(ctx)
-	if r == nil || !r.Requested.IsSpace() {
+	if r == nil {
 		return "", "", false
 	}
+	space, of := r.Requested.Tenant()
 	own, err := UserTenant(ctx)
-	if err != nil || !own.IsSpace() || own == r.Requested {
+	if !of || err != nil || !own.IsSpace() || own == space {
 		return "", "", false
 	}
 	if r.Authenticated != System && r.Authenticated != own {
 		return "", "", false // impersonated out of its tenant
 	}
-	return own, r.Requested, true
+	return own, space, true
 }
 
-// From returns the effective tenant of the request in ctx.
-func From(ctx context.Context) (Name, error) {
+// ScopeFrom returns the effective scope of the request in ctx.
+func ScopeFrom(ctx context.Context) (Scope, error) {
 	u, _ := request.UserFrom(ctx)
 	return RequestFrom(ctx).Effective(u)
+}
+
+// SpaceFrom returns the one space that the request in ctx acts in, and ErrManySpaces if
+// there are many.
+func SpaceFrom(ctx context.Context) (Name, error) {
+	s, err := ScopeFrom(ctx)
+	if err != nil {
+		return "", err
+	}
+	n, one := s.Space()
+	if !one {
+		return "", ErrManySpaces
+	}
+	return n, nil
 }

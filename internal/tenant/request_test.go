@@ -11,16 +11,17 @@ import (
 
 func TestEffective(t *testing.T) {
 	for name, tc := range map[string]struct {
-		requested, authenticated, impersonated Name
-		want                                   Name
-		err                                    error
+		requested                   Scope
+		authenticated, impersonated Name
+		want                        Scope
+		err                         error
 	}{
 		"tenant user, short path":                      {authenticated: "a", want: "a"},
 		"tenant user, own space":                       {requested: "a", authenticated: "a", want: "a"},
 		"tenant user, foreign space":                   {requested: "b", authenticated: "a", err: ErrForeign},
 		"tenant user, all":                             {requested: All, authenticated: "a", err: ErrForeign},
-		"tenant user, system":                          {requested: System, authenticated: "a", err: ErrForeign},
-		"system user, short path":                      {authenticated: System, want: System},
+		"tenant user, system":                          {requested: System.Scope(), authenticated: "a", err: ErrForeign},
+		"system user, short path":                      {authenticated: System, want: System.Scope()},
 		"system user, named space":                     {requested: "a", authenticated: System, want: "a"},
 		"system user, all":                             {requested: All, authenticated: System, want: All},
 		"nobody":                                       {err: ErrNoTenant},
@@ -55,10 +56,14 @@ func TestEffectiveWithoutRequest(t *testing.T) {
 }
 
 func TestForeign(t *testing.T) {
+	if own, space, foreign := Foreign(t.Context()); foreign {
+		t.Errorf("without a request, %q is foreign in %q", own, space)
+	}
 	for name, tc := range map[string]struct {
-		requested, authenticated, impersonated, admitted Name
-		own, space                                       Name // what is foreign, if anything is
-		effective                                        Name
+		requested                             Scope
+		authenticated, impersonated, admitted Name
+		own, space                            Name // what is foreign, if anything is
+		effective                             Scope
 	}{
 		"own space":                        {requested: "a", authenticated: "a", effective: "a"},
 		"short path":                       {authenticated: "a", effective: "a"},
@@ -66,7 +71,7 @@ func TestForeign(t *testing.T) {
 		"foreign space, admitted":          {requested: "b", authenticated: "a", admitted: "a", own: "a", space: "b", effective: "b"},
 		"foreign space, another admitted":  {requested: "b", authenticated: "a", admitted: "c", own: "a", space: "b"},
 		"all, admitted":                    {requested: All, authenticated: "a"},
-		"system space":                     {requested: System, authenticated: "a"},
+		"system space":                     {requested: System.Scope(), authenticated: "a"},
 		"everything":                       {requested: Everything, authenticated: "a"},
 		"system user":                      {requested: "a", authenticated: System, effective: "a"},
 		"system user as foreign user":      {requested: "b", authenticated: System, impersonated: "a", own: "a", space: "b"},
@@ -90,7 +95,7 @@ func TestForeign(t *testing.T) {
 			if own != tc.own || space != tc.space || foreign != (tc.own != "") {
 				t.Errorf("foreign: %q in %q, %t; want %q in %q", own, space, foreign, tc.own, tc.space)
 			}
-			if n, err := From(ctx); n != tc.effective || (err == nil) != (tc.effective != "") {
+			if n, err := ScopeFrom(ctx); n != tc.effective || (err == nil) != (tc.effective != "") {
 				t.Errorf("acts in %q, %v; want %q", n, err, tc.effective)
 			}
 		})

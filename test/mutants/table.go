@@ -113,14 +113,14 @@ var table = []mutant{
 	{
 		name:   "the second lock below the cache",
 		file:   "internal/server/storage/etcdkeys.go",
-		before: `if owner != n {`,
+		before: `if owner.Scope() != by {`,
 		after:  `if false && owner != n {`,
 		tests:  []string{"./internal/server/storage"},
 	},
 	{
 		name:   "ambiguous ranges of etcd are narrowed",
 		file:   "internal/server/storage/etcdkeys.go",
-		before: `p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(n)))`,
+		before: `p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(of)))`,
 		tests:  []string{"./internal/server/storage"},
 	},
 	{

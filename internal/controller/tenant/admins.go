@@ -22,7 +22,7 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 	n := tenant.Name(t.Name)
 	desired := adminBinding(t.Spec.Admins)
 	observed := &rbacv1.ClusterRoleBinding{}
-	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding)}, observed)
+	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding).String()}, observed)
 	if err != nil {
 		return outcome{}, err
 	}

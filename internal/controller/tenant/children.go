@@ -128,9 +128,9 @@ func trim(obj runtime.Object) error {
 		DeletionTimestamp: object.GetDeletionTimestamp(),
 	}
 	if object.GetNamespace() == "" {
-		slim.Name = tenant.Flatten(n, slim.Name)
+		slim.Name = tenant.Flatten(n, slim.Name).String()
 	} else {
-		slim.Namespace = tenant.Flatten(n, object.GetNamespace())
+		slim.Namespace = tenant.Flatten(n, object.GetNamespace()).String()
 	}
 	switch o := obj.(type) {
 	case *corev1.Namespace:
@@ -153,6 +153,6 @@ func tenantOf(child client.Object) string {
 	if flat == "" {
 		flat = child.GetName()
 	}
-	n, _ := tenant.Unflatten(flat)
+	n := tenant.Flat(flat).Space()
 	return string(n)
 }

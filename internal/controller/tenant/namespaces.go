@@ -18,7 +18,7 @@ func (r *Reconciler) ensureNamespace(name string) step {
 	return func(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 		n := tenant.Name(t.Name)
 		observed := &corev1.Namespace{}
-		found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, name)}, observed)
+		found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, name).String()}, observed)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -40,7 +40,7 @@ func (r *Reconciler) ensureNamespace(name string) step {
 // namespace, but in its own time, and without the account no pod is admitted.
 func (r *Reconciler) ensureServiceAccount(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 	n := tenant.Name(t.Name)
-	key := types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault), Name: serviceAccountName}
+	key := types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: serviceAccountName}
 	found, err := r.observe(ctx, key, &corev1.ServiceAccount{})
 	if err != nil || found {
 		return outcome{}, err

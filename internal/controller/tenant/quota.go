@@ -21,7 +21,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, t *v1alpha1.Tenant) (outco
 	desired := r.quotaOf(t)
 	observed := &corev1.ResourceQuota{}
 	found, err := r.observe(ctx, types.NamespacedName{
-		Namespace: tenant.Flatten(n, desired.Namespace), Name: desired.Name,
+		Namespace: tenant.Flatten(n, desired.Namespace).String(), Name: desired.Name,
 	}, observed)
 	if err != nil || found && apiequality.Semantic.DeepEqual(observed.Spec, desired.Spec) {
 		return outcome{}, err

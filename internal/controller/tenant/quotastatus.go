@@ -34,7 +34,7 @@ type quotaStatus struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *quotaStatus) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	q := &corev1.ResourceQuota{}
-	key := types.NamespacedName{Namespace: tenant.Flatten(tenant.Name(request.Name), metav1.NamespaceDefault), Name: v1alpha1.TenantQuota}
+	key := types.NamespacedName{Namespace: tenant.Flatten(tenant.Name(request.Name), metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
 	if err := r.children.Get(ctx, key, q); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

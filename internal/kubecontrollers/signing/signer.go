@@ -100,7 +100,7 @@ func (s *Signer) Handle(ctx context.Context, csr *capi.CertificateSigningRequest
 		certificates.HasTrueCondition(csr, capi.CertificateFailed) {
 		return nil
 	}
-	n, name := tenant.Unflatten(csr.Name)
+	n, name := tenant.Flat(csr.Name).Split()
 	certificate, err := s.issue(n, csr)
 	var refused refusal
 	switch {

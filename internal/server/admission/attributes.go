@@ -63,10 +63,10 @@ func (f *flatAttributes) restore() {
 	if !f.inPlace || accessor == nil {
 		return
 	}
-	_, namespace := tenant.Unflatten(accessor.GetNamespace())
+	namespace := tenant.Flat(accessor.GetNamespace()).Plain()
 	accessor.SetNamespace(namespace)
 	if isNamespace(f.Attributes) {
-		_, name := tenant.Unflatten(accessor.GetName())
+		name := tenant.Flat(accessor.GetName()).Plain()
 		accessor.SetName(name)
 	}
 }
@@ -85,10 +85,10 @@ func (f *flatAttributes) flatten(accessor metav1.Object) {
 		return
 	}
 	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(tenant.Flatten(f.tenant, namespace))
+		accessor.SetNamespace(tenant.Flatten(f.tenant, namespace).String())
 	}
 	if name := accessor.GetName(); name != "" && isNamespace(f.Attributes) {
-		accessor.SetName(tenant.Flatten(f.tenant, name))
+		accessor.SetName(tenant.Flatten(f.tenant, name).String())
 	}
 }
 
@@ -110,13 +110,13 @@ func isNamespace(a admission.Attributes) bool {
 
 // GetNamespace returns the flattened namespace.
 func (f *flatAttributes) GetNamespace() string {
-	return tenant.Flatten(f.tenant, f.Attributes.GetNamespace())
+	return tenant.Flatten(f.tenant, f.Attributes.GetNamespace()).String()
 }
 
 // GetName returns the name, flattened if it is a namespace's.
 func (f *flatAttributes) GetName() string {
 	if isNamespace(f.Attributes) {
-		return tenant.Flatten(f.tenant, f.Attributes.GetName())
+		return tenant.Flatten(f.tenant, f.Attributes.GetName()).String()
 	}
 	return f.Attributes.GetName()
 }

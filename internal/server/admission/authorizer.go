@@ -33,6 +33,6 @@ func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (author
 }
 
 func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own tenant.Name) (authorizer.Decision, string, error) {
-	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant, Authenticated: own})
+	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant.Scope(), Authenticated: own})
 	return s.Authorizer.Authorize(request.WithUser(ctx, a.GetUser()), a)
 }

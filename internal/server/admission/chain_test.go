@@ -230,14 +230,14 @@ func space(n tenant.Name, namespaces ...string) []runtime.Object {
 	var objects []runtime.Object
 	for _, name := range append(namespaces, "default", "kube-system") {
 		objects = append(objects, namespaceIn(n, name),
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, name), Name: "default"}})
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, name).String(), Name: "default"}})
 	}
 	return objects
 }
 
 func namespaceIn(n tenant.Name, name string) *corev1.Namespace {
 	return &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: tenant.Flatten(n, name)},
+		ObjectMeta: metav1.ObjectMeta{Name: tenant.Flatten(n, name).String()},
 		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
 	}
 }
@@ -254,9 +254,9 @@ func spaces(further ...runtime.Object) []runtime.Object {
 // flatMeta returns the metadata of an object in a space, in the flattened view.
 func flatMeta(n tenant.Name, namespace, name string) metav1.ObjectMeta {
 	if namespace == "" {
-		return metav1.ObjectMeta{Name: tenant.Flatten(n, name)}
+		return metav1.ObjectMeta{Name: tenant.Flatten(n, name).String()}
 	}
-	return metav1.ObjectMeta{Namespace: tenant.Flatten(n, namespace), Name: name}
+	return metav1.ObjectMeta{Namespace: tenant.Flatten(n, namespace).String(), Name: name}
 }
 
 // pod returns a pod as it comes in.

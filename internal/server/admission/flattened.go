@@ -38,7 +38,7 @@ func (p *flattenedPlugin) Handles(operation admission.Operation) bool {
 }
 
 func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -56,7 +56,7 @@ func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o a
 }
 
 func (p *flattenedPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}

@@ -98,7 +98,7 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 // instanceFor returns the instance of the request's space, or nil if the space
 // has none, and the request as that instance sees it.
 func (p *onDemandPlugin) instanceFor(ctx context.Context, a admission.Attributes) (admission.Interface, admission.Attributes, error) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, nil, admission.NewForbidden(a, err)
 	}

@@ -55,7 +55,7 @@ func (p *perSpacePlugin) newInstance(n tenant.Name) (admission.Interface, error)
 }
 
 func (p *perSpacePlugin) instanceOf(ctx context.Context, a admission.Attributes) (admission.Interface, error) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, admission.NewForbidden(a, err)
 	}

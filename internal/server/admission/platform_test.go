@@ -19,7 +19,7 @@ func TestPlatformRights(t *testing.T) {
 		if err != nil || own != tenant.System || a.GetUser() != user.Info(somebody) {
 			t.Errorf("asked about %v of tenant %q, error %v", a.GetUser(), own, err)
 		}
-		if space, err := tenant.From(ctx); err != nil || space != "a" {
+		if space, err := tenant.SpaceFrom(ctx); err != nil || space != "a" {
 			t.Errorf("asked in space %q, error %v", space, err)
 		}
 		return authorizer.DecisionAllow, "because of system:apiserver", errors.New("not found: system:apiserver")

@@ -303,7 +303,7 @@ func TestQuotaIsCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range map[tenant.Name]int64{"a": 1, "b": 0} {
-		quota, err := s.client.CoreV1().ResourceQuotas(tenant.Flatten(n, "team")).Get(t.Context(), "q", metav1.GetOptions{})
+		quota, err := s.client.CoreV1().ResourceQuotas(tenant.Flatten(n, "team").String()).Get(t.Context(), "q", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

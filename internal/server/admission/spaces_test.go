@@ -62,7 +62,7 @@ func TestInSpace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := "deny"
 			answer := authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
-				n, err := tenant.From(ctx)
+				n, err := tenant.SpaceFrom(ctx)
 				if err != nil {
 					got = "error"
 					return authorizer.DecisionDeny, "", nil

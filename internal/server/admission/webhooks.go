@@ -17,5 +17,5 @@ type ServicesIn struct {
 
 // ResolveEndpoint implements webhook.ServiceResolver.
 func (s ServicesIn) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	return s.Flat.ResolveEndpoint(tenant.Flatten(s.Tenant, namespace), name, port)
+	return s.Flat.ResolveEndpoint(tenant.Flatten(s.Tenant, namespace).String(), name, port)
 }

@@ -30,7 +30,7 @@ func userOf(n tenant.Name) user.Info {
 }
 
 // authenticated returns the user that a request has for upstream's filters.
-func authenticated(t *testing.T, u user.Info, requested tenant.Name, header http.Header) user.Info {
+func authenticated(t *testing.T, u user.Info, requested tenant.Scope, header http.Header) user.Info {
 	t.Helper()
 	shared := &authenticator.Response{User: u}
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -61,7 +61,7 @@ func TestEvaluate(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		user      user.Info
-		requested tenant.Name
+		requested tenant.Scope
 		server    auditapi.Level
 		want      auditapi.Level
 		header    http.Header
@@ -74,13 +74,13 @@ func TestEvaluate(t *testing.T) {
 		"silent names a verbose one":        {userOf("silent"), "verbose", metadata, response, nil},
 		"silent names what is not there":    {userOf("silent"), "unknown", metadata, metadata, nil},
 		"silent names all":                  {userOf("silent"), tenant.All, metadata, metadata, nil},
-		"silent names the system":           {userOf("silent"), tenant.System, metadata, metadata, nil},
+		"silent names the system":           {userOf("silent"), tenant.System.Scope(), metadata, metadata, nil},
 		"verbose names another":             {userOf("verbose"), "other", metadata, response, nil},
 		"verbose names a silent one":        {userOf("verbose"), "silent", none, response, nil},
 		"another names a silent one":        {userOf("other"), "silent", metadata, metadata, nil},
 		"another names a less verbose one":  {userOf("other"), "normal", response, response, nil},
 		"the system":                        {userOf(tenant.System), "", metadata, metadata, nil},
-		"the system in its space":           {userOf(tenant.System), tenant.System, metadata, metadata, nil},
+		"the system in its space":           {userOf(tenant.System), tenant.System.Scope(), metadata, metadata, nil},
 		"the system in a silent space":      {userOf(tenant.System), "silent", metadata, metadata, nil},
 		"the system in a verbose space":     {userOf(tenant.System), "verbose", metadata, response, nil},
 		"the system everywhere":             {userOf(tenant.System), tenant.Everything, metadata, metadata, nil},
@@ -183,7 +183,7 @@ func TestCompile(t *testing.T) {
 			audit.RequestAuditConfig{Level: auditapi.LevelMetadata, OmitStages: stages},
 		},
 		"by the name of the user": {
-			authorizer.AttributesRecord{Verb: "get", Resource: "pods", ResourceRequest: true, User: visitor{Info: userOf("a"), space: "b"}},
+			authorizer.AttributesRecord{Verb: "get", Resource: "pods", ResourceRequest: true, User: visitor{Info: userOf("a"), in: "b"}},
 			audit.RequestAuditConfig{Level: auditapi.LevelRequestResponse, OmitStages: stages, OmitManagedFields: true},
 		},
 		"none": {

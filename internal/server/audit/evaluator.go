@@ -63,7 +63,8 @@ func tenantsOf(u user.Info) (own, space tenant.Name, stays bool) {
 		own = ""
 	}
 	v, ok := u.(visitor)
-	return own, v.space, !ok || !v.impersonates && v.space == own
+	space, _ = v.in.Tenant()
+	return own, space, !ok || !v.impersonates && v.in == own.Scope()
 }
 
 // both returns what logs all that a or b logs.

@@ -14,8 +14,8 @@ import (
 // its user.
 type visitor struct {
 	user.Info
-	// space is what the URL names, empty if it names none.
-	space tenant.Name
+	// in is what the URL names, empty if it names nothing.
+	in tenant.Scope
 	// impersonates is whether the user would be somebody else, perhaps of another
 	// tenant.
 	impersonates bool
@@ -37,7 +37,7 @@ func WithSpace(delegate authenticator.Request) authenticator.Request {
 			return response, ok, err
 		}
 		visiting := *response // which others may have, too
-		visiting.User = visitor{Info: response.User, space: r.Requested, impersonates: impersonates}
+		visiting.User = visitor{Info: response.User, in: r.Requested, impersonates: impersonates}
 		return &visiting, ok, err
 	})
 }

@@ -45,7 +45,7 @@ func WithAuditTarget(delegate authorizer.Authorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		// What comes before an impersonation is not about the request itself.
 		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {
-			if n, err := tenant.From(ctx); err == nil {
+			if n, err := tenant.ScopeFrom(ctx); err == nil {
 				audit.AddAuditAnnotation(ctx, AuditTenant, string(n))
 			}
 		}

@@ -363,11 +363,11 @@ func TestLoopbackNamesItsSpace(t *testing.T) {
 	a := WithLoopback(others, own, informers)
 	for _, tc := range []struct {
 		authorization string
-		requested     tenant.Name
+		requested     tenant.Scope
 		want          string
 	}{
 		{"Bearer " + own, "", "refused"},
-		{"Bearer " + own, tenant.System, "system:apiserver of system"},
+		{"Bearer " + own, tenant.System.Scope(), "system:apiserver of system"},
 		{"Bearer " + own, "acme", "system:apiserver of system"},
 		{"Bearer " + informers, "", "system:apiserver of system"},
 		{"Bearer " + own + informers, "", "refused"},

@@ -41,7 +41,7 @@ func WithSpaceIssuers(handler http.Handler, issuer Issuer) http.Handler {
 			handler.ServeHTTP(w, req)
 			return
 		}
-		n, err := tenant.From(req.Context())
+		n, err := tenant.SpaceFrom(req.Context())
 		if err != nil || !n.IsSpace() {
 			handler.ServeHTTP(w, req)
 			return

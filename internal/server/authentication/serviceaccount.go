@@ -62,7 +62,7 @@ func signingKey(file string) (any, error) {
 
 // GenerateToken implements serviceaccount.TokenGenerator.
 func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (g legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, pri
 		return "", err
 	}
 	flat, _ := all[namespaceClaim].(string)
-	n, namespace := tenant.Unflatten(flat)
+	n, namespace := tenant.Flat(flat).Split()
 	if n == tenant.System {
 		return g.TokenGenerator.GenerateToken(ctx, claims, private)
 	}
@@ -224,7 +224,7 @@ func (g spaceGetter) namespace(ctx context.Context, namespace string) (string, e
 	if !ok {
 		return "", errNoClaim
 	}
-	return tenant.Flatten(n, namespace), nil
+	return tenant.Flatten(n, namespace).String(), nil
 }
 
 // GetServiceAccount implements serviceaccount.ServiceAccountTokenGetter.

@@ -31,7 +31,7 @@ func NewTokenReviews(delegate authenticator.Request, audiences authenticator.Aud
 
 // Create implements rest.Creater.
 func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, err
 	}

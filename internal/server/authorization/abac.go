@@ -38,9 +38,12 @@ import (
 // TenantAccessPolicy grants.
 type ABAC struct{ policies map[scope]upstream.PolicyList }
 
-// scope is whose users a line is about, and in which space; tenant.Everything is
-// every tenant's.
-type scope struct{ own, space tenant.Name }
+// scope is whose users a line is about, and where; tenant.Everything is the space of
+// every tenant.
+type scope struct {
+	own tenant.Name
+	in  tenant.Scope
+}
 
 // NewABAC reads a policy file. Errors name file and line.
 func NewABAC(path string) (*ABAC, error) {
@@ -119,7 +122,7 @@ func parseScope(line []byte) (scope, error) {
 	}
 	spec, ok := fields["spec"]
 	if !ok {
-		return scope{tenant.System, tenant.System}, checkFields(fields, oldFields.Union(lineFields))
+		return scope{tenant.System, tenant.System.Scope()}, checkFields(fields, oldFields.Union(lineFields))
 	}
 	if err := checkFields(fields, lineFields); err != nil {
 		return scope{}, err
@@ -167,26 +170,27 @@ func newScope(own, space string) (scope, error) {
 	}
 	switch space {
 	case "":
-		s.space = s.own
+		s.in = s.own.Scope()
 	case "*":
-		s.space = tenant.Everything
+		s.in = tenant.Everything
 	default:
-		if s.space, err = parseTenant(space); err != nil {
+		n, err := parseTenant(space)
+		if err != nil {
 			return s, fmt.Errorf("spec.space: %w", err)
 		}
+		s.in = n.Scope()
 	}
-	if s.own != tenant.System && s.space != s.own && !s.space.IsSpace() {
+	if _, of := s.in.Tenant(); s.own != tenant.System && s.in != s.own.Scope() && !of {
 		return s, fmt.Errorf("spec.space %q is for users of the system tenant only, not of tenant %q", space, own)
 	}
 	return s, nil
 }
 
 func parseTenant(name string) (tenant.Name, error) {
-	n, err := tenant.Parse(name)
-	if err == nil && n == tenant.All {
-		err = fmt.Errorf(`%q is reserved; "*" is every tenant's space`, n)
+	if tenant.Scope(name) == tenant.All {
+		return "", fmt.Errorf(`%q is reserved; "*" is every tenant's space`, name)
 	}
-	return n, err
+	return tenant.Parse(name)
 }
 
 // members returns the members of a JSON object, each of which must be there once.
@@ -246,7 +250,7 @@ func (l *ABAC) RulesFor(ctx context.Context, u user.Info, namespace string) ([]a
 }
 
 func (l *ABAC) listsFor(ctx context.Context) []upstream.PolicyList {
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return nil
 	}
@@ -254,11 +258,11 @@ func (l *ABAC) listsFor(ctx context.Context) []upstream.PolicyList {
 	if err != nil {
 		return nil
 	}
-	if n == tenant.All {
-		n = tenant.Everything
+	if in == tenant.All {
+		in = tenant.Everything
 	}
-	lists := []upstream.PolicyList{l.policies[scope{own, n}]}
-	if own == tenant.System && n.IsSpace() {
+	lists := []upstream.PolicyList{l.policies[scope{own, in}]}
+	if _, of := in.Tenant(); of && own == tenant.System {
 		lists = append(lists, l.policies[scope{own, tenant.Everything}])
 	}
 	return lists
@@ -267,7 +271,7 @@ func (l *ABAC) listsFor(ctx context.Context) []upstream.PolicyList {
 // authorizeForeign decides about a user of tenant own in another tenant's space.
 // Whoever may do anything there may also find its way.
 func (l *ABAC) authorizeForeign(ctx context.Context, own, space tenant.Name, a authorizer.Attributes) bool {
-	list := l.policies[scope{own, space}]
+	list := l.policies[scope{own, space.Scope()}]
 	if len(list) == 0 {
 		return false
 	}
@@ -285,7 +289,7 @@ func (l *ABAC) authorizeForeign(ctx context.Context, own, space tenant.Name, a a
 // of another tenant's space. Upstream has no finer verbs than reading and all;
 // what cannot be granted is refused nonetheless.
 func (l *ABAC) rulesForeign(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
-	rules, _, _, err := l.policies[scope{own, space}].RulesFor(ctx, u, namespace)
+	rules, _, _, err := l.policies[scope{own, space.Scope()}].RulesFor(ctx, u, namespace)
 	if err != nil {
 		return nil
 	}

@@ -95,7 +95,7 @@ func TestABAC(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		own       tenant.Name
-		requested tenant.Name
+		requested tenant.Scope
 		user      string
 		groups    []string
 		verb      string // get by default
@@ -175,8 +175,8 @@ func FuzzPolicyLine(f *testing.F) {
 		if policy == nil {
 			t.Error("accepted without a policy")
 		}
-		if s.own != tenant.System && !s.own.IsSpace() || s.own != tenant.System && !s.space.IsSpace() {
-			t.Errorf("accepted for users of %q in %q", s.own, s.space)
+		if _, of := s.in.Tenant(); s.own != tenant.System && (!s.own.IsSpace() || !of) {
+			t.Errorf("accepted for users of %q in %q", s.own, s.in)
 		}
 	})
 }

@@ -35,16 +35,16 @@ func newServer(tb testing.TB, others int) authorizer.Authorizer {
 	for _, n := range names {
 		objects = append(objects,
 			&rbacv1.ClusterRoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: tenant.Flatten(n, "tenantry:admins")},
+				ObjectMeta: metav1.ObjectMeta{Name: tenant.Flatten(n, "tenantry:admins").String()},
 				RoleRef:    rbacv1.RoleRef{Kind: "ClusterRole", Name: "cluster-admin"},
 				Subjects:   []rbacv1.Subject{{Kind: "User", Name: "admin"}},
 			},
 			&rbacv1.Role{
-				ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, "default"), Name: "readers"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, "default").String(), Name: "readers"},
 				Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
 			},
 			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, "default"), Name: "readers"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, "default").String(), Name: "readers"},
 				RoleRef:    rbacv1.RoleRef{Kind: "Role", Name: "readers"},
 				Subjects:   []rbacv1.Subject{{Kind: "User", Name: "jane"}},
 			})
@@ -76,10 +76,11 @@ func newServer(tb testing.TB, others int) authorizer.Authorizer {
 
 // decisions are requests that are decided in different ways.
 var decisions = map[string]struct {
-	own, requested tenant.Name
-	name           string
-	groups         []string
-	want           authorizer.Decision
+	own       tenant.Name
+	requested tenant.Scope
+	name      string
+	groups    []string
+	want      authorizer.Decision
 }{
 	"administrator": {own: "a", name: "admin", want: authorizer.DecisionAllow},
 	"role":          {own: "a", requested: "a", name: "jane", want: authorizer.DecisionAllow},

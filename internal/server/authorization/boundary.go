@@ -32,7 +32,7 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	if own, n, foreign := tenant.Foreign(ctx); foreign {
 		return b.authorizeForeign(ctx, own, n, a)
 	}
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if errors.Is(err, tenant.ErrNoTenant) && isPublic(a) {
 		return b.inside.Authorize(tenant.WithSpace(ctx, tenant.System), a)
 	}
@@ -50,16 +50,17 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
 	}
 	privileged := own == tenant.System && isMaster(a.GetUser())
+	_, isTenants := in.Tenant()
 	switch {
-	case n == tenant.System:
+	case in == tenant.System.Scope():
 		return b.inside.Authorize(ctx, a)
-	case n == tenant.Everything && !privileged:
+	case in == tenant.Everything && !privileged:
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
-	case n.IsSpace() && !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
+	case isTenants && !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
 		return authorizer.DecisionDeny, "this path is not part of a space", nil
 	case privileged:
 		return authorizer.DecisionAllow, "", nil
-	case n == tenant.All && !a.IsResourceRequest():
+	case in == tenant.All && !a.IsResourceRequest():
 		// What is served for all tenants at once is what the server serves.
 		return b.inside.Authorize(tenant.WithSpace(ctx, tenant.System), a)
 	default:

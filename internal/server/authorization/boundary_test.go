@@ -16,33 +16,34 @@ func TestBoundary(t *testing.T) {
 	masters := []string{user.SystemPrivilegedGroup}
 	pods := authorizer.AttributesRecord{Verb: "list", Resource: "pods", ResourceRequest: true}
 	for name, tc := range map[string]struct {
-		requested, authenticated tenant.Name
-		extra                    string
-		groups                   []string
-		attributes               authorizer.AttributesRecord
-		decision                 authorizer.Decision
-		asked                    tenant.Name // in which space the other authorizers are asked
+		requested     tenant.Scope
+		authenticated tenant.Name
+		extra         string
+		groups        []string
+		attributes    authorizer.AttributesRecord
+		decision      authorizer.Decision
+		asked         tenant.Scope // in which space the other authorizers are asked
 	}{
 		"own space":                {authenticated: "a", attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
 		"foreign space":            {requested: "b", authenticated: "a", attributes: pods},
 		"foreign space as master":  {requested: "b", authenticated: "a", groups: masters, attributes: pods},
-		"system space by name":     {requested: tenant.System, authenticated: "a", groups: masters, attributes: pods},
+		"system space by name":     {requested: tenant.System.Scope(), authenticated: "a", groups: masters, attributes: pods},
 		"all":                      {requested: tenant.All, authenticated: "a", groups: masters, attributes: pods},
 		"everything":               {requested: tenant.Everything, authenticated: "a", groups: masters, attributes: pods},
 		"master of a tenant":       {authenticated: "a", groups: masters, attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
-		"system user":              {authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: tenant.System},
+		"system user":              {authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"system user in a space":   {requested: "a", authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
 		"system master in a space": {requested: "a", authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
 		"system user everywhere":   {requested: tenant.Everything, authenticated: tenant.System, attributes: pods},
 		"system master everywhere": {requested: tenant.Everything, authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
 		"system user in all":       {requested: tenant.All, authenticated: tenant.System, attributes: pods, decision: authorizer.DecisionAllow, asked: tenant.All},
 		"discovery in all": {requested: tenant.All, authenticated: tenant.System, attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis"},
-			decision: authorizer.DecisionAllow, asked: tenant.System},
+			decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"system master in all":        {requested: tenant.All, authenticated: tenant.System, groups: masters, attributes: pods, decision: authorizer.DecisionAllow},
 		"nobody":                      {attributes: pods},
 		"nobody with a claimed space": {extra: "a", attributes: pods},
 		"nobody's health check": {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/readyz"},
-			decision: authorizer.DecisionAllow, asked: tenant.System},
+			decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"nobody's metrics":                        {attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
 		"metrics in a space":                      {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
 		"debug in a space":                        {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof"}},
@@ -63,7 +64,7 @@ func TestBoundary(t *testing.T) {
 			tc.attributes.User = u
 			ctx := tenant.WithRequest(request.WithUser(context.Background(), u),
 				&tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
-			var asked tenant.Name
+			var asked tenant.Scope
 			decision, reason, err := New(recorder{&asked}, NewGrants(nil), nil).Authorize(ctx, tc.attributes)
 			if err != nil || decision != tc.decision {
 				t.Errorf("decision %v (%s), %v; want %v", decision, reason, err, tc.decision)
@@ -76,11 +77,11 @@ func TestBoundary(t *testing.T) {
 }
 
 // recorder is an authorizer that allows and notes in which space it was asked.
-type recorder struct{ asked *tenant.Name }
+type recorder struct{ asked *tenant.Scope }
 
 func (r recorder) Authorize(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
 	var err error
-	*r.asked, err = tenant.From(ctx)
+	*r.asked, err = tenant.ScopeFrom(ctx)
 	return authorizer.DecisionAllow, "", err
 }
 

@@ -113,8 +113,8 @@ func TestGrants(t *testing.T) {
 			}
 			u := &user.DefaultInfo{Name: userName, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
 			tc.request.User = u
-			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: own})
-			var asked tenant.Name
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space.Scope(), Authenticated: own})
+			var asked tenant.Scope
 			a := New(recorder{&asked}, grants, nil)
 			for range 2 { // the second time the request is admitted, if at all
 				decision, reason, err := a.Authorize(ctx, tc.request)
@@ -128,7 +128,7 @@ func TestGrants(t *testing.T) {
 			if asked != "" {
 				t.Errorf("asked %q, whose users have the same names", asked)
 			}
-			if n, err := tenant.From(ctx); (err == nil) != tc.allowed || tc.allowed && n != space {
+			if n, err := tenant.SpaceFrom(ctx); (err == nil) != tc.allowed || tc.allowed && n != space {
 				t.Errorf("acts in %q, %v", n, err)
 			}
 		})
@@ -144,7 +144,7 @@ func TestAdmittedUsersStayForeign(t *testing.T) {
 	}
 	u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"b"}}}
 	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: "a", Authenticated: "b"})
-	var asked tenant.Name
+	var asked tenant.Scope
 	a := New(recorder{&asked}, grants, nil)
 	pods := authorizer.AttributesRecord{User: u, Verb: "get", Resource: "pods", Namespace: "x", ResourceRequest: true}
 	if decision, reason, _ := a.Authorize(ctx, pods); decision != authorizer.DecisionAllow {

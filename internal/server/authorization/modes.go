@@ -229,7 +229,7 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	space, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
@@ -240,7 +240,8 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if located.Extra == nil {
 		located.Extra = make(map[string][]string, 3)
 	}
-	located.Extra[SpaceExtraKey] = []string{string(space)}
+	located.Extra[SpaceExtraKey] = []string{string(in)}
+	space, _ := in.Tenant()
 	for key, n := range map[string]tenant.Name{TenantUIDExtraKey: own, SpaceUIDExtraKey: space} {
 		delete(located.Extra, key)
 		if !n.IsSpace() {

@@ -62,7 +62,8 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 	if err != nil || own != tenant.System {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	space, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
+	space, one := in.Space()
 	switch {
 	case err != nil:
 		return authorizer.DecisionNoOpinion, "", err
@@ -70,7 +71,7 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 		return authorizer.DecisionNoOpinion, "", nil // means something in the graph alone
 	case space == tenant.System:
 		return n.upstream.Authorize(ctx, a)
-	case !space.IsSpace():
+	case !one:
 		return authorizer.DecisionNoOpinion, "", nil
 	default:
 		return n.authorizeInSpace(ctx, space, a)
@@ -79,7 +80,7 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 
 // isFlat reports whether a name is one of another space in the flattened view.
 func isFlat(name string) bool {
-	n, _ := tenant.Unflatten(name)
+	n := tenant.Flat(name).Space()
 	return n != tenant.System
 }
 
@@ -145,7 +146,7 @@ type flatAttributes struct {
 
 // GetNamespace returns the flattened namespace.
 func (a flatAttributes) GetNamespace() string {
-	return tenant.Flatten(a.space, a.Attributes.GetNamespace())
+	return tenant.Flatten(a.space, a.Attributes.GetNamespace()).String()
 }
 
 // GetName returns the name, which is flattened if it has no namespace.
@@ -153,7 +154,7 @@ func (a flatAttributes) GetName() string {
 	if a.Attributes.GetNamespace() != "" {
 		return a.Attributes.GetName()
 	}
-	return tenant.Flatten(a.space, a.Attributes.GetName())
+	return tenant.Flatten(a.space, a.Attributes.GetName()).String()
 }
 
 // podOf turns the question whether a pod may be written into whether the node
@@ -195,18 +196,18 @@ func flatVolume(obj any) any {
 	if !ok {
 		return obj
 	}
-	space, _ := tenant.Unflatten(volume.Name)
+	space := tenant.Flat(volume.Name).Space()
 	if space == tenant.System {
 		return volume
 	}
 	flat := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID}}
 	if claim := volume.Spec.ClaimRef; claim != nil {
-		flat.Spec.ClaimRef = &corev1.ObjectReference{Namespace: tenant.Flatten(space, claim.Namespace), Name: claim.Name, UID: claim.UID}
+		flat.Spec.ClaimRef = &corev1.ObjectReference{Namespace: tenant.Flatten(space, claim.Namespace).String(), Name: claim.Name, UID: claim.UID}
 	}
 	var secrets []*corev1.SecretReference
 	pvutil.VisitPVSecretNames(volume, func(namespace, name string, mounts bool) bool {
 		if mounts && namespace != "" {
-			secrets = append(secrets, &corev1.SecretReference{Namespace: tenant.Flatten(space, namespace), Name: name})
+			secrets = append(secrets, &corev1.SecretReference{Namespace: tenant.Flatten(space, namespace).String(), Name: name})
 		}
 		return true
 	})

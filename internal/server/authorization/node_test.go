@@ -74,9 +74,9 @@ func TestNodes(t *testing.T) {
 		return a
 	}
 	type row struct {
-		own     tenant.Name // system by default
-		space   tenant.Name // a by default
-		node    string      // n1 by default
+		own     tenant.Name  // system by default
+		space   tenant.Scope // a by default
+		node    string       // n1 by default
 		request authorizer.AttributesRecord
 		allowed bool
 	}
@@ -93,12 +93,12 @@ func TestNodes(t *testing.T) {
 		"deletion of its pod":                   {request: does("delete", "pods", "", "default", "web"), allowed: true},
 		"services":                              {request: does("list", "services", "", "", ""), allowed: true},
 		"events":                                {request: does("create", "events", "", "default", ""), allowed: true},
-		"its pod in the system space":           {space: tenant.System, request: get("secrets", "system-pods", "secret"), allowed: true},
-		"itself":                                {space: tenant.System, request: get("nodes", "", "n1"), allowed: true},
+		"its pod in the system space":           {space: tenant.System.Scope(), request: get("secrets", "system-pods", "secret"), allowed: true},
+		"itself":                                {space: tenant.System.Scope(), request: get("nodes", "", "n1"), allowed: true},
 		"secret of the same name elsewhere":     {space: "b", request: get("secrets", "default", "secret")},
-		"that of the system space":              {space: tenant.System, request: get("secrets", "default", "secret")},
-		"that of the system space, of a volume": {space: tenant.System, request: get("secrets", "kube-system", "mount")},
-		"flattened from the system space":       {space: tenant.System, request: get("secrets", "a|default", "secret")},
+		"that of the system space":              {space: tenant.System.Scope(), request: get("secrets", "default", "secret")},
+		"that of the system space, of a volume": {space: tenant.System.Scope(), request: get("secrets", "kube-system", "mount")},
+		"flattened from the system space":       {space: tenant.System.Scope(), request: get("secrets", "a|default", "secret")},
 		"secret of a system pod in a":           {request: get("secrets", "system-pods", "secret")},
 		"volume elsewhere":                      {space: "b", request: get("persistentvolumes", "", "disk")},
 		"secret of a volume elsewhere":          {space: "b", request: get("secrets", "kube-system", "mount")},

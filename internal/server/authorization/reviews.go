@@ -27,7 +27,7 @@ func ForReviews(a authorizer.Authorizer) authorizer.Authorizer { return reviews{
 
 // Authorize implements authorizer.Authorizer.
 func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	space, err := tenant.From(ctx)
+	space, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return authorizer.DecisionDeny, "", err
 	}
@@ -49,7 +49,7 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	ctx = tenant.WithRequest(request.WithUser(ctx, reviewed), &tenant.Request{Requested: space, Authenticated: own})
+	ctx = tenant.WithRequest(request.WithUser(ctx, reviewed), &tenant.Request{Requested: space.Scope(), Authenticated: own})
 	return r.Authorizer.Authorize(ctx, userAttributes{a, reviewed})
 }
 
@@ -83,7 +83,7 @@ func WithUse(a authorizer.Authorizer) authorizer.Authorizer { return usable{a} }
 
 // Authorize implements authorizer.Authorizer.
 func (u usable) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if n, err := tenant.From(ctx); err == nil && n.IsSpace() && a.IsResourceRequest() {
+	if n, err := tenant.SpaceFrom(ctx); err == nil && n.IsSpace() && a.IsResourceRequest() {
 		resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
 		if reason := spaceapi.Use(a.GetVerb(), resource, a.GetSubresource()); reason != nil {
 			return authorizer.DecisionDeny, reason.Error(), nil

@@ -30,12 +30,12 @@ func NewRuleResolver(inside authorizer.RuleResolver, grants *Grants, abac *ABAC)
 func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	own, n, foreign := tenant.Foreign(ctx)
 	if !foreign {
-		space, err := tenant.From(ctx)
+		in, err := tenant.ScopeFrom(ctx)
 		if err != nil {
 			return nil, nil, false, err
 		}
 		resources, paths, incomplete, err := r.inside.RulesFor(ctx, u, namespace)
-		if space.IsSpace() {
+		if _, of := in.Tenant(); of {
 			resources = usableRules(resources)
 		}
 		return resources, paths, incomplete, err

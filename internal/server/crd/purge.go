@@ -91,7 +91,7 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 	}
 	var failed []error // a tenant's webhook may refuse; others' objects go nevertheless
 	for at := range places {
-		client, err := s.metadataIn(at.space)
+		client, err := s.metadataIn(at.space.Scope())
 		if err != nil {
 			return 0, err
 		}

@@ -162,12 +162,12 @@ func (s *Servers) Run(ctx context.Context) error {
 	return nil
 }
 
-// metadataIn returns a client of the space of n.
-func (s *Servers) metadataIn(n tenant.Name) (metadata.Interface, error) {
-	config := spaces.ConfigIn(s.Config.GenericConfig.LoopbackClientConfig, n)
+// metadataIn returns a client of a scope.
+func (s *Servers) metadataIn(in tenant.Scope) (metadata.Interface, error) {
+	config := spaces.ConfigIn(s.Config.GenericConfig.LoopbackClientConfig, in)
 	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
 	if err != nil {
-		return nil, fmt.Errorf("creating the metadata client of %q: %w", n, err)
+		return nil, fmt.Errorf("creating the metadata client of %q: %w", in, err)
 	}
 	return client, nil
 }

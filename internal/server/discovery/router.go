@@ -82,12 +82,13 @@ func (r *Router) share() {
 
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	n, err := tenant.From(req.Context())
+	in, err := tenant.ScopeFrom(req.Context())
+	n, one := in.Space()
 	switch {
 	case err != nil || n == tenant.System:
 		r.System.ServeHTTP(w, req)
-	case !n.IsSpace():
-		r.handlerOfMany(n, req).ServeHTTP(w, req)
+	case !one:
+		r.handlerOfMany(req).ServeHTTP(w, req)
 	default:
 		r.serveSpace(n, w, req)
 	}
@@ -105,13 +106,13 @@ func (r *Router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Requ
 
 // handlerOfMany returns what serves a request that is about many spaces. Of custom
 // resources they have those in common that are published.
-func (r *Router) handlerOfMany(n tenant.Name, req *http.Request) http.Handler {
+func (r *Router) handlerOfMany(req *http.Request) http.Handler {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest || r.IsBuiltin(info.APIGroup) {
 		return r.System
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	for _, server := range r.Custom.In(n) {
+	for _, server := range r.Custom.In("") { // no tenant defines them itself
 		if server.Serves(resource, true) {
 			return server.Handler
 		}

@@ -34,12 +34,13 @@ func TestAdmitToSpace(t *testing.T) {
 	}
 	health := &request.RequestInfo{Verb: "get", Path: "/readyz"}
 	for name, tc := range map[string]struct {
-		requested, authenticated tenant.Name
-		extra                    []string
-		info                     *request.RequestInfo
-		space                    tenant.Name
-		uid                      types.UID
-		is                       func(error) bool // nil if admitted
+		requested     tenant.Scope
+		authenticated tenant.Name
+		extra         []string
+		info          *request.RequestInfo
+		space         tenant.Name
+		uid           types.UID
+		is            func(error) bool // nil if admitted
 	}{
 		"own space":                       {authenticated: "a", info: pods("get"), space: "a", uid: "uid-a"},
 		"a system user in a space":        {requested: "b", authenticated: tenant.System, info: pods("get"), space: "b", uid: "uid-b"},
@@ -47,13 +48,13 @@ func TestAdmitToSpace(t *testing.T) {
 		"nobody's health check":           {info: health},
 		"nobody's pods":                   {info: pods("get"), is: apierrors.IsForbidden},
 		"a health check of a broken user": {authenticated: "a", extra: []string{"A"}, info: health, is: apierrors.IsForbidden},
-		"the system space":                {authenticated: tenant.System, info: pods("create"), space: tenant.System},
-		"a list of all":                   {requested: tenant.All, authenticated: tenant.System, info: pods("list"), space: tenant.All},
-		"a watch of all":                  {requested: tenant.All, authenticated: tenant.System, info: pods("watch"), space: tenant.All},
+		"the system space":                {authenticated: tenant.System, info: pods("create")},
+		"a list of all":                   {requested: tenant.All, authenticated: tenant.System, info: pods("list")},
+		"a watch of all":                  {requested: tenant.All, authenticated: tenant.System, info: pods("watch")},
 		"a creation in all":               {requested: tenant.All, authenticated: tenant.System, info: pods("create"), is: apierrors.IsMethodNotSupported},
 		"a look at one of all":            {requested: tenant.All, authenticated: tenant.System, info: pods("get"), is: apierrors.IsMethodNotSupported},
-		"discovery of all":                {requested: tenant.All, authenticated: tenant.System, info: &request.RequestInfo{Verb: "get", Path: "/api"}, space: tenant.All},
-		"a list of everything":            {requested: tenant.Everything, authenticated: tenant.System, info: pods("list"), space: tenant.Everything},
+		"discovery of all":                {requested: tenant.All, authenticated: tenant.System, info: &request.RequestInfo{Verb: "get", Path: "/api"}},
+		"a list of everything":            {requested: tenant.Everything, authenticated: tenant.System, info: pods("list")},
 		"a deletion in everything":        {requested: tenant.Everything, authenticated: tenant.System, info: pods("delete"), is: apierrors.IsMethodNotSupported},
 		"the state cannot be read":        {authenticated: "broken", info: pods("get"), is: apierrors.IsInternalError},
 		"no RequestInfo":                  {authenticated: "a", is: apierrors.IsInternalError},
@@ -85,9 +86,10 @@ func TestWithSpace(t *testing.T) {
 		System bool
 	}
 	for name, tc := range map[string]struct {
-		requested, authenticated tenant.Name
-		code                     int
-		want                     []attached
+		requested     tenant.Scope
+		authenticated tenant.Name
+		code          int
+		want          []attached
 	}{
 		"a member":         {authenticated: "a", code: http.StatusOK, want: []attached{{"a", "uid-a", false}}},
 		"a system user":    {requested: "a", authenticated: tenant.System, code: http.StatusOK, want: []attached{{"a", "uid-a", true}}},
@@ -126,7 +128,7 @@ func TestWithSpace(t *testing.T) {
 func TestWithTenant(t *testing.T) {
 	for path, tc := range map[string]struct {
 		code      int
-		requested tenant.Name
+		requested tenant.Scope
 		path, uri string
 	}{
 		"/tenants/a/api/v1/pods?limit=1":   {http.StatusOK, "a", "/api/v1/pods", "/api/v1/pods?limit=1"},

@@ -56,7 +56,7 @@ func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializ
 		}
 		stripped := body
 		if len(body) <= maxTenantBody {
-			n, err := tenant.From(req.Context())
+			n, err := tenant.SpaceFrom(req.Context())
 			if err == nil {
 				stripped, err = strip(req.Context(), body, n)
 			}

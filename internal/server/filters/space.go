@@ -44,7 +44,7 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Atta
 			reject(w, req, serializer, err)
 			return
 		}
-		if n.IsSpace() {
+		if n != "" {
 			own, err := tenant.UserTenant(req.Context())
 			ctx, detach := attach(req.Context(), n, uid, err == nil && own == tenant.System)
 			defer detach()
@@ -70,28 +70,29 @@ func asAuthenticated(ctx context.Context) (context.Context, error) {
 	return request.WithUser(ctx, settled), err
 }
 
-// admitToSpace returns the space that a request may act in, and its tenant's UID
-// if it is that of one.
+// admitToSpace returns the tenant in whose space a request may act, with its UID, and
+// nothing for what is admitted and about no tenant's space, or about many.
 func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Name, types.UID, error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok {
 		return "", "", apierrors.NewInternalError(errors.New("no RequestInfo in the context"))
 	}
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
+	n, one := in.Tenant()
 	switch {
 	case errors.Is(err, tenant.ErrNoTenant) && !info.IsResourceRequest:
 		return "", "", nil // the authorizer has let a health check through
 	case err != nil:
 		return "", "", apierrors.NewForbidden(tenants, "", err)
-	case n == tenant.System:
-		return n, "", nil
-	case n == tenant.All || n == tenant.Everything:
+	case in.IsMany():
 		if info.IsResourceRequest && info.Verb != "list" && info.Verb != "watch" {
 			return "", "", apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
 				info.Verb+" in all tenants at once")
 		}
-		return n, "", nil
+		return "", "", nil
+	case !one:
+		return "", "", nil
 	}
 	found, exists, err := state(ctx, n)
 	if err != nil {

@@ -21,8 +21,8 @@ func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 			reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		scoped := req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Requested: target.Tenant}))
-		if target.Tenant != "" {
+		scoped := req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Requested: target.Scope}))
+		if target.Scope != "" {
 			u := *req.URL
 			u.Path, u.RawPath = target.Path, target.Escaped
 			scoped.URL, scoped.RequestURI = &u, u.RequestURI()

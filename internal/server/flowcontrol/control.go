@@ -148,11 +148,11 @@ const fewWatches = 10
 
 // delivery returns for how long a request is at work after its end.
 func (c *Control) delivery(ctx context.Context, class class, info *request.RequestInfo) time.Duration {
-	space, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if class != write || err != nil {
 		return 0
 	}
-	if count := c.watchesIn(space, info); count > fewWatches {
+	if count := c.watchesOf(in, info); count > fewWatches {
 		return time.Duration(count) * perWatch
 	}
 	return 0
@@ -184,13 +184,13 @@ func classify(info *request.RequestInfo, readSeats uint64) class {
 
 // estimate is upstream's estimate of a request in its space.
 func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats func(level string) uint64) fcrequest.WorkEstimate {
-	space, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats} // to be refused by authorization
 	}
 	estimate := fcrequest.NewWorkEstimator(
-		func(resource string) (storage.Stats, error) { return c.statsIn(space, resource) },
-		func(info *request.RequestInfo) int { return c.watchesIn(space, info) },
+		func(resource string) (storage.Stats, error) { return c.statsOf(in, resource) },
+		func(info *request.RequestInfo) int { return c.watchesOf(in, info) },
 		c.work, maxSeats)
 	r := new(http.Request).WithContext(ctx)
 	r.URL = sentFrom(ctx).url
@@ -201,11 +201,12 @@ func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats f
 // upstream knows the number alone: events.
 const uncachedBytes = 1000
 
-// statsIn returns what the space of n holds of a resource. Of a resource without
-// a watch cache, that of all spaces is the best there is.
-func (c *Control) statsIn(n tenant.Name, resource string) (storage.Stats, error) {
+// statsOf returns what a scope holds of a resource. Of a resource without a watch
+// cache, that of all spaces is the best there is.
+func (c *Control) statsOf(in tenant.Scope, resource string) (storage.Stats, error) {
 	stats, err := c.config.Stats(resource)
-	if err != nil || n == tenant.All || n == tenant.Everything {
+	n, one := in.Space()
+	if err != nil || !one {
 		return stats, err
 	}
 	if count, ok := c.config.Counts.In(n, resource); ok {

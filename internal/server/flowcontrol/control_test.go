@@ -78,7 +78,7 @@ func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request,
 		t.Fatal(err)
 	}
 	u := userOf(authenticated, "jane")
-	ctx := contextOf(&tenant.Request{Requested: target.Tenant, Authenticated: authenticated}, u)
+	ctx := contextOf(&tenant.Request{Requested: target.Scope, Authenticated: authenticated}, u)
 	executed := false
 	WithSent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()

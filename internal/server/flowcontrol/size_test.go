@@ -108,9 +108,10 @@ func TestListsAreLimited(t *testing.T) {
 	few := &storage.ListLimit{Tenant: "few", Objects: 10}
 	whole := &storage.ListLimit{Tenant: "few", Objects: 10, Whole: true}
 	for name, tc := range map[string]struct {
-		tenant, requested tenant.Name
-		verb, query       string
-		want              *storage.ListLimit
+		tenant      tenant.Name
+		requested   tenant.Scope
+		verb, query string
+		want        *storage.ListLimit
 	}{
 		"a list":                           {"few", "", "list", "", few},
 		"a page":                           {"few", "", "list", "limit=5", few},

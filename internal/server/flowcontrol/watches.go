@@ -17,25 +17,25 @@ import (
 func (c *Control) RegisterWatch(r *http.Request) upstream.ForgetWatchFunc {
 	ctx := r.Context()
 	info, ok := request.RequestInfoFrom(ctx)
-	space, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if !ok || err != nil {
 		return nil // to be refused by authorization
 	}
-	return c.Interface.RegisterWatch(r.WithContext(request.WithRequestInfo(ctx, inSpace(space, info))))
+	return c.Interface.RegisterWatch(r.WithContext(request.WithRequestInfo(ctx, within(in, info))))
 }
 
-// watchesIn returns how many watches see what a request in the space of n writes.
-func (c *Control) watchesIn(n tenant.Name, info *request.RequestInfo) int {
-	count := c.GetInterestedWatchCount(inSpace(n, info)) + c.GetInterestedWatchCount(inSpace(tenant.Everything, info))
-	if n.IsSpace() {
-		count += c.GetInterestedWatchCount(inSpace(tenant.All, info))
+// watchesOf returns how many watches see what a request in a scope writes.
+func (c *Control) watchesOf(in tenant.Scope, info *request.RequestInfo) int {
+	count := c.GetInterestedWatchCount(within(in, info)) + c.GetInterestedWatchCount(within(tenant.Everything, info))
+	if _, of := in.Tenant(); of {
+		count += c.GetInterestedWatchCount(within(tenant.All, info))
 	}
 	return count
 }
 
-// inSpace returns a copy of info whose group names the space.
-func inSpace(n tenant.Name, info *request.RequestInfo) *request.RequestInfo {
+// within returns a copy of info whose group names the scope.
+func within(in tenant.Scope, info *request.RequestInfo) *request.RequestInfo {
 	scoped := *info
-	scoped.APIGroup = string(n) + "/" + info.APIGroup
+	scoped.APIGroup = string(in) + "/" + info.APIGroup
 	return &scoped
 }

@@ -1,7 +1,6 @@
 package loopback
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -29,7 +28,7 @@ func OfRequest(config *rest.Config, platform ...Path) *rest.Config {
 				return tenant.System, nil
 			}
 		}
-		return spaceOf(req.Context())
+		return tenant.SpaceFrom(req.Context())
 	})
 }
 
@@ -48,17 +47,6 @@ func (p Path) matches(req *http.Request) bool {
 	}
 	rest, ok := strings.CutPrefix(req.URL.Path, p.Path)
 	return ok && (rest == "" || !p.Exactly && rest[0] == '/')
-}
-
-func spaceOf(ctx context.Context) (tenant.Name, error) {
-	n, err := tenant.From(ctx)
-	if err != nil {
-		return "", err
-	}
-	if n != tenant.System && !n.IsSpace() {
-		return "", fmt.Errorf("%q is not one space", n)
-	}
-	return n, nil
 }
 
 // within puts requests into the space that spaceOf returns, if they name none.

@@ -15,7 +15,7 @@ import (
 )
 
 // as returns the context of a request of a user of tenant own that names a space.
-func as(t *testing.T, own, requested tenant.Name) context.Context {
+func as(t *testing.T, own tenant.Name, requested tenant.Scope) context.Context {
 	t.Helper()
 	ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: requested, Authenticated: own})
 	return request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}})

@@ -39,7 +39,7 @@ var _ resourcequota.QuotaAccessor = &accessor{}
 
 // keyOf returns the flattened key of the quota of n.
 func keyOf(n tenant.Name) types.NamespacedName {
-	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault), Name: v1alpha1.TenantQuota}
+	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
 }
 
 // known returns what this server knows of the quota of n, nil if nothing.
@@ -84,7 +84,7 @@ func complete(q *corev1.ResourceQuota) bool {
 func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	n, _ := tenant.Unflatten(namespace)
+	n := tenant.Flat(namespace).Space()
 	current, err := a.current(ctx, n)
 	if err != nil || current == nil {
 		return nil, err

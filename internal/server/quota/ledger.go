@@ -120,7 +120,7 @@ func (l *Ledger) Latest() *Latest { return l.accessor.latest }
 // notReturned leaves what a quota has not got back to a recount, that of a
 // namespace to upstream's controller.
 func (l *Ledger) notReturned(key types.NamespacedName) {
-	if n, _ := tenant.Unflatten(key.Namespace); key == keyOf(n) {
+	if n := tenant.Flat(key.Namespace).Space(); key == keyOf(n) {
 		l.recounter.doubt(n)
 	}
 }
@@ -134,7 +134,7 @@ func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.Grou
 	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
 		return false
 	}
-	if namespace != "" && l.namespaces != nil && l.namespaces.Limits(tenant.Flatten(n, namespace)) {
+	if namespace != "" && l.namespaces != nil && l.namespaces.Limits(tenant.Flatten(n, namespace).String()) {
 		return true
 	}
 	known := l.accessor.known(n)

@@ -130,7 +130,7 @@ func flatten(n tenant.Name, obj runtime.Object) (runtime.Object, error) {
 		return nil, err
 	}
 	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(tenant.Flatten(n, namespace))
+		accessor.SetNamespace(tenant.Flatten(n, namespace).String())
 	}
 	accessor.SetDeletionTimestamp(nil)
 	return flat, nil

@@ -76,7 +76,7 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 		}
 		own := sums{}
 		own.add(q.Status)
-		n, _ := tenant.Unflatten(q.Namespace)
+		n := tenant.Flat(q.Namespace).Space()
 		own.collect(shown, string(n), names)
 	}
 	together.collect(shown, metrics.Others, names)

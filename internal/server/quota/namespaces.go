@@ -59,7 +59,7 @@ func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) *namesp
 	if l.namespaces == nil || err != nil || accessor.GetNamespace() == "" {
 		return nil
 	}
-	e := &namespaceEntry{ledger: l, ctx: ctx, change: change, namespace: tenant.Flatten(change.Tenant, accessor.GetNamespace())}
+	e := &namespaceEntry{ledger: l, ctx: ctx, change: change, namespace: tenant.Flatten(change.Tenant, accessor.GetNamespace()).String()}
 	if !l.namespaces.Limits(e.namespace) {
 		return nil
 	}

@@ -23,7 +23,7 @@ func isQuotaName(namespace, name string) bool {
 
 // IsTenantQuota reports whether a quota, in the flattened view, is that of a tenant.
 func IsTenantQuota(q *corev1.ResourceQuota) bool {
-	n, namespace := tenant.Unflatten(q.Namespace)
+	n, namespace := tenant.Flat(q.Namespace).Split()
 	return n.IsSpace() && isQuotaName(namespace, q.Name)
 }
 

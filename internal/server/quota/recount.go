@@ -78,7 +78,7 @@ func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.Res
 
 // changed is told of every quota that has changed.
 func (r *recounter) changed(q *corev1.ResourceQuota) {
-	n, _ := tenant.Unflatten(q.Namespace)
+	n := tenant.Flat(q.Namespace).Space()
 	if !IsTenantQuota(q) {
 		if n.IsSpace() && len(uncountedCustom(q)) > 0 {
 			r.uncounted.Add(nameOf(q))
@@ -139,7 +139,7 @@ func (r *recounter) countNew(ctx context.Context) {
 // countQuota counts what a quota newly limits, of that of a namespace the custom
 // resources.
 func (r *recounter) countQuota(ctx context.Context, key types.NamespacedName) error {
-	n, namespace := tenant.Unflatten(key.Namespace)
+	n, namespace := tenant.Flat(key.Namespace).Split()
 	if key == keyOf(n) {
 		_, err := r.count(ctx, n)
 		return err

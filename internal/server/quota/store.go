@@ -54,7 +54,7 @@ func (s *Store) at(ctx context.Context, key types.NamespacedName) (*storages, co
 	if storages == nil {
 		return nil, nil, errNotReady
 	}
-	n, namespace := tenant.Unflatten(key.Namespace)
+	n, namespace := tenant.Flat(key.Namespace).Split()
 	ctx = request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), namespace)
 	// What protects published quotas asks which part of them a request is about.
 	return storages, request.WithRequestInfo(ctx, &request.RequestInfo{

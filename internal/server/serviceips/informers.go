@@ -67,7 +67,7 @@ func indexPlain(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("unexpected object %T", obj)
 	}
-	space, namespace := tenant.Unflatten(service.Namespace)
+	space, namespace := tenant.Flat(service.Namespace).Split()
 	if !space.IsSpace() {
 		return nil, nil
 	}

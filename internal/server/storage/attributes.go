@@ -44,8 +44,8 @@ func spaceAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 	}
 }
 
-// predicate returns p as it applies to the space of n.
-func (s *Space) predicate(p storage.SelectionPredicate, n tenant.Name, namespace string) (storage.SelectionPredicate, error) {
+// predicate returns p as it applies to a scope.
+func (s *Space) predicate(p storage.SelectionPredicate, in tenant.Scope, namespace string) (storage.SelectionPredicate, error) {
 	if p.GetAttrs != nil {
 		p.GetAttrs = s.attributes
 	}
@@ -64,7 +64,7 @@ func (s *Space) predicate(p storage.SelectionPredicate, n tenant.Name, namespace
 	if s.foreign != nil {
 		p.Field = and(p.Field, fields.OneTermNotEqualSelector(foreignField, foreignLink))
 	}
-	if n == tenant.All || n == tenant.Everything {
+	if in.IsMany() {
 		// Namespace foo of all tenants is no contiguous range.
 		if namespace != "" {
 			p.Field = and(p.Field, fields.OneTermEqualSelector(namespaceField, namespace))
@@ -75,7 +75,7 @@ func (s *Space) predicate(p storage.SelectionPredicate, n tenant.Name, namespace
 	// space's own range is the better index, save for pods by node, which the
 	// kubelets of the system space watch.
 	p.IndexLabels = nil
-	if n != tenant.System {
+	if in != tenant.System.Scope() {
 		p.IndexFields = nil
 	} else if len(p.IndexFields) > 0 {
 		p.IndexFields = slices.DeleteFunc(slices.Clone(p.IndexFields), func(field string) bool {

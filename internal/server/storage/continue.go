@@ -16,22 +16,22 @@ import (
 // no pages and hence no tokens.
 const continueSeparator = "."
 
-func bindContinue(n tenant.Name, token string) string {
-	if token == "" || n == tenant.System {
+func bindContinue(in tenant.Scope, token string) string {
+	if token == "" || in == tenant.System.Scope() {
 		return token
 	}
-	return string(n) + continueSeparator + token
+	return string(in) + continueSeparator + token
 }
 
-func unbindContinue(n tenant.Name, token string) (string, error) {
+func unbindContinue(in tenant.Scope, token string) (string, error) {
 	if token == "" {
 		return "", nil
 	}
 	owner, own, bound := strings.Cut(token, continueSeparator)
 	switch {
-	case bound && tenant.Name(owner) == n && n != tenant.System && n != tenant.Everything && own != "":
+	case bound && tenant.Scope(owner) == in && in != tenant.System.Scope() && in != tenant.Everything && own != "":
 		return own, nil
-	case !bound && n == tenant.System:
+	case !bound && in == tenant.System.Scope():
 		return token, nil
 	default:
 		return "", apierrors.NewBadRequest("continue token is not valid here: it belongs to the list of another tenant; start the list again without it")
@@ -40,12 +40,12 @@ func unbindContinue(n tenant.Name, token string) (string, error) {
 
 // bindContinueError binds the token that an expired list carries for going on
 // without consistency.
-func bindContinueError(n tenant.Name, err error) error {
+func bindContinueError(in tenant.Scope, err error) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Continue == "" {
 		return err
 	}
 	bound := *status
-	bound.ErrStatus.Continue = bindContinue(n, status.ErrStatus.Continue)
+	bound.ErrStatus.Continue = bindContinue(in, status.ErrStatus.Continue)
 	return &bound
 }

@@ -13,10 +13,10 @@ import (
 )
 
 func TestContinueTokensAreBoundToTheirSpace(t *testing.T) {
-	everywhere := append([]tenant.Name{tenant.All}, spaces...)
+	everywhere := append([]tenant.Scope{tenant.All}, scopes(spaces)...)
 	for _, of := range everywhere {
 		bound := bindContinue(of, "dG9rZW4")
-		for _, in := range append([]tenant.Name{tenant.Everything}, everywhere...) {
+		for _, in := range append([]tenant.Scope{tenant.Everything}, everywhere...) {
 			own, err := unbindContinue(in, bound)
 			if in == of && (err != nil || own != "dG9rZW4") {
 				t.Errorf("token of %q: %q, %v", of, own, err)
@@ -27,13 +27,13 @@ func TestContinueTokensAreBoundToTheirSpace(t *testing.T) {
 		}
 	}
 	for _, token := range []string{".", "..", "foo.", ".dG9rZW4", "FOO.dG9rZW4", "foo/.dG9rZW4", "system.dG9rZW4", "dG9rZW4", "*.dG9rZW4"} {
-		for _, in := range []tenant.Name{"foo", tenant.All, tenant.Everything} {
+		for _, in := range []tenant.Scope{"foo", tenant.All, tenant.Everything} {
 			if own, err := unbindContinue(in, token); !apierrors.IsBadRequest(err) {
 				t.Errorf("%q is %q in %q, %v", token, own, in, err)
 			}
 		}
 	}
-	for _, in := range append([]tenant.Name{tenant.Everything}, everywhere...) {
+	for _, in := range append([]tenant.Scope{tenant.Everything}, everywhere...) {
 		if token := bindContinue(in, ""); token != "" {
 			t.Errorf("the end of a list of %q has the token %q", in, token)
 		}
@@ -66,20 +66,20 @@ func FuzzContinue(f *testing.F) {
 	f.Add("..", "", ".")
 	f.Add("*.x", "*", "all")
 	f.Fuzz(func(t *testing.T, token, first, second string) {
-		own, err := unbindContinue(tenant.Name(first), token)
+		own, err := unbindContinue(tenant.Scope(first), token)
 		if err != nil || token == "" {
 			return
 		}
 		if first == second {
 			return
 		}
-		if again := bindContinue(tenant.Name(first), own); again != token {
+		if again := bindContinue(tenant.Scope(first), own); again != token {
 			t.Errorf("%q of %q is %q when it is bound again", token, first, again)
 		}
 		if strings.ContainsAny(first+second, continueSeparator) {
 			return // no names of tenants
 		}
-		if other, err := unbindContinue(tenant.Name(second), token); err == nil {
+		if other, err := unbindContinue(tenant.Scope(second), token); err == nil {
 			t.Errorf("%q is %q in %q and %q in %q", token, own, first, other, second)
 		}
 	})
@@ -108,7 +108,7 @@ func FuzzForgedContinue(f *testing.F) {
 			t.Skip("no token")
 		}
 		for _, s := range stores {
-			for _, n := range []tenant.Name{"foo", tenant.System} {
+			for _, n := range []tenant.Scope{"foo", tenant.System.Scope()} {
 				for _, namespace := range []string{"", "foo"} {
 					forged := bindContinue(n, base64.RawURLEncoding.EncodeToString(token))
 					found, _, err := s.tryList(t, n, namespace, page(500, forged))

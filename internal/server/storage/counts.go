@@ -72,8 +72,9 @@ func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) erro
 		mapped := make([]string, len(keys))
 		var spaces spaceCounter
 		for i := range keys {
-			var n tenant.Name
-			mapped[i], n = s.key(keys[i])
+			var of tenant.Scope
+			mapped[i], of = s.key(keys[i])
+			n, _ := of.Space()
 			spaces.add(n)
 		}
 		s.counts.set(s.counted, spaces.finish())

@@ -12,7 +12,7 @@ import (
 func TestCustomResourcesOfOneSpace(t *testing.T) {
 	widgets := newBackend(t).widgets(t, "a", true)
 	widgets.create(t, "a", "ns", "own")
-	for _, n := range []tenant.Name{"b", tenant.System, tenant.All, tenant.Everything} {
+	for _, n := range []tenant.Scope{"b", tenant.System.Scope(), tenant.All, tenant.Everything} {
 		if found, _, err := widgets.tryList(t, n, ""); err == nil || !strings.Contains(err.Error(), "name one tenant") {
 			t.Errorf("in space %q: found %v, %v; want that one tenant is to be named", n, found, err)
 		}

@@ -148,7 +148,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			if g.Only != tenant.System {
 				etcdPrefix = prefix + string(g.Only)
 			}
-			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only), "/")
+			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only.Scope()), "/")
 		}
 		create := g.Raw
 		if create == nil {

@@ -67,7 +67,7 @@ var errDefaultsChanged = apierrors.NewResourceExpired("what every space has has 
 // defaultsEnd returns what is closed when a watch has to begin anew because of what
 // the space has without storing it, and an error if it has to at once.
 func (s *Space) defaultsEnd(c collection) (<-chan struct{}, error) {
-	if !s.hasDefaults(c.tenant) || s.defaults.Changes == nil {
+	if !s.hasDefaults(c.space) || s.defaults.Changes == nil {
 		return nil, nil
 	}
 	last, next := s.defaults.Changes()
@@ -148,7 +148,7 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 			continue
 		}
 		obj := s.newFunc()
-		found, err := s.getDefault(ctx, c.tenant, s.resourcePrefix+key, obj)
+		found, err := s.getDefault(ctx, c.space, s.resourcePrefix+key, obj)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 // again, after that of the space in its place is deleted. It is nil if there is
 // nothing to tell.
 func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (watch.Event, bool) {
-	if !s.hasDefaults(c.tenant) || s.defaults.Replaced == Never {
+	if !s.hasDefaults(c.space) || s.defaults.Replaced == Never {
 		return nil
 	}
 	return func(event watch.Event) (watch.Event, bool) {
@@ -226,15 +226,15 @@ func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (w
 			return event, false
 		}
 		key := s.resourcePrefix + path.Join(accessor.GetNamespace(), accessor.GetName())
-		if !s.isDefault(c.tenant, key) {
+		if !s.isDefault(c.space, key) {
 			return event, false
 		}
 		obj := s.newFunc()
-		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, c.tenant, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
+		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, c.space, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
 		if err != nil || !isZero(obj) {
 			return event, false // it only no longer matches the selector
 		}
-		if found, err := s.getDefault(ctx, c.tenant, key, obj); err != nil || !found {
+		if found, err := s.getDefault(ctx, c.space, key, obj); err != nil || !found {
 			return event, false
 		}
 		matches, err := c.opts.Predicate.Matches(obj)

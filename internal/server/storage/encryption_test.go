@@ -47,7 +47,7 @@ func TestEncryption(t *testing.T) {
 				if bytes.Contains(stored, []byte("plain")) || bytes.Contains(stored, []byte("ConfigMap")) {
 					t.Errorf("%q is not encrypted: %q", key, stored)
 				}
-				found, _ := s.list(t, n, "foo")
+				found, _ := s.list(t, n.Scope(), "foo")
 				if diff := cmp.Diff([]string{string(n) + ":foo/plain"}, found); diff != "" {
 					t.Errorf("in %q:\n%s", n, diff)
 				}
@@ -70,7 +70,7 @@ func TestCiphertextInAnotherSpace(t *testing.T) {
 			own := tableKey("configmaps", "foo", "foo", "x")
 			stored := b.value(t, own)
 			get := func(n tenant.Name) error {
-				return s.Get(s.in(t, n, "foo"), s.key("foo", "x"), storage.GetOptions{}, &corev1.ConfigMap{})
+				return s.Get(s.in(t, n.Scope(), "foo"), s.key("foo", "x"), storage.GetOptions{}, &corev1.ConfigMap{})
 			}
 
 			b.put(t, own, stored) // at its own key it stays readable
@@ -86,7 +86,7 @@ func TestCiphertextInAnotherSpace(t *testing.T) {
 					t.Errorf("%q: %v", n, err)
 				}
 			}
-			found, _, err := s.tryList(t, foreign, "")
+			found, _, err := s.tryList(t, foreign.Scope(), "")
 			if len(found) > 0 || (name == authenticated) != (err != nil) {
 				t.Errorf("list: %q, %v", found, err)
 			}

@@ -38,19 +38,19 @@ var _ storage.Interface = &etcdKeys{}
 // name, by which equal names of two spaces are one object.
 func (s *etcdKeys) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (s *etcdKeys) key(cacheKey string) (string, tenant.Name) {
-	key, n, _ := tenant.EtcdKey(s.resourcePrefix, cacheKey)
-	return key, n
+func (s *etcdKeys) key(cacheKey string) (string, tenant.Scope) {
+	key, of, _ := tenant.EtcdKey(s.resourcePrefix, cacheKey)
+	return key, of
 }
 
 // owned hides an object of another space. With valid names no two objects share
 // a key; this is the second lock on that door.
-func owned(obj runtime.Object, n tenant.Name, key string) error {
+func owned(obj runtime.Object, by tenant.Scope, key string) error {
 	owner, err := tenantOf(obj)
 	if err != nil {
 		return err
 	}
-	if owner != n {
+	if owner.Scope() != by {
 		return storage.NewKeyNotFoundError(key, 0)
 	}
 	return nil
@@ -64,14 +64,14 @@ func (s *etcdKeys) Create(ctx context.Context, key string, obj, out runtime.Obje
 
 // Get implements storage.Interface.
 func (s *etcdKeys) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	key, n := s.key(key)
+	key, of := s.key(key)
 	if err := s.Interface.Get(ctx, key, opts, out); err != nil {
 		return err
 	}
 	if isZero(out) {
 		return nil
 	}
-	if err := owned(out, n, key); err != nil {
+	if err := owned(out, of, key); err != nil {
 		return runtimeZero(out, opts.IgnoreNotFound, err)
 	}
 	return nil
@@ -80,9 +80,9 @@ func (s *etcdKeys) Get(ctx context.Context, key string, opts storage.GetOptions,
 // Delete implements storage.Interface.
 func (s *etcdKeys) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
-	key, n := s.key(key)
+	key, of := s.key(key)
 	ownedAndValid := func(ctx context.Context, obj runtime.Object) error {
-		if err := owned(obj, n, key); err != nil {
+		if err := owned(obj, of, key); err != nil {
 			return err
 		}
 		return validate(ctx, obj)
@@ -93,10 +93,10 @@ func (s *etcdKeys) Delete(ctx context.Context, key string, out runtime.Object, p
 // GuaranteedUpdate implements storage.Interface.
 func (s *etcdKeys) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
-	key, n := s.key(key)
+	key, of := s.key(key)
 	ownedUpdate := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion != 0 {
-			if err := owned(input, n, key); err != nil {
+			if err := owned(input, of, key); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -106,14 +106,14 @@ func (s *etcdKeys) GuaranteedUpdate(ctx context.Context, key string, destination
 }
 
 // scope narrows an ambiguous etcd range to the space it is read for.
-func (s *etcdKeys) scope(n tenant.Name, p storage.SelectionPredicate) storage.SelectionPredicate {
-	switch n {
+func (s *etcdKeys) scope(of tenant.Scope, p storage.SelectionPredicate) storage.SelectionPredicate {
+	switch of {
 	case "": // the whole resource
 		return p
 	case tenant.All:
 		p.Field = and(p.Field, fields.OneTermNotEqualSelector(dispatchField, string(tenant.System)))
 	default:
-		p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(n)))
+		p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(of)))
 	}
 	p.GetAttrs = s.attributes
 	return p
@@ -130,37 +130,38 @@ func rangeKey(key string, recursive bool) string {
 
 // GetList implements storage.Interface.
 func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.ListOptions, list runtime.Object) error {
-	key, n := s.key(rangeKey(cacheKey, opts.Recursive))
-	if n == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+	key, of := s.key(rangeKey(cacheKey, opts.Recursive))
+	if of == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return s.listInCacheOrder(ctx, key, opts, list)
 	}
-	if s.isOwnRange(n, key) && opts.Predicate.Empty() {
+	if s.isOwnRange(of, key) && opts.Predicate.Empty() {
 		// Without a selector upstream counts the remaining items.
 		if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
 			return err
 		}
-		return dropForeign(list, n)
+		return dropForeign(list, of)
 	}
-	opts.Predicate = s.scope(n, opts.Predicate)
+	opts.Predicate = s.scope(of, opts.Predicate)
 	return s.Interface.GetList(ctx, key, opts, list)
 }
 
 // isOwnRange reports whether a range of etcd keys can hold nothing but objects of
-// the tenant n: what it has in one namespace, or of a resource without namespaces.
+// one tenant: what it has in one namespace, or of a resource without namespaces.
 // The whole of a namespaced resource may be a system namespace's as well, and of
 // custom resources each space decides whether they have namespaces.
-func (s *etcdKeys) isOwnRange(n tenant.Name, key string) bool {
+func (s *etcdKeys) isOwnRange(of tenant.Scope, key string) bool {
+	n, one := of.Tenant()
 	rest, ok := strings.CutPrefix(key, s.resourcePrefix+string(n)+"/")
-	return ok && n.IsSpace() && !s.custom && (!s.namespaced || rest != "")
+	return ok && one && !s.custom && (!s.namespaced || rest != "")
 }
 
-// dropForeign takes objects of other spaces than that of n out of a list; see owned.
-func dropForeign(list runtime.Object, n tenant.Name) error {
+// dropForeign takes objects of other spaces out of a list; see owned.
+func dropForeign(list runtime.Object, by tenant.Scope) error {
 	items, err := meta.ExtractList(list)
 	if err != nil {
 		return err
 	}
-	kept := slices.DeleteFunc(slices.Clone(items), func(item runtime.Object) bool { return owned(item, n, "") != nil })
+	kept := slices.DeleteFunc(slices.Clone(items), func(item runtime.Object) bool { return owned(item, by, "") != nil })
 	if len(kept) == len(items) {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (s *etcdKeys) listInCacheOrder(ctx context.Context, key string, opts storag
 
 // Watch implements storage.Interface.
 func (s *etcdKeys) Watch(ctx context.Context, cacheKey string, opts storage.ListOptions) (watch.Interface, error) {
-	key, n := s.key(rangeKey(cacheKey, opts.Recursive))
-	opts.Predicate = s.scope(n, opts.Predicate)
+	key, of := s.key(rangeKey(cacheKey, opts.Recursive))
+	opts.Predicate = s.scope(of, opts.Predicate)
 	return s.Interface.Watch(ctx, key, opts)
 }

@@ -20,6 +20,14 @@ var (
 	namespaces = []string{"foo", "foobar", "a", "a-b", "s", "t"}
 )
 
+func scopes(names []tenant.Name) []tenant.Scope {
+	result := make([]tenant.Scope, len(names))
+	for i, n := range names {
+		result[i] = n.Scope()
+	}
+	return result
+}
+
 // tableKey is the design's table of keys.
 func tableKey(resource string, n tenant.Name, namespace, name string) string {
 	key := etcdPrefix + "/" + resource + "/"
@@ -84,7 +92,7 @@ func TestObjectsAreReadWhereTheyWereWritten(t *testing.T) {
 				}
 				for _, n := range spaces {
 					object := &corev1.ConfigMap{}
-					err := s.Get(s.in(t, n, "foo"), s.key("foo", name), storage.GetOptions{ResourceVersion: resourceVersion}, object)
+					err := s.Get(s.in(t, n.Scope(), "foo"), s.key("foo", name), storage.GetOptions{ResourceVersion: resourceVersion}, object)
 					switch {
 					case n == "foo":
 						if !storage.IsNotFound(err) {
@@ -160,7 +168,7 @@ func FuzzKeys(f *testing.F) {
 func etcdKeyOf(t *testing.T, space, namespace, name string, namespaced bool) (string, bool) {
 	n, err := tenant.Parse(space)
 	// Most kinds have subdomains as names; those of RBAC may be any segment of a path.
-	if err != nil || n == tenant.All || len(validation.IsDNS1123Subdomain(name)) > 0 ||
+	if err != nil || len(validation.IsDNS1123Subdomain(name)) > 0 ||
 		namespaced && len(validation.IsDNS1123Label(namespace)) > 0 {
 		return "", false
 	}
@@ -186,7 +194,7 @@ func etcdKeyOf(t *testing.T, space, namespace, name string, namespaced bool) (st
 		t.Errorf("cache key of the request %q, %v, of the object %q", ofRequest, err, ofObject)
 	}
 	key, owner := (&etcdKeys{resourcePrefix: prefix}).key(ofRequest)
-	if owner != n {
+	if owner != n.Scope() {
 		t.Errorf("%q belongs to %q, want %q", ofRequest, owner, n)
 	}
 	if want := tableKey("registered", n, namespace, name); etcdPrefix+key != want {

@@ -32,11 +32,11 @@ func fill(t *testing.T, s *store) (all []string, last string) {
 }
 
 // within returns which of all objects are in a namespace (if not empty) of n.
-func within(all []string, n tenant.Name, namespace string) []string {
+func within(all []string, n tenant.Scope, namespace string) []string {
 	var found []string
 	for _, description := range all {
 		for _, owner := range spaces {
-			if n != owner && n != tenant.Everything && (n != tenant.All || owner == tenant.System) {
+			if n != owner.Scope() && n != tenant.Everything && (n != tenant.All || owner == tenant.System) {
 				continue
 			}
 			for _, name := range []string{"foo", "x"} {
@@ -75,7 +75,7 @@ func TestListsHoldOneSpace(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s/%s/%q", s.prefix, where, at, namespace), func(t *testing.T) {
-						for _, n := range append([]tenant.Name{tenant.All, tenant.Everything}, spaces...) {
+						for _, n := range append([]tenant.Scope{tenant.All, tenant.Everything}, scopes(spaces)...) {
 							found, _ := s.list(t, n, namespace, change)
 							if diff := cmp.Diff(within(all, n, namespace), sorted(found)); diff != "" {
 								t.Errorf("in %q:\n%s", n, diff)
@@ -97,7 +97,7 @@ func TestListsByNamespaceAsSelector(t *testing.T) {
 		if cached {
 			fill(t, s)
 		}
-		for _, n := range append([]tenant.Name{tenant.All}, spaces...) {
+		for _, n := range append([]tenant.Scope{tenant.All}, scopes(spaces)...) {
 			for _, namespace := range []string{"foo", "system", "acme"} {
 				selected, _ := s.list(t, n, "", func(o *storage.ListOptions) {
 					o.Predicate.Field = fields.OneTermEqualSelector("metadata.namespace", namespace)
@@ -130,7 +130,7 @@ func TestPages(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%q", cached.prefix, name, namespace), func(t *testing.T) {
-					for _, n := range append([]tenant.Name{tenant.All, tenant.Everything}, spaces...) {
+					for _, n := range append([]tenant.Scope{tenant.All, tenant.Everything}, scopes(spaces)...) {
 						var found []string
 						token := ""
 						for i := 0; i == 0 || token != ""; i++ {
@@ -164,7 +164,7 @@ func TestRangesCountOneSpace(t *testing.T) {
 	if counts, err := b.ranges.Count(t.Context(), "fo"); err != nil || len(counts) > 0 {
 		t.Errorf("of a tenant without objects: %v, %v", counts, err)
 	}
-	for _, n := range []tenant.Name{"", tenant.System, tenant.All, tenant.Everything} {
+	for _, n := range []tenant.Name{"", tenant.System, tenant.Name(tenant.All), tenant.Name(tenant.Everything)} {
 		if _, err := b.ranges.Count(t.Context(), n); err == nil {
 			t.Errorf("%q is counted as if it were a tenant", n)
 		}

@@ -80,7 +80,7 @@ func TestCustomResourcesOfOneKey(t *testing.T) {
 			b := newBackend(t)
 			first, second := b.widgets(t, order[0], order[0] != "foo"), b.widgets(t, order[1], order[1] != "foo")
 			first.create(t, order[0], "foo", "x")
-			ctx, key := second.in(t, order[1], "foo"), second.key("foo", "x")
+			ctx, key := second.in(t, order[1].Scope(), "foo"), second.key("foo", "x")
 			object := second.newObject()
 			object.SetName("x")
 			if err := second.Create(ctx, key, object.(runtime.Object), second.newFunc(), 0); !storage.IsExist(err) {
@@ -97,10 +97,10 @@ func TestCustomResourcesOfOneKey(t *testing.T) {
 			}, nil); !storage.IsNotFound(err) {
 				t.Errorf("updated: %v", err)
 			}
-			if found, _ := second.list(t, order[1], ""); len(found) > 0 {
+			if found, _ := second.list(t, order[1].Scope(), ""); len(found) > 0 {
 				t.Errorf("listed %v", found)
 			}
-			if found, _ := first.list(t, order[0], ""); len(found) != 1 {
+			if found, _ := first.list(t, order[0].Scope(), ""); len(found) != 1 {
 				t.Errorf("of the first is left %v", found)
 			}
 		})

@@ -61,20 +61,21 @@ var _ storage.Interface = &Space{}
 // nothing is as safe, and the endpoints controller deletes them.
 var endpoints = schema.GroupResource{Resource: "endpoints"}
 
-// tenant returns the space that a call acts in. Storage of one space serves
-// upstream's controllers of definitions, too, which know no tenants.
-func (s *Space) tenant(ctx context.Context) (tenant.Name, error) {
+// scope returns what a call is about. Storage of one space serves upstream's
+// controllers of definitions, too, which know no tenants.
+func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
 	if s.only != "" && tenant.RequestFrom(ctx) == nil {
-		return s.only, nil
+		return s.only.Scope(), nil
 	}
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
+	n, one := in.Space()
 	switch {
-	case err == nil && s.foreign != nil && s.foreign(n):
+	case one && s.foreign != nil && s.foreign(n):
 		return "", apierrors.NewServiceUnavailable("the space defines this resource itself, and does not serve it yet")
 	case err != nil || s.only == "" || n == s.only:
-		return n, err
-	case n == tenant.Everything && s.only == tenant.System:
-		return tenant.System, nil
+		return in, err
+	case in == tenant.Everything && s.only == tenant.System:
+		return tenant.System.Scope(), nil
 	default:
 		return "", apierrors.NewBadRequest("custom resources are defined by each tenant; name one tenant")
 	}
@@ -82,12 +83,13 @@ func (s *Space) tenant(ctx context.Context) (tenant.Name, error) {
 
 // single returns the cache key of one object.
 func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, error) {
-	n, err := s.tenant(ctx)
+	in, err := s.scope(ctx)
 	if err != nil {
 		return "", "", fmt.Errorf("storage key %q: %w", key, err)
 	}
-	if n == tenant.All || n == tenant.Everything {
-		return "", "", apierrors.NewBadRequest("all tenants can be listed and watched only; name one tenant")
+	n, one := in.Space()
+	if !one {
+		return "", "", apierrors.NewBadRequest(tenant.ErrManySpaces.Error())
 	}
 	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
 }
@@ -257,36 +259,38 @@ func existing(input runtime.Object, res storage.ResponseMeta) runtime.Object {
 	return input
 }
 
-// collection is a list or watch as it applies to a space.
+// collection is a list or watch as it applies to a scope.
 type collection struct {
-	tenant    tenant.Name
-	namespace string // empty for all, and for what has no namespace
+	scope     tenant.Scope
+	space     tenant.Name // that of the scope, empty if it is about many
+	namespace string      // empty for all, and for what has no namespace
 	key       string
 	opts      storage.ListOptions
 }
 
 func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
-	n, err := s.tenant(ctx)
+	in, err := s.scope(ctx)
 	if err != nil {
 		return collection{}, fmt.Errorf("storage key %q: %w", key, err)
 	}
 	namespace, _ := request.NamespaceFrom(ctx)
-	if opts.Predicate, err = s.predicate(opts.Predicate, n, namespace); err != nil {
+	if opts.Predicate, err = s.predicate(opts.Predicate, in, namespace); err != nil {
 		return collection{}, err
 	}
-	if opts.Predicate.Continue, err = unbindContinue(n, opts.Predicate.Continue); err != nil {
+	if opts.Predicate.Continue, err = unbindContinue(in, opts.Predicate.Continue); err != nil {
 		return collection{}, err
 	}
-	c := collection{tenant: n, namespace: namespace, opts: opts}
-	switch n {
-	case tenant.All:
-		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, n), true
-	case tenant.Everything:
+	c := collection{scope: in, namespace: namespace, opts: opts}
+	c.space, _ = in.Space()
+	switch {
+	case c.space != "":
+		c.key = tenant.CacheKey(s.resourcePrefix, c.space, withSlash(key, len(s.resourcePrefix)))
+	case in == tenant.All:
+		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, in), true
+	default:
 		// The cache's order of all spaces is not that of etcd, so that a page of
 		// the one cannot go on where a page of the other ends: there are no pages.
 		c.key, c.opts.Recursive, c.opts.Predicate.Limit = s.resourcePrefix, true, 0
-	default:
-		c.key = tenant.CacheKey(s.resourcePrefix, n, withSlash(key, len(s.resourcePrefix)))
 	}
 	return c, nil
 }
@@ -303,10 +307,7 @@ func withSlash(key string, prefixLength int) string {
 // dispatchContext scopes a watch to the space: upstream's cache takes the scope
 // of a watcher from the namespace in its context.
 func (c collection) dispatchContext(ctx context.Context) context.Context {
-	if c.tenant == tenant.All || c.tenant == tenant.Everything {
-		return request.WithNamespace(ctx, "")
-	}
-	return request.WithNamespace(ctx, string(c.tenant))
+	return request.WithNamespace(ctx, string(c.space))
 }
 
 // GetList implements storage.Interface.
@@ -330,15 +331,15 @@ func (s *Space) listedBy(ctx context.Context) storage.Interface {
 
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
 	if err := s.listedBy(ctx).GetList(ctx, c.key, c.opts, list); err != nil {
-		return bindContinueError(c.tenant, err)
+		return bindContinueError(c.scope, err)
 	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
 		return err
 	}
 	if token := accessor.GetContinue(); token != "" {
-		accessor.SetContinue(bindContinue(c.tenant, token))
-	} else if s.hasDefaults(c.tenant) {
+		accessor.SetContinue(bindContinue(c.scope, token))
+	} else if s.hasDefaults(c.space) {
 		return s.addDefaults(ctx, c, list)
 	}
 	return nil
@@ -355,7 +356,7 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return errorWatch(err), nil
 	}
-	if (s.cached && c.opts.Recursive || s.hasDefaults(c.tenant)) && wantsInitialEvents(c.opts) {
+	if (s.cached && c.opts.Recursive || s.hasDefaults(c.space)) && wantsInitialEvents(c.opts) {
 		return s.watchFromList(ctx, c, ended)
 	}
 	source, err := s.Interface.Watch(ctx, c.key, c.opts)

@@ -183,9 +183,9 @@ func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
 // nameOf is by what upstream's cache dispatches the events of config maps and secrets.
 func nameOf(obj runtime.Object) string { return obj.(metav1.Object).GetName() }
 
-// in returns the context of a request in the space of n.
-func (s *store) in(t testing.TB, n tenant.Name, namespace string) context.Context {
-	ctx := tenant.WithSpace(t.Context(), n)
+// in returns the context of a request in a scope.
+func (s *store) in(t testing.TB, n tenant.Scope, namespace string) context.Context {
+	ctx := tenant.WithScope(t.Context(), n)
 	if s.namespaced {
 		ctx = request.WithNamespace(ctx, namespace)
 	}
@@ -204,7 +204,7 @@ func (s *store) key(namespace, name string) string {
 func (s *store) label(t testing.TB, n tenant.Name, namespace, name, value string) runtime.Object {
 	t.Helper()
 	updated := s.newFunc()
-	err := s.GuaranteedUpdate(s.in(t, n, namespace), s.key(namespace, name), updated, false, nil,
+	err := s.GuaranteedUpdate(s.in(t, n.Scope(), namespace), s.key(namespace, name), updated, false, nil,
 		func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			input.(metav1.Object).SetLabels(map[string]string{"value": value})
 			return input, nil, nil
@@ -217,7 +217,7 @@ func (s *store) label(t testing.TB, n tenant.Name, namespace, name, value string
 
 func (s *store) remove(t testing.TB, n tenant.Name, namespace, name string) {
 	t.Helper()
-	err := s.Delete(s.in(t, n, namespace), s.key(namespace, name), s.newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	err := s.Delete(s.in(t, n.Scope(), namespace), s.key(namespace, name), s.newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 	if err != nil {
 		t.Fatalf("deleting %s/%s in %q: %v", namespace, name, n, err)
 	}
@@ -231,7 +231,7 @@ func (s *store) create(t testing.TB, n tenant.Name, namespace, name string) runt
 		object.SetNamespace(namespace)
 	}
 	created := s.newFunc()
-	if err := s.Create(s.in(t, n, namespace), s.key(namespace, name), object.(runtime.Object), created, 0); err != nil {
+	if err := s.Create(s.in(t, n.Scope(), namespace), s.key(namespace, name), object.(runtime.Object), created, 0); err != nil {
 		t.Fatalf("creating %s/%s in %q: %v", namespace, name, n, err)
 	}
 	return created
@@ -239,7 +239,7 @@ func (s *store) create(t testing.TB, n tenant.Name, namespace, name string) runt
 
 // list returns the objects of a list as "tenant:namespace/name", and the token
 // by which it goes on.
-func (s *store) list(t testing.TB, n tenant.Name, namespace string, change ...func(*storage.ListOptions)) ([]string, string) {
+func (s *store) list(t testing.TB, n tenant.Scope, namespace string, change ...func(*storage.ListOptions)) ([]string, string) {
 	t.Helper()
 	found, token, err := s.tryList(t, n, namespace, change...)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *store) list(t testing.TB, n tenant.Name, namespace string, change ...fu
 	return found, token
 }
 
-func (s *store) tryList(t testing.TB, n tenant.Name, namespace string, change ...func(*storage.ListOptions)) ([]string, string, error) {
+func (s *store) tryList(t testing.TB, n tenant.Scope, namespace string, change ...func(*storage.ListOptions)) ([]string, string, error) {
 	ctx := s.in(t, n, namespace)
 	list := s.newListFunc()
 	if err := s.GetList(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(change...), list); err != nil {
@@ -294,7 +294,7 @@ func page(limit int64, token string) func(*storage.ListOptions) {
 	return func(o *storage.ListOptions) { o.Predicate.Limit, o.Predicate.Continue = limit, token }
 }
 
-func (s *store) watch(t testing.TB, n tenant.Name, namespace string, change ...func(*storage.ListOptions)) watch.Interface {
+func (s *store) watch(t testing.TB, n tenant.Scope, namespace string, change ...func(*storage.ListOptions)) watch.Interface {
 	t.Helper()
 	ctx := s.in(t, n, namespace)
 	watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(change...))

@@ -73,7 +73,7 @@ func TestTakeOver(t *testing.T) {
 			spaces++
 			n := tenant.Name(fmt.Sprintf("t%d", spaces))
 			before := backend.keys(t, etcdPrefix)
-			ctx := request.WithRequestInfo(s.in(t, n, ""), &request.RequestInfo{Verb: tc.verb, Subresource: tc.subresource})
+			ctx := request.WithRequestInfo(s.in(t, n.Scope(), ""), &request.RequestInfo{Verb: tc.verb, Subresource: tc.subresource})
 			shown := s.newObject()
 			if err := s.Get(ctx, s.key("", "v"), storage.GetOptions{}, shown.(runtime.Object)); err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTakeOver(t *testing.T) {
 				t.Errorf("stored %s with the UID %q", got, stored.GetUID())
 			}
 			system := s.newObject()
-			if err := s.Get(s.in(t, tenant.System, ""), s.key("", "v"), storage.GetOptions{}, system.(runtime.Object)); err != nil || len(system.GetLabels()) > 0 {
+			if err := s.Get(s.in(t, tenant.System.Scope(), ""), s.key("", "v"), storage.GetOptions{}, system.(runtime.Object)); err != nil || len(system.GetLabels()) > 0 {
 				t.Errorf("the system space's has changed: %v, %v", system, err)
 			}
 		})

@@ -50,7 +50,7 @@ func TestWatchesDeliverOneSpace(t *testing.T) {
 						if initial {
 							before = "" // the watch begins with what is there
 						}
-						watches[n] = s.watch(t, n, namespace, from(before, ""))
+						watches[n] = s.watch(t, n.Scope(), namespace, from(before, ""))
 						if initial {
 							event := <-watches[n].ResultChan()
 							if diff := cmp.Diff("ADDED "+string(n)+":foo/x", string(event.Type)+" "+describe(event.Object)); diff != "" {
@@ -91,7 +91,7 @@ func TestWatchOfANamespaceThatIsCalledLikeItsTenant(t *testing.T) {
 		before = version(t, s.create(t, n, "", "foo"))
 	}
 	for _, n := range []tenant.Name{"foo", "a", tenant.System} {
-		watcher := s.watch(t, n, "", named("foo"), from(before, ""))
+		watcher := s.watch(t, n.Scope(), "", named("foo"), from(before, ""))
 		for _, writer := range spaces {
 			s.label(t, writer, "", "foo", "by "+string(n))
 		}
@@ -117,13 +117,14 @@ func TestWritesAreNotOfferedToOtherSpaces(t *testing.T) {
 	b := newBackend(t)
 	s := b.configMaps(t, true)
 	for name, tc := range map[string]struct {
-		watcher, writer tenant.Name
-		change          []func(*storage.ListOptions)
-		offered         bool
+		watcher tenant.Scope
+		writer  tenant.Name
+		change  []func(*storage.ListOptions)
+		offered bool
 	}{
 		"tenant and tenant":         {watcher: "foo", writer: "foobar"},
 		"tenant and system space":   {watcher: "foo", writer: tenant.System},
-		"system space and tenant":   {watcher: tenant.System, writer: "foo"},
+		"system space and tenant":   {watcher: tenant.System.Scope(), writer: "foo"},
 		"one object of equal names": {watcher: "a", writer: "a-b", change: []func(*storage.ListOptions){named("busy")}},
 		"all tenants and tenant":    {watcher: tenant.All, writer: "foo", offered: true},
 	} {
@@ -134,14 +135,14 @@ func TestWritesAreNotOfferedToOtherSpaces(t *testing.T) {
 			}
 			watcher := s.watch(t, tc.watcher, "foo", append(tc.change, from(before, ""))...)
 			for i := range own {
-				n := tc.watcher
-				if n == tenant.All {
+				n, one := tc.watcher.Space()
+				if !one {
 					n = "a"
 				}
 				s.label(t, n, "foo", "busy", fmt.Sprint(i))
 			}
 			// Another watcher tells when the cache has dispatched everything.
-			witness := s.watch(t, tc.writer, "foo", from(before, ""))
+			witness := s.watch(t, tc.writer.Scope(), "foo", from(before, ""))
 			for i := range foreign {
 				s.label(t, tc.writer, "foo", "busy", fmt.Sprint(i))
 				<-witness.ResultChan()

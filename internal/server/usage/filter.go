@@ -77,7 +77,7 @@ func writes(info *request.RequestInfo) bool {
 
 // wrote notes that something was written, if the request says to which space.
 func (e *exchange) wrote(ctx context.Context) {
-	if space, err := tenant.From(ctx); err == nil {
+	if space, err := tenant.SpaceFrom(ctx); err == nil {
 		e.recorder.wrote(space)
 	}
 }

@@ -217,7 +217,7 @@ func TestLater(t *testing.T) {
 
 func TestNoSpace(t *testing.T) {
 	r := newRecorder(nil)
-	for _, n := range []tenant.Name{"", tenant.System, tenant.All, tenant.Everything} {
+	for _, n := range []tenant.Name{"", tenant.System, tenant.Name(tenant.All), tenant.Name(tenant.Everything)} {
 		r.asked(n)
 		r.wrote(n)
 	}
@@ -261,7 +261,7 @@ func TestNoting(t *testing.T) {
 				}
 			}), func(*http.Request, *request.RequestInfo) bool { return false })
 			handler = WithAnswers(handler, NewMeter(1), r)
-			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.space, Authenticated: tc.own})
+			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.space.Scope(), Authenticated: tc.own})
 			ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}})
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Verb: tc.verb, IsResourceRequest: tc.resource})
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))

@@ -41,7 +41,7 @@ func visits(ctx context.Context) (bool, error) {
 	if _, _, foreign := tenant.Foreign(ctx); foreign {
 		return false, errForeign
 	}
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -49,7 +49,7 @@ func visits(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return own == tenant.System && n != tenant.System, nil
+	return own == tenant.System && in != tenant.System.Scope(), nil
 }
 
 func (a *Authorizer) of(ctx context.Context) (*rbac.RBACAuthorizer, error) {

@@ -107,7 +107,7 @@ func aggregatedDefaults(own map[string]*rbacv1.ClusterRole) map[string]*rbacv1.C
 
 // nameIn returns the name of a role in its own space.
 func nameIn(role *rbacv1.ClusterRole) string {
-	_, name := tenant.Unflatten(role.Name)
+	name := tenant.Flat(role.Name).Plain()
 	return name
 }
 

@@ -104,14 +104,14 @@ func (i *Index) HasSynced() bool {
 // space returns the space whose RBAC decides in ctx. Rights on all spaces at
 // once are those of the system space.
 func space(ctx context.Context) (tenant.Name, error) {
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return "", err
 	}
-	if !n.IsSpace() {
-		return tenant.System, nil
+	if n, one := in.Space(); one {
+		return n, nil
 	}
-	return n, nil
+	return tenant.System, nil
 }
 
 // GetRole returns a Role of the space of ctx.
@@ -203,7 +203,7 @@ func handler[T metav1.Object](setOnly func(obj T, deleted bool), seen *progress.
 }
 
 func (i *Index) setRole(role *rbacv1.Role, deleted bool) {
-	n, namespace := tenant.Unflatten(role.Namespace)
+	n, namespace := tenant.Flat(role.Namespace).Split()
 	key := objectKey{namespaceKey{n, namespace}, role.Name}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -215,7 +215,7 @@ func (i *Index) setRole(role *rbacv1.Role, deleted bool) {
 }
 
 func (i *Index) setRoleBinding(flat *rbacv1.RoleBinding, deleted bool) {
-	n, namespace := tenant.Unflatten(flat.Namespace)
+	n, namespace := tenant.Flat(flat.Namespace).Split()
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: flat.Name},
 		Subjects:   flat.Subjects,
@@ -232,7 +232,7 @@ func (i *Index) setRoleBinding(flat *rbacv1.RoleBinding, deleted bool) {
 }
 
 func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted bool) {
-	n, name := tenant.Unflatten(flat.Name)
+	n, name := tenant.Flat(flat.Name).Split()
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Subjects:   flat.Subjects,
@@ -281,7 +281,7 @@ func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
 }
 
 func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
-	n, name := tenant.Unflatten(role.Name)
+	n, name := tenant.Flat(role.Name).Split()
 	old := i.replaceClusterRole(n, name, role, deleted)
 	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
 		i.aggregate(n)

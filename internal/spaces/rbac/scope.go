@@ -126,7 +126,7 @@ func (p platform) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRol
 // GetClusterRole returns the ClusterRole as it holds in the space of ctx. In all
 // tenants' at once holds what holds in each, also in one that is yet to come.
 func (p platform) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
-	n, err := tenant.From(ctx)
+	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +142,10 @@ func (p platform) GetClusterRole(ctx context.Context, name string) (*rbacv1.Clus
 	case role == nil:
 	case scope.Tenants.Empty():
 		return role, nil
-	case n.IsSpace() && scope.Tenants.Matches(p.labelsOf(n)):
-		return role, nil
+	default:
+		if n, one := in.Tenant(); one && scope.Tenants.Matches(p.labelsOf(n)) {
+			return role, nil
+		}
 	}
 	return noRules, nil
 }

@@ -84,12 +84,12 @@ func TestScopedClusterRoles(t *testing.T) {
 	i.setClusterRole(clusterRole("a|there", nil, get("nodes")), false)
 	i.setClusterRoleBinding(clusterBinding("a|admins", "operator", "cluster-admin"), false)
 
-	allowed := func(own, space tenant.Name, name string) string {
+	allowed := func(own tenant.Name, in tenant.Scope, name string) string {
 		t.Helper()
 		var result []string
 		for _, resource := range []string{"pods", "secrets", "configmaps", "services", "events", "nodes"} {
 			u := &user.DefaultInfo{Name: name, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
-			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: own})
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: in, Authenticated: own})
 			decision, reason, err := a.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", Resource: resource, ResourceRequest: true})
 			if err != nil {
 				t.Fatal(err)
@@ -103,13 +103,13 @@ func TestScopedClusterRoles(t *testing.T) {
 		}
 		return strings.Join(result, " ")
 	}
-	check := func(when string, own, space tenant.Name, name, want string) {
+	check := func(when string, own tenant.Name, in tenant.Scope, name, want string) {
 		t.Helper()
-		if got := allowed(own, space, name); got != want {
-			t.Errorf("%s: %s of %s may get %q in %s, want %q", when, name, own, got, space, want)
+		if got := allowed(own, in, name); got != want {
+			t.Errorf("%s: %s of %s may get %q in %s, want %q", when, name, own, got, in, want)
 		}
 	}
-	check("bound", tenant.System, tenant.System, "ops", "pods configmaps")
+	check("bound", tenant.System, tenant.System.Scope(), "ops", "pods configmaps")
 	check("bound", tenant.System, "a", "ops", "secrets configmaps services")
 	check("bound", tenant.System, "b", "ops", "secrets configmaps")
 	check("bound", tenant.System, tenant.All, "ops", "secrets configmaps")
@@ -124,7 +124,7 @@ func TestScopedClusterRoles(t *testing.T) {
 	check("no longer labelled", tenant.System, "a", "ops", "secrets configmaps")
 
 	i.setClusterRole(clusterRole("there", nil, get("secrets")), false)
-	check("back to system", tenant.System, tenant.System, "ops", "pods secrets configmaps")
+	check("back to system", tenant.System, tenant.System.Scope(), "ops", "pods secrets configmaps")
 	check("back to system", tenant.System, "a", "ops", "configmaps")
 	i.setClusterRoleBinding(clusterBinding("everywhere", "ops", "everywhere"), true)
 	check("no longer bound", tenant.System, "a", "ops", "")
@@ -141,7 +141,7 @@ func TestForeignUsersHaveNoRoles(t *testing.T) {
 	r := &tenant.Request{Requested: "a", Authenticated: "b"}
 	r.Admit("b")
 	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), r)
-	if n, err := tenant.From(ctx); err != nil || n != "a" {
+	if n, err := tenant.SpaceFrom(ctx); err != nil || n != "a" {
 		t.Fatalf("acts in %q, %v", n, err)
 	}
 	decision, _, err := a.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", Resource: "pods", ResourceRequest: true})

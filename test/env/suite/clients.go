@@ -10,17 +10,20 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// All is asked for where clients of all tenants' spaces at once are meant.
+const All = tenant.Name(tenant.All)
+
 // Config returns the config of the administrator of a space, at its root. That of
-// the system space has all spaces as well, see tenant.All.
+// the system space has all spaces as well, see All.
 func (e *Environment) Config(n tenant.Name) *rest.Config {
 	GinkgoHelper()
-	if n != tenant.System && n != tenant.All {
+	if n != tenant.System && n != All {
 		return e.User(n, "admin")
 	}
 	config, err := e.Admin()
 	Expect(err).NotTo(HaveOccurred())
 	config.WarningHandler = rest.NoWarnings{}
-	if n == tenant.All {
+	if n == All {
 		return e.In(n, config)
 	}
 	return config

@@ -62,7 +62,7 @@ var _ = Describe("Tenant.spec.auditPolicy", func() {
 		Entry("not of attempts where much is logged", as(silent), verbose, auditv1.LevelRequestResponse, http.StatusForbidden, "silent", "verbose"),
 		Entry("not of attempts where nothing is logged", as(plain), silent, auditv1.LevelMetadata, http.StatusForbidden, "plain", "silent"),
 		Entry("not of attempts in no space", as(silent), tenant.Name("unknown"), auditv1.LevelMetadata, http.StatusForbidden, "silent", "unknown"),
-		Entry("not of attempts in all spaces", as(silent), tenant.All, auditv1.LevelMetadata, http.StatusForbidden, "silent", "all"),
+		Entry("not of attempts in all spaces", as(silent), suite.All, auditv1.LevelMetadata, http.StatusForbidden, "silent", "all"),
 		Entry("not of attempts in the system space", as(silent), tenant.System, auditv1.LevelMetadata, http.StatusForbidden, "silent", "system"),
 		Entry("not of attempts to become somebody else", func() *rest.Config {
 			config := tenantry.Config(silent)

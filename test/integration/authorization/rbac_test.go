@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // Acceptance line 24.
@@ -51,7 +52,7 @@ var _ = Describe("A tenant's administrator", func() {
 // Acceptance line 25.
 var _ = DescribeTable("A certificate of a tenant gives nothing by", func(ctx SpecContext, groups ...string) {
 	mallory := who{tenant: "a", name: "mallory", groups: groups}
-	for _, space := range []tenant.Name{"a", "b", tenant.System, tenant.All} {
+	for _, space := range []tenant.Name{"a", "b", tenant.System, suite.All} {
 		for _, resource := range []string{"secrets", "nodes", "pods", "clusterrolebindings.rbac.authorization.k8s.io"} {
 			path, group, _ := strings.Cut(resource, ".")
 			path = "/" + path
@@ -80,7 +81,7 @@ var _ = Describe("RBAC", func() {
 		inSystem := who{tenant: tenant.System, name: "wanderer"}
 		_, err := inSystem.in(tenant.System).CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		for _, space := range []tenant.Name{"a", "b", tenant.All} {
+		for _, space := range []tenant.Name{"a", "b", suite.All} {
 			_, err := inSystem.in(space).CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 			Expect(err).To(beForbidden, space.String())
 		}
@@ -175,7 +176,7 @@ var _ = Describe("A ClusterRole of the system space", func() {
 		}
 		reach := func() map[tenant.Name]bool {
 			reached := map[tenant.Name]bool{}
-			for _, space := range []tenant.Name{"a", "b", tenant.System, tenant.All} {
+			for _, space := range []tenant.Name{"a", "b", tenant.System, suite.All} {
 				_, err := who{tenant: tenant.System, name: "operator"}.in(space).CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 				reached[space] = err == nil
 			}

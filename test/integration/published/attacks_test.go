@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("A copy of any publishable kind", Ordered, func() {
@@ -106,7 +107,7 @@ var _ = Describe("A tenant", func() {
 		createNamespace(ctx, name)
 		publish(ctx, name, "after", "true") // comes after the operator could have seen the first
 		Eventually(copiesOf(ctx, configMaps, "after")).Should(Equal(countTenants(ctx)))
-		list, err := objects(tenant.All, configMaps, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		list, err := objects(suite.All, configMaps, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(list.Items).To(HaveLen(1))
 		Expect(reportOf(ctx, configMaps, "default", name)()).To(BeEmpty())

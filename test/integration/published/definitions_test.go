@@ -188,7 +188,7 @@ var _ = Describe("A published definition", func() {
 		left, err := objects(tenants[1], parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(left.Items).To(HaveLen(1))
-		everybodys, err := objects(tenant.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
+		everybodys, err := objects(suite.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(everybodys.Items).To(HaveLen(1))
 		systems, err := objects(tenant.System, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
@@ -219,7 +219,7 @@ var _ = Describe("A published definition", func() {
 
 		By("changing nothing for others")
 		Expect(versionsIn(ctx, other, group)()).To(Equal(inVersion("v1")))
-		everybodys, err := objects(tenant.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
+		everybodys, err := objects(suite.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(everybodys.Items).To(ConsistOf(HaveField("GetName()", "first")))
 
@@ -423,7 +423,7 @@ var _ = Describe("A published definition", func() {
 		createPart(ctx, tenants[6], part(group, "v1", "free"))
 		Expect(objects(tenant.System, crds, "").Delete(ctx, "parts."+group, metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() (*unstructured.UnstructuredList, error) {
-			return objects(tenant.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
+			return objects(suite.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		}).Should(HaveField("Items", ConsistOf(HaveField("GetName()", "held"))))
 		_, err := objects(tenants[6], parts(group, "v1"), "default").Create(ctx, part(group, "v1", "late"), metav1.CreateOptions{})
 		Expect(err).To(HaveOccurred())

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // kinds are one object of each kind that is publishable by default.
@@ -174,7 +175,7 @@ var _ = Describe("A published object", func() {
 		}
 		for i := range parsed {
 			Eventually(func() (int, error) {
-				list, err := objects(tenant.All, resources[i], "").List(ctx, metav1.ListOptions{LabelSelector: "edited=yes"})
+				list, err := objects(suite.All, resources[i], "").List(ctx, metav1.ListOptions{LabelSelector: "edited=yes"})
 				if err != nil {
 					return 0, err
 				}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var three = resource.MustParse("3")
@@ -106,7 +107,7 @@ var _ = Describe("Publishing", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Delete(ctx, "made", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() (int, error) {
-			list, err := objects(tenant.All, namespaces, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
+			list, err := objects(suite.All, namespaces, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
 			if err != nil {
 				return 0, err
 			}

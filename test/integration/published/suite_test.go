@@ -91,7 +91,7 @@ func inAll(spaces int) string {
 // copiesOf returns in how many spaces there is a copy with a name.
 func copiesOf(ctx context.Context, r schema.GroupVersionResource, name string) func() (int, error) {
 	return func() (int, error) {
-		list, err := objects(tenant.All, r, "").List(ctx, metav1.ListOptions{
+		list, err := objects(suite.All, r, "").List(ctx, metav1.ListOptions{
 			LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy, FieldSelector: "metadata.name=" + name,
 		})
 		if err != nil {

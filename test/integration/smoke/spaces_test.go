@@ -49,7 +49,7 @@ var _ = Describe("Spaces", Ordered, func() {
 	It("are open to system users that name them", func(ctx SpecContext) {
 		inSpace := tenantry.In("a", tenantry.Config(tenant.System))
 		Expect(owners(ctx, suite.Client(inSpace))).To(Equal([]string{"a"}))
-		Expect(owners(ctx, tenantry.Client(tenant.All))).To(ConsistOf("a", "b"))
+		Expect(owners(ctx, tenantry.Client(suite.All))).To(ConsistOf("a", "b"))
 	})
 
 	It("are closed to others, whether or not they exist", func(ctx SpecContext) {
@@ -60,7 +60,7 @@ var _ = Describe("Spaces", Ordered, func() {
 			return err.Error()
 		}
 		existing := refusal("b")
-		for _, space := range []tenant.Name{"c", tenant.All, tenant.System} {
+		for _, space := range []tenant.Name{"c", suite.All, tenant.System} {
 			Expect(mask(refusal(space), space)).To(Equal(mask(existing, "b")))
 		}
 	})

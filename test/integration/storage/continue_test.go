@@ -12,12 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var _ = Describe("Continue tokens", Ordered, func() {
 	const namespace = "paged"
 	tokens := map[tenant.Name]string{}
-	everywhere := append([]tenant.Name{tenant.All}, spaces...)
+	everywhere := append([]tenant.Name{suite.All}, spaces...)
 
 	BeforeAll(func(ctx SpecContext) {
 		for _, n := range spaces {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 // suiteLabel marks the objects of these tests among those that controllers make.
@@ -79,7 +80,7 @@ var resources = []resource{
 // want returns what a list in a space must find: space/namespace/name.
 func want(n tenant.Name, namespace string) []string {
 	owners := []tenant.Name{n}
-	if n == tenant.All {
+	if n == suite.All {
 		owners = spaces[1:]
 	}
 	var found []string
@@ -118,7 +119,7 @@ func describe(n tenant.Name, item runtime.Object) []string {
 	case tenant.System:
 		Expect(owner).To(BeEmpty(), "%s/%s in the system space", object.GetNamespace(), object.GetName())
 		owner = tenant.System
-	case tenant.All:
+	case suite.All:
 		Expect(owner).NotTo(BeEmpty(), "%s/%s is of the system space", object.GetNamespace(), object.GetName())
 	default:
 		Expect(owner).To(Equal(n), "%s/%s in the space of %s", object.GetNamespace(), object.GetName(), n)
@@ -149,7 +150,7 @@ var _ = Describe("Lists and watches", Ordered, func() {
 	}, NodeTimeout(timeout))
 
 	for _, r := range resources {
-		for _, n := range append(slices.Clone(spaces), tenant.All) {
+		for _, n := range append(slices.Clone(spaces), suite.All) {
 			for _, namespace := range []string{"", "foo", "default"} {
 				in := fmt.Sprintf("of %s in %q of %s", r.name, namespace, n)
 

@@ -36,7 +36,7 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 
 // Validate is called after everything that may change the object.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}

@@ -52,7 +52,7 @@ func (w who) in(n tenant.Name) context.Context {
 	if w.extra != "" {
 		u.Extra = map[string][]string{tenant.UserExtraKey: {string(w.extra)}}
 	}
-	ctx := tenant.WithRequest(context.Background(), &tenant.Request{Requested: n, Authenticated: w.own})
+	ctx := tenant.WithRequest(context.Background(), &tenant.Request{Requested: n.Scope(), Authenticated: w.own})
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Subresource: w.subresource})
 	return request.WithUser(ctx, u)
 }

@@ -38,7 +38,7 @@ func (a *accessor) start() (err error) {
 
 // byLedger reports whether the quotas of a namespace are charged by the ledger.
 func (a *accessor) byLedger(namespace string) bool {
-	n, _ := tenant.Unflatten(namespace)
+	n := tenant.Flat(namespace).Space()
 	return a.ledger != nil && n.IsSpace()
 }
 

@@ -94,7 +94,7 @@ func (p *Plugin) ValidateInitialization() error {
 // Validate charges the request or refuses it. In spaces the ledger does, when it is
 // written; here, only what never will be is looked at.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}

@@ -48,7 +48,7 @@ func TestOwners(t *testing.T) {
 	} {
 		for _, n := range []tenant.Name{"a", tenant.System} {
 			t.Run(name+" in "+n.String(), func(t *testing.T) {
-				ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: n, Authenticated: n})
+				ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: n.Scope(), Authenticated: n})
 				operation := admission.Create
 				if tc.old != nil {
 					operation = admission.Update

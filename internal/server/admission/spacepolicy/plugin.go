@@ -72,7 +72,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 
 // Validate refuses what mutation has made of the object.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}

@@ -51,7 +51,7 @@ type namespaces struct {
 }
 
 func (n namespaces) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Namespace, error) {
-	obj, err := n.NamespaceInterface.Get(ctx, tenant.Flatten(n.tenant, name), opts)
+	obj, err := n.NamespaceInterface.Get(ctx, tenant.Flatten(n.tenant, name).String(), opts)
 	if err != nil {
 		return nil, PlainError(err, n.tenant)
 	}
@@ -73,7 +73,7 @@ type runtimeClasses struct {
 }
 
 func (r runtimeClasses) Get(ctx context.Context, name string, opts metav1.GetOptions) (*nodev1.RuntimeClass, error) {
-	obj, err := r.RuntimeClassInterface.Get(ctx, tenant.Flatten(r.tenant, name), opts)
+	obj, err := r.RuntimeClassInterface.Get(ctx, tenant.Flatten(r.tenant, name).String(), opts)
 	if err != nil {
 		return nil, PlainError(err, r.tenant)
 	}

@@ -15,7 +15,7 @@ const marker = "x"
 // PlainText returns text with the plain names of the space of n in place of
 // flattened ones.
 func PlainText(text string, n tenant.Name) string {
-	prefix := strings.TrimSuffix(tenant.Flatten(n, marker), marker)
+	prefix := strings.TrimSuffix(tenant.Flatten(n, marker).String(), marker)
 	if prefix == "" {
 		return text
 	}

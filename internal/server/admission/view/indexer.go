@@ -71,7 +71,7 @@ func (i indexer) Get(obj any) (any, bool, error) {
 // GetByKey returns the object named namespace/name, or name.
 func (i indexer) GetByKey(key string) (any, bool, error) {
 	// Either part that comes first is flattened.
-	obj, exists, err := i.flat.GetByKey(tenant.Flatten(i.tenant, key))
+	obj, exists, err := i.flat.GetByKey(tenant.Flatten(i.tenant, key).String())
 	if err != nil || exists {
 		return plain(obj), exists, err
 	}
@@ -96,7 +96,7 @@ func (i indexer) ByIndex(name, value string) ([]any, error) {
 	if name != cache.NamespaceIndex {
 		return nil, fmt.Errorf("a view of a space has no index %q", name)
 	}
-	objects, err := i.flat.ByIndex(name, tenant.Flatten(i.tenant, value))
+	objects, err := i.flat.ByIndex(name, tenant.Flatten(i.tenant, value).String())
 	return plainAll(objects), err
 }
 

@@ -26,7 +26,7 @@ func spaceOf(obj any) (tenant.Name, error) {
 	if flat == "" {
 		flat = accessor.GetName()
 	}
-	n, _ := tenant.Unflatten(flat)
+	n := tenant.Flat(flat).Space()
 	return n, nil
 }
 
@@ -40,10 +40,10 @@ func plain(obj any) any {
 	if !ok {
 		return obj
 	}
-	_, namespace := tenant.Unflatten(accessor.GetNamespace())
+	namespace := tenant.Flat(accessor.GetNamespace()).Plain()
 	name := accessor.GetName()
 	if namespace == "" {
-		_, name = tenant.Unflatten(name)
+		name = tenant.Flat(name).Plain()
 	}
 	if namespace == accessor.GetNamespace() && name == accessor.GetName() {
 		return obj

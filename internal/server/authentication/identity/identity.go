@@ -31,8 +31,6 @@ func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case n == tenant.All:
-		return "", fmt.Errorf("tenant %q is reserved", n)
 	case n == tenant.System && !maySystem:
 		return "", fmt.Errorf("tenant %q may not be given by this issuer", n)
 	default:

@@ -101,7 +101,7 @@ func (s strategy) validate(ctx context.Context, p *v1alpha1.TenantAccessPolicy, 
 	for _, message := range validation.NameIsDNSSubdomain(p.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), p.Name, message))
 	}
-	own, err := tenant.From(ctx)
+	own, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return append(errs, field.InternalError(nil, err))
 	}

@@ -78,7 +78,7 @@ type inSpaces struct {
 
 // space returns the space that a call is about, if it is one.
 func space(ctx context.Context) (tenant.Name, bool) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	return n, err == nil && n.IsSpace()
 }
 

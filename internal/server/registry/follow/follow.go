@@ -27,17 +27,17 @@ type listWatch struct{ *cache.ListWatch }
 // IsWatchListSemanticsUnSupported is asked by reflectors.
 func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Run tells index of the objects that source has in the space of n, and seen of
+// Run tells index of the objects that source has in a scope, and seen of
 // how far it is, until ctx ends. example is one of the objects, name is for the
 // log.
-func Run(ctx context.Context, name string, n tenant.Name, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
-	space := tenant.WithSpace(ctx, n)
+func Run(ctx context.Context, name string, in tenant.Scope, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
+	scoped := tenant.WithScope(ctx, in)
 	lw := listWatch{&cache.ListWatch{
 		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return source.List(space, internalOptions(options))
+			return source.List(scoped, internalOptions(options))
 		},
 		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			events, err := source.Watch(space, internalOptions(options))
+			events, err := source.Watch(scoped, internalOptions(options))
 			if err != nil {
 				return nil, err
 			}

@@ -76,7 +76,7 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	for _, message := range content.IsPathSegmentName(report.Name) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), report.Name, message))
 	}
-	if n, err := tenant.From(ctx); err != nil || n != tenant.System {
+	if n, err := tenant.SpaceFrom(ctx); err != nil || n != tenant.System {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata"), "objects are published from the system space, and their reports are there alone"))
 	}
 	return errs

@@ -52,7 +52,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 	if err := s.broad.check(ctx, role, role.Rules); err != nil {
 		return err
 	}
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return err
 	}

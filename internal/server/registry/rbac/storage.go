@@ -96,7 +96,7 @@ type resolver struct {
 // bindings of users without the verb bind, and those give nothing in tenants'
 // spaces: what they have in the system space is no measure for it.
 func (r resolver) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (h holding) GetClusterRole(ctx context.Context, name string) (*rbacv1.Clust
 	if err != nil {
 		return nil, err
 	}
-	n, err := tenant.From(ctx)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 
 // Run follows the storage until ctx ends.
 func (l *Lookup) Run(ctx context.Context) {
-	follow.Run(ctx, "tenant-lookup", tenant.System, l.store, &v1alpha1.Tenant{}, l, l.seen)
+	follow.Run(ctx, "tenant-lookup", tenant.System.Scope(), l.store, &v1alpha1.Tenant{}, l, l.seen)
 }
 
 // Add implements cache.ReflectorStore.

@@ -1,0 +1,45 @@
+package tenant
+
+// Scope says which spaces a request, a list or a range of keys is about: the one of a
+// Name, All or Everything. The zero value is none.
+type Scope string
+
+const (
+	// All stands in a URL for every tenant's space at once. It is reserved: no
+	// tenant can have this name.
+	All Scope = "all"
+	// Everything stands for every space including the system space. It is no
+	// valid name, cannot be requested by users and serves the shared views of
+	// the server's own components.
+	Everything Scope = "*"
+)
+
+// ParseScope returns s, as it stands in a full path, as a scope: the name of a space,
+// or All.
+func ParseScope(s string) (Scope, error) {
+	if Scope(s) == All {
+		return All, nil
+	}
+	n, err := Parse(s)
+	return n.Scope(), err
+}
+
+// Space returns the space that s is about, if that is one.
+func (s Scope) Space() (Name, bool) {
+	if s == "" || s.IsMany() {
+		return "", false
+	}
+	return Name(s), true
+}
+
+// Tenant returns the tenant whose space s is about, if that is one.
+func (s Scope) Tenant() (Name, bool) {
+	n, one := s.Space()
+	return n, one && n != System
+}
+
+// IsMany reports whether s is about many spaces at once.
+func (s Scope) IsMany() bool { return s == All || s == Everything }
+
+// String returns s as it stands in a URL.
+func (s Scope) String() string { return string(s) }
