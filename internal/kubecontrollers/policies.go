@@ -80,7 +80,7 @@ type spaceTypes struct {
 func (s *spaceTypes) of(n tenant.Name) error {
 	config := rest.CopyConfig(s.config)
 	if n != tenant.System {
-		config.Host += "/tenants/" + n.String()
+		config.Host += n.Root()
 	}
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(config, s.client)
 	if err != nil {

@@ -291,7 +291,7 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 
 func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 	if kind == text {
-		return plainText(value, cmp.Or(w.rewriter.space, w.found)), nil
+		return tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), nil
 	}
 	owner, plain := tenant.Flat(value).Split()
 	if plain == value {
@@ -308,34 +308,6 @@ func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 	}
 	w.found = owner
 	return plain, nil
-}
-
-// plainText removes the space from the flattened names in text for people.
-func plainText(value string, space tenant.Name) string {
-	if !space.IsSpace() {
-		return value
-	}
-	prefix := string(space) + separator
-	var plain strings.Builder
-	for {
-		before, after, found := strings.Cut(value, prefix)
-		plain.WriteString(before)
-		if !found {
-			return plain.String()
-		}
-		if endsInLabel(before) { // another, longer tenant's name
-			plain.WriteString(prefix)
-		}
-		value = after
-	}
-}
-
-func endsInLabel(s string) bool {
-	if s == "" {
-		return false
-	}
-	last := s[len(s)-1]
-	return last == '-' || '0' <= last && last <= '9' || 'a' <= last && last <= 'z'
 }
 
 // skip moves behind the value at the current position.

@@ -35,7 +35,7 @@ func setPath(req *http.Request, in tenant.Scope, path string) {
 	u := url.URL{Path: path}
 	root := ""
 	if in != tenant.System.Scope() {
-		root = "/tenants/" + string(in)
+		root = in.Root()
 	}
 	req.URL.Path = root + path
 	// net/url would escape the star of tenant.Everything, which the server

@@ -43,3 +43,32 @@ func (f Flat) Plain() string {
 
 // String returns f as upstream's objects hold it.
 func (f Flat) String() string { return string(f) }
+
+// PlainText returns text for people with the plain names of the space of n in place of
+// flattened ones.
+func PlainText(text string, n Name) string {
+	if !n.IsSpace() {
+		return text
+	}
+	prefix := string(n) + flatSeparator
+	var plain strings.Builder
+	for {
+		before, after, found := strings.Cut(text, prefix)
+		plain.WriteString(before)
+		if !found {
+			return plain.String()
+		}
+		if endsInLabel(before) { // another, longer tenant's name
+			plain.WriteString(prefix)
+		}
+		text = after
+	}
+}
+
+func endsInLabel(s string) bool {
+	if s == "" {
+		return false
+	}
+	last := s[len(s)-1]
+	return last == '-' || '0' <= last && last <= '9' || 'a' <= last && last <= 'z'
+}

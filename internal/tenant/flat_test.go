@@ -26,3 +26,34 @@ func TestFlatten(t *testing.T) {
 		}
 	}
 }
+
+func TestPlainText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "",
+		`namespaces "acme|x"`:      `namespaces "x"`,
+		"acme|x and acme|y":        "x and y",
+		"big-acme|x":               "big-acme|x",
+		"-acme|x":                  "-acme|x",
+		"aacme|x":                  "aacme|x",
+		"macme|x":                  "macme|x",
+		"zacme|x":                  "zacme|x",
+		"0acme|x":                  "0acme|x",
+		"5acme|x":                  "5acme|x",
+		"9acme|x":                  "9acme|x",
+		"/acme|x":                  "/x",
+		":acme|x":                  ":x",
+		"`acme|x":                  "`x",
+		"{acme|x":                  "{x",
+		"globex|x":                 "globex|x",
+		"big-acme|x, acme|y|acme|": "big-acme|x, y|",
+	} {
+		if got := PlainText(text, "acme"); got != want {
+			t.Errorf("%q is %q in plain text, want %q", text, got, want)
+		}
+	}
+	for _, n := range []Name{"", System, Name(All), Name(Everything)} {
+		if text := string(n) + "|x"; PlainText(text, n) != text {
+			t.Errorf("%q is %q in plain text of %q, which has no flattened names", text, PlainText(text, n), n)
+		}
+	}
+}

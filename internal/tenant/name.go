@@ -76,6 +76,9 @@ func (n Name) IsSpace() bool {
 	return ok
 }
 
+// Root returns the URL path of the space of n, below which ordinary paths are about it.
+func (n Name) Root() string { return n.Scope().Root() }
+
 // Scope returns the scope of the one space of n.
 func (n Name) Scope() Scope { return Scope(n) }
 

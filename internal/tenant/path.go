@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// rootPath begins the path of a space root.
+const rootPath = "/tenants/"
+
+// NamesRoot reports whether a URL path begins with a space root.
+func NamesRoot(path string) bool { return strings.HasPrefix(path, rootPath) }
+
 // Target is what a URL path says about the space it addresses.
 type Target struct {
 	// Scope is what the path names, empty for a short path.

@@ -38,6 +38,9 @@ func (s Scope) Tenant() (Name, bool) {
 	return n, one && n != System
 }
 
+// Root returns the URL path of s, below which ordinary paths are about s.
+func (s Scope) Root() string { return rootPath + string(s) }
+
 // IsMany reports whether s is about many spaces at once.
 func (s Scope) IsMany() bool { return s == All || s == Everything }
 

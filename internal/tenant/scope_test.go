@@ -48,3 +48,19 @@ func TestSpaceFrom(t *testing.T) {
 		})
 	}
 }
+
+// TestRoot checks that what is below a root is understood to be about its scope.
+func TestRoot(t *testing.T) {
+	for _, s := range []Scope{"acme", System.Scope(), All, Everything} {
+		path := s.Root() + "/api/v1/pods"
+		if target, err := ParsePath(path, path); err != nil || target.Scope != s || target.Path != "/api/v1/pods" {
+			t.Errorf("%q is %+v, %v; want it to be about %q", path, target, err, s)
+		}
+		if !NamesRoot(path) {
+			t.Errorf("%q does not name a root", path)
+		}
+	}
+	if NamesRoot("/tenants") || NamesRoot("/api/v1/tenants/acme") {
+		t.Error("paths of Tenants name roots")
+	}
+}

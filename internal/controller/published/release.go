@@ -106,7 +106,7 @@ func namespacedResource(definition *unstructured.Unstructured) (custom schema.Gr
 // list returns the names of the first objects of a resource in a space.
 func (c *clients) list(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, namespace, labels string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
-	err := c.publisher.Verb(http.MethodGet).AbsPath("/tenants/"+string(n)+path(r, namespace, "")).
+	err := c.publisher.Verb(http.MethodGet).AbsPath(n.Root()+path(r, namespace, "")).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
 		Param("limit", "20").Param("labelSelector", labels).Do(ctx).Into(list)
 	names := make([]string, len(list.Items))

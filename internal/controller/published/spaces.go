@@ -59,7 +59,7 @@ func newClients(config *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("creating the metadata client of the system space: %w", err)
 	}
 	all := rest.CopyConfig(shared)
-	all.Host += "/tenants/" + string(tenant.All)
+	all.Host += tenant.All.Root()
 	copies, err := metadata.NewForConfig(metadata.ConfigFor(all))
 	if err != nil {
 		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
@@ -81,7 +81,7 @@ const metadataOnly = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta
 
 // write sends a copy to a space and returns what it has become.
 func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path string, body []byte) (*metav1.PartialObjectMetadata, error) {
-	request := c.publisher.Verb(verb).AbsPath("/tenants/"+string(n)+path).SetHeader("Accept", metadataOnly)
+	request := c.publisher.Verb(verb).AbsPath(n.Root()+path).SetHeader("Accept", metadataOnly)
 	if verb != http.MethodGet {
 		request = request.Param("fieldManager", FieldManager)
 	}
@@ -130,6 +130,6 @@ func (c *clients) delete(ctx context.Context, n tenant.Name, r schema.GroupVersi
 	if err != nil {
 		return err
 	}
-	return c.publisher.Delete().AbsPath("/tenants/"+string(n)+path(r, o.Namespace, o.Name)).
+	return c.publisher.Delete().AbsPath(n.Root()+path(r, o.Namespace, o.Name)).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(options).Do(ctx).Error()
 }

@@ -44,7 +44,7 @@ type childrenCache struct{ cache.Cache }
 // tenants; what the controller does not compare is left out.
 func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 	all := rest.CopyConfig(config)
-	all.Host += "/tenants/" + string(tenant.All)
+	all.Host += tenant.All.Root()
 	all.ContentType = runtime.ContentTypeProtobuf
 	names, err := labels.NewRequirement(corev1.LabelMetadataName, "in", spaceNamespaces)
 	if err != nil {

@@ -40,7 +40,7 @@ func (o StoredObject) String() string {
 // shares the connection pool and is garbage after the call.
 func (s *Spaces) objects(n tenant.Name) (metadata.Interface, error) {
 	root := rest.CopyConfig(s.config)
-	root.Host += inSpace(n, "")
+	root.Host += n.Root()
 	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(root), s.http)
 	return client, wrap(err, "creating the metadata client of tenant %q", n)
 }

@@ -56,14 +56,12 @@ const (
 	reviewsPath    = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 )
 
-func inSpace(n tenant.Name, path string) string { return "/tenants/" + string(n) + path }
-
 func (s *Spaces) create(ctx context.Context, n tenant.Name, path string, obj runtime.Object) error {
-	return s.rest.Post().AbsPath(inSpace(n, path)).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
+	return s.rest.Post().AbsPath(n.Root()+path).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
 }
 
 func (s *Spaces) update(ctx context.Context, n tenant.Name, path string, obj runtime.Object) error {
-	return s.rest.Put().AbsPath(inSpace(n, path)).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
+	return s.rest.Put().AbsPath(n.Root()+path).Param("fieldManager", FieldManager).Body(obj).Do(ctx).Error()
 }
 
 // CreateNamespace creates a namespace in the space of n.
@@ -74,13 +72,13 @@ func (s *Spaces) CreateNamespace(ctx context.Context, n tenant.Name, name string
 // ListNamespaces lists the namespaces in the space of n.
 func (s *Spaces) ListNamespaces(ctx context.Context, n tenant.Name) ([]corev1.Namespace, error) {
 	list := &corev1.NamespaceList{}
-	err := s.rest.Get().AbsPath(inSpace(n, namespacesPath)).Do(ctx).Into(list)
+	err := s.rest.Get().AbsPath(n.Root() + namespacesPath).Do(ctx).Into(list)
 	return list.Items, err
 }
 
 // DeleteNamespace deletes a namespace in the space of n.
 func (s *Spaces) DeleteNamespace(ctx context.Context, n tenant.Name, name string) error {
-	return s.rest.Delete().AbsPath(inSpace(n, namespacesPath+"/"+name)).Do(ctx).Error()
+	return s.rest.Delete().AbsPath(n.Root() + namespacesPath + "/" + name).Do(ctx).Error()
 }
 
 // FinalizeNamespace replaces the finalizers in a namespace's spec.
@@ -117,7 +115,7 @@ func (s *Spaces) UpdateBinding(ctx context.Context, n tenant.Name, binding *rbac
 
 // DeleteBinding deletes a ClusterRoleBinding in the space of n.
 func (s *Spaces) DeleteBinding(ctx context.Context, n tenant.Name, name string) error {
-	return s.rest.Delete().AbsPath(inSpace(n, bindingsPath+"/"+name)).Do(ctx).Error()
+	return s.rest.Delete().AbsPath(n.Root() + bindingsPath + "/" + name).Do(ctx).Error()
 }
 
 // IsAdmin asks the server whether a user or group has every right in the space of n.
@@ -131,7 +129,7 @@ func (s *Spaces) IsAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subj
 		review.Spec.User = subject.Name
 	}
 	answer := &authorizationv1.SubjectAccessReview{}
-	err := s.rest.Post().AbsPath(inSpace(n, reviewsPath)).Body(review).Do(ctx).Into(answer)
+	err := s.rest.Post().AbsPath(n.Root() + reviewsPath).Body(review).Do(ctx).Into(answer)
 	return answer.Status.Allowed, err
 }
 
@@ -143,7 +141,7 @@ func (s *Spaces) servedVersions(ctx context.Context, n tenant.Name, group string
 		return []string{"v1"}, nil
 	}
 	served := &metav1.APIGroup{}
-	if err := s.rest.Get().AbsPath(inSpace(n, "/apis/"+group)).Do(ctx).Into(served); err != nil {
+	if err := s.rest.Get().AbsPath(n.Root() + "/apis/" + group).Do(ctx).Into(served); err != nil {
 		return nil, fmt.Errorf("discovering the versions of group %q: %w", group, err)
 	}
 	versions := make([]string, 0, len(served.Versions)+1)

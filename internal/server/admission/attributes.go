@@ -123,10 +123,10 @@ func (f *flatAttributes) GetName() string {
 
 // AddAnnotation adds a plain value to the audit event.
 func (f *flatAttributes) AddAnnotation(key, value string) error {
-	return f.Attributes.AddAnnotation(key, view.PlainText(value, f.tenant))
+	return f.Attributes.AddAnnotation(key, tenant.PlainText(value, f.tenant))
 }
 
 // AddAnnotationWithLevel adds a plain value to the audit event.
 func (f *flatAttributes) AddAnnotationWithLevel(key, value string, level auditinternal.Level) error {
-	return f.Attributes.AddAnnotationWithLevel(key, view.PlainText(value, f.tenant), level)
+	return f.Attributes.AddAnnotationWithLevel(key, tenant.PlainText(value, f.tenant), level)
 }

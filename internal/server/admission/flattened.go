@@ -93,5 +93,5 @@ func withPlainWarnings(ctx context.Context, n tenant.Name) context.Context {
 }
 
 func (w plainWarnings) AddWarning(agent, text string) {
-	warning.AddWarning(w.ctx, agent, view.PlainText(text, w.tenant))
+	warning.AddWarning(w.ctx, agent, tenant.PlainText(text, w.tenant))
 }

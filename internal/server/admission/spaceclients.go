@@ -50,7 +50,7 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 		return nil, fmt.Errorf("creating the transport of space clients: %w", err)
 	}
 	config := rest.CopyConfig(s.config)
-	config.Host += "/tenants/" + n.String()
+	config.Host += n.Root()
 	c := &clients{}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("creating a client of space %q: %w", n, err)

@@ -18,7 +18,7 @@ import (
 // who trusts one space's issuer must not take another's accounts for them. It is
 // a URL of the space's root, where the space serves its discovery document.
 func spaceIssuer(issuer string, n tenant.Name) string {
-	return strings.TrimSuffix(issuer, "/") + "/tenants/" + string(n)
+	return strings.TrimSuffix(issuer, "/") + n.Root()
 }
 
 // Issuer says what the discovery documents of service account tokens are about.
@@ -69,7 +69,7 @@ func (i Issuer) inSpace(system []byte, n tenant.Name) ([]byte, error) {
 	}
 	document["issuer"] = spaceIssuer(i.URL, n)
 	if i.JWKSURI == "" {
-		keys := url.URL{Scheme: "https", Host: i.Address, Path: "/tenants/" + string(n) + serviceaccount.JWKSPath}
+		keys := url.URL{Scheme: "https", Host: i.Address, Path: n.Root() + serviceaccount.JWKSPath}
 		document["jwks_uri"] = keys.String()
 	}
 	return json.Marshal(document)

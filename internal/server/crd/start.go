@@ -61,7 +61,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	config.ExtraConfig.CRDRESTOptionsGetter = s.storageFor(config.ExtraConfig.CRDRESTOptionsGetter, n)
 	own.LoopbackClientConfig.Wrap(viewOf(n))
 	if n != tenant.System {
-		own.LoopbackClientConfig.Host += "/tenants/" + string(n)
+		own.LoopbackClientConfig.Host += n.Root()
 		// Conversion webhooks are the tenant's: they find services of its space only.
 		config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
 		config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.Services, Tenant: n}

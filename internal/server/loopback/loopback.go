@@ -54,7 +54,7 @@ func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if strings.HasPrefix(req.URL.Path, root) {
+			if tenant.NamesRoot(req.URL.Path) {
 				return next.RoundTrip(req)
 			}
 			n, err := spaceOf(req)
@@ -66,17 +66,14 @@ func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error
 			}
 			req = req.Clone(req.Context())
 			if req.URL.RawPath != "" {
-				req.URL.RawPath = root + string(n) + req.URL.RawPath
+				req.URL.RawPath = n.Root() + req.URL.RawPath
 			}
-			req.URL.Path = root + string(n) + req.URL.Path
+			req.URL.Path = n.Root() + req.URL.Path
 			return next.RoundTrip(req)
 		})
 	})
 	return config
 }
-
-// root is what a path that names its space begins with.
-const root = "/tenants/"
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

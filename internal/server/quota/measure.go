@@ -175,9 +175,9 @@ func (l spaceLister) List(labels.Selector) ([]runtime.Object, error) {
 	if stored, err := l.ranges.CountOf(ctx, l.tenant, l.resource.GroupResource(), ""); err != nil || stored == 0 {
 		return nil, err
 	}
-	path := "/tenants/" + string(l.tenant) + "/api/"
+	path := l.tenant.Root() + "/api/"
 	if l.resource.Group != "" {
-		path = "/tenants/" + string(l.tenant) + "/apis/" + l.resource.Group + "/"
+		path = l.tenant.Root() + "/apis/" + l.resource.Group + "/"
 	}
 	list, err := l.client.Get().AbsPath(path + l.resource.Version + "/" + l.resource.Resource).Do(ctx).Get()
 	if err != nil {

@@ -58,18 +58,16 @@ func (r resource) path(n tenant.Name, namespace, name string) string {
 	if r.name == "" || name == "" {
 		return ""
 	}
-	var tenants, namespaces string
+	var space, namespaces string
 	if n.IsSpace() {
-		tenants = "/tenants/"
-	} else {
-		n = ""
+		space = n.Root()
 	}
 	if r.namespaced {
 		namespaces = "/namespaces/"
 	} else {
 		namespace = ""
 	}
-	return r.root + tenants + string(n) + namespaces + namespace + "/" + r.name + "/" + escape(name)
+	return r.root + space + namespaces + namespace + "/" + r.name + "/" + escape(name)
 }
 
 // escape encodes a name for a path. Names of roles, for instance, may have spaces

@@ -2,25 +2,11 @@ package view
 
 import (
 	"errors"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// marker stands where tenant.Flatten puts a name.
-const marker = "x"
-
-// PlainText returns text with the plain names of the space of n in place of
-// flattened ones.
-func PlainText(text string, n tenant.Name) string {
-	prefix := strings.TrimSuffix(tenant.Flatten(n, marker).String(), marker)
-	if prefix == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, prefix, "")
-}
 
 // PlainError returns err with the plain names of the space of n in place of
 // flattened ones. An API error stays one; any other error is wrapped.
@@ -31,7 +17,7 @@ func PlainError(err error, n tenant.Name) error {
 	if status, ok := err.(*apierrors.StatusError); ok { //nolint:errorlint // around a wrapped one is more text
 		return plainStatus(status, n)
 	}
-	if message := PlainText(err.Error(), n); message != err.Error() {
+	if message := tenant.PlainText(err.Error(), n); message != err.Error() {
 		return &plainError{message: message, err: err}
 	}
 	return err
@@ -39,11 +25,11 @@ func PlainError(err error, n tenant.Name) error {
 
 func plainStatus(err *apierrors.StatusError, n tenant.Name) error {
 	status := *err.ErrStatus.DeepCopy()
-	status.Message = PlainText(status.Message, n)
+	status.Message = tenant.PlainText(status.Message, n)
 	if details := status.Details; details != nil {
-		details.Name = PlainText(details.Name, n)
+		details.Name = tenant.PlainText(details.Name, n)
 		for i := range details.Causes {
-			details.Causes[i].Message = PlainText(details.Causes[i].Message, n)
+			details.Causes[i].Message = tenant.PlainText(details.Causes[i].Message, n)
 		}
 	}
 	return &apierrors.StatusError{ErrStatus: status}
