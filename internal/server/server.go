@@ -45,6 +45,7 @@ type Server struct {
 	// legacyTokens are for the secrets of service accounts; nil makes none.
 	legacyTokens serviceaccount.TokenGenerator
 	signing      signing.Config
+	preShutdown  *preShutdown
 }
 
 // New assembles the API server and its storage. It listens already, but serves
@@ -90,7 +91,11 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 			return nil, fmt.Errorf("reading the root CA: %w", err)
 		}
 	}
-	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing}
+	hooks, err := boundPreShutdown(aggregator.GenericAPIServer, kube.GenericAPIServer)
+	if err != nil {
+		return nil, fmt.Errorf("adding a hook: %w", err)
+	}
+	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing, preShutdown: hooks}
 	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
 		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
 			return nil, err
@@ -147,15 +152,6 @@ func (s *Server) LoopbackConfig() *rest.Config {
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = inprocess.NewTransport(s.aggregator.GenericAPIServer.Handler)
 	return config
-}
-
-// Run serves until ctx ends and then drains.
-func (s *Server) Run(ctx context.Context) error {
-	prepared, err := s.aggregator.PrepareRun()
-	if err != nil {
-		return err
-	}
-	return prepared.Run(ctx)
 }
 
 // newKube creates the server of the built-in resources with the controllers

@@ -18,6 +18,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/statedir"
 )
 
 const (
@@ -96,7 +100,53 @@ var _ = Describe("tenantry up without space", func() {
 		Expect(configMaps(ctx, member)).To(ContainElements(append(created, "again")))
 		Eventually(server.Interrupt(), stopTimeout).Should(gexec.Exit(0))
 	}, SpecTimeout(4*startTimeout))
+
+	It("ends when it is asked to, as a server beside it does, though it was started at etcd's space quota", func(ctx SpecContext) {
+		dir, port, etcd := filepath.Join(GinkgoT().TempDir(), "state"), freePort(), "http://127.0.0.1:"+freePort()
+		up := func(quota int) *gexec.Session {
+			session := run("up", "--dir", dir, "--secure-port", port, "--etcd-listen-client-url", etcd, "--etcd-quota-backend-bytes", strconv.Itoa(quota))
+			Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
+			return session
+		}
+		first := up(48 << 20)
+		_, err := createUntilRefused(ctx, client(dir))
+		Expect(err).To(HaveOccurred())
+		Eventually(first.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+
+		const left = "tenantry: the server has ended, but its Lease .* may be left: .* raise its --etcd-quota-backend-bytes"
+		second := up(24 << 20)
+		beside := startServer(ctx, dir, etcd)
+		Eventually(beside.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(1))
+		Expect(beside.Err).To(gbytes.Say(left))
+		Eventually(second.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(1))
+		Expect(second.Err).To(gbytes.Say(left))
+
+		By("a second signal")
+		third := up(24 << 20)
+		Eventually(func() *gexec.Session { return third.Signal(syscall.SIGTERM) }, stopTimeout).Should(gexec.Exit(1))
+		Expect(third.Err).NotTo(gbytes.Say("tenantry:"))
+	}, SpecTimeout(4*startTimeout))
 })
+
+// startServer starts the API server alone, with the keys in the directory of a tenantry
+// up, and returns when it is ready.
+func startServer(ctx context.Context, dir, etcd string) *gexec.Session {
+	GinkgoHelper()
+	keys, err := pki.Open(statedir.PKI(dir))
+	Expect(err).NotTo(HaveOccurred())
+	cert, key := keys.Serving()
+	port := freePort()
+	session := run("server", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
+		"--client-ca-file", keys.ClientCAFile(), "--tls-cert-file", cert, "--tls-private-key-file", key,
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-cluster-ip-range", "10.96.0.0/12",
+		"--service-account-key-file", keys.ServiceAccountKey(), "--service-account-signing-key-file", keys.ServiceAccountKey())
+	config, err := clientcmd.BuildConfigFromFlags("https://127.0.0.1:"+port, statedir.AdminKubeconfig(dir))
+	Expect(err).NotTo(HaveOccurred())
+	client, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() error { return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() }, startTimeout).Should(Succeed())
+	return session
+}
 
 // mountDisk mounts a small disk of its own until the spec ends.
 func mountDisk() string {
