@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,8 @@ the group "system:masters", which is the default there, and which no server sign
 // issue returns a kubeconfig.
 func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 	switch {
+	case o.user.Tenant != tenant.System && strings.HasPrefix(o.user.Name, "system:"):
+		return nil, fmt.Errorf("--user is %q: names that begin with \"system:\" are for the components of Kubernetes, and no tenant has such users", o.user.Name)
 	case o.user.Validity < time.Minute:
 		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
 	case o.admin != "" && (o.offline || o.server != ""):

@@ -73,8 +73,8 @@ Two kinds of files are of interest to others:
 	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
 	fs.Int64Var(&o.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
-		"Size of etcd's database, in bytes, from which on only deletions are written, until less is in use. "+
-			"0 is the default, a negative number no quota.")
+		fmt.Sprintf("Size of etcd's database, in bytes, from which on only deletions are written, until less is in use. "+
+			"At least %d; 0 is the default, a negative number no quota.", etcd.MinQuotaBackendBytes))
 	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
 	fs.StringVar(&managerConfig, "manager-config", "",
 		"Configuration file of the operator, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")

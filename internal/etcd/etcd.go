@@ -30,6 +30,9 @@ const (
 	// DefaultQuotaBackendBytes is 8 GiB, the most that etcd recommends. Its own default of
 	// 2 GiB is for one cluster; here many spaces share one database.
 	DefaultQuotaBackendBytes int64 = 8 << 30
+	// MinQuotaBackendBytes is 16 MiB. An API server that has just been made needs an
+	// eighth of that, and does not get ready without.
+	MinQuotaBackendBytes int64 = 16 << 20
 	// defragThresholdMegabytes is how much a defragmentation at start must win.
 	defragThresholdMegabytes = 256
 	// catchUpEntries is how much of the raft log stays in memory. It serves

@@ -120,6 +120,9 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle}
+	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
+		return completed, fmt.Errorf("--publishable-resources: %w", err)
+	}
 	for _, name := range o.Publishable {
 		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
 	}

@@ -8,11 +8,13 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
@@ -52,7 +54,8 @@ type Options struct {
 	// authentication: http://IP:PORT or unix:///PATH.
 	EtcdListenClientURL string
 	// EtcdQuotaBackendBytes is the size of etcd's database, in bytes, from which on
-	// nothing is written but deletions. 0 is etcd.DefaultQuotaBackendBytes, less is no quota.
+	// nothing is written but deletions: etcd.MinQuotaBackendBytes or more. 0 is
+	// etcd.DefaultQuotaBackendBytes, less is no quota.
 	EtcdQuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
@@ -121,6 +124,9 @@ type Running struct {
 // the rest as it is, directory included: what waits for the storage would wait for
 // ever. The process must end then.
 func Run(ctx context.Context, o Options, ready func(Running) error) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	address, err := o.checkAddress()
 	if err != nil {
 		return err
@@ -188,6 +194,36 @@ func (o Options) renew(ctx context.Context, keys *pki.PKI) {
 
 // serviceRange has a million addresses: the Services of all spaces share it.
 const serviceRange = "10.96.0.0/12"
+
+// validate names the flag whose value cannot work, before anything is made.
+func (o Options) validate() error {
+	if quota := o.EtcdQuotaBackendBytes; quota > 0 && quota < etcd.MinQuotaBackendBytes {
+		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at least %d, or 0 for the default, or negative for no quota", quota, etcd.MinQuotaBackendBytes)
+	}
+	for _, name := range o.TLSNames {
+		if err := checkTLSName(name); err != nil {
+			return fmt.Errorf("--tls-san: %w", err)
+		}
+	}
+	return nil
+}
+
+func checkTLSName(name string) error {
+	if ip := net.ParseIP(name); ip != nil {
+		if ip.IsUnspecified() {
+			return fmt.Errorf("%q stands for all addresses; name each by which clients reach the server", name)
+		}
+		return nil
+	}
+	check := validation.IsDNS1123Subdomain
+	if strings.HasPrefix(name, "*") {
+		check = validation.IsWildcardDNS1123Subdomain
+	}
+	if len(check(strings.ToLower(name))) > 0 {
+		return fmt.Errorf("%q is neither a host name nor an IP address", name)
+	}
+	return nil
+}
 
 // checkAddress finds out early, and in one line, whether the port is free. It
 // returns the address for clients on this machine.

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -83,6 +87,35 @@ func (c *ManagerConfiguration) PublishableResources() []schema.GroupResource {
 	return resources
 }
 
+// ValidatePublishable reports the first name that is not that of a resource of which
+// objects can be published, or is there twice.
+func ValidatePublishable(names []string) error {
+	for i, name := range names {
+		if reason, never := neverPublishable[name]; never {
+			return fmt.Errorf("%q cannot be published: %s", name, reason)
+		}
+		if name == "" || slices.Contains(names[:i], name) {
+			return fmt.Errorf("%q is empty or there twice", name)
+		}
+		if !builtin().Has(schema.ParseGroupResource(name)) {
+			return fmt.Errorf("%q is not built in; name resources like \"configmaps\" or \"roles.rbac.authorization.k8s.io\"", name)
+		}
+	}
+	return nil
+}
+
+// builtin are the resources of Kubernetes that can be listed.
+var builtin = sync.OnceValue(func() sets.Set[schema.GroupResource] {
+	resources := sets.New(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		if scheme.Scheme.Recognizes(kind.GroupVersion().WithKind(kind.Kind + "List")) {
+			plural, _ := meta.UnsafeGuessKindToResource(kind)
+			resources.Insert(plural.GroupResource())
+		}
+	}
+	return resources
+})
+
 // Validate reports the first thing that is wrong with c.
 func (c *ManagerConfiguration) Validate() error {
 	if c.APIVersion != GroupVersion.String() || c.Kind != "ManagerConfiguration" {
@@ -94,13 +127,8 @@ func (c *ManagerConfiguration) Validate() error {
 	if errs := v1alpha1.ValidateQuota(c.DefaultQuota, nil, nil, field.NewPath("defaultQuota")); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	for i, name := range c.Publishable {
-		if reason, never := neverPublishable[name]; never {
-			return fmt.Errorf("publishable: %q cannot be published: %s", name, reason)
-		}
-		if name == "" || slices.Contains(c.Publishable[:i], name) {
-			return fmt.Errorf("publishable: %q is empty or there twice", name)
-		}
+	if err := ValidatePublishable(c.Publishable); err != nil {
+		return fmt.Errorf("publishable: %w", err)
 	}
 	if c.Concurrency < 0 {
 		return fmt.Errorf("concurrency: %d is negative", c.Concurrency)

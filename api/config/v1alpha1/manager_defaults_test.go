@@ -34,6 +34,10 @@ func TestLoadManagerConfiguration(t *testing.T) {
 		},
 		"never publishable":    {file: header + "publishable: [pods]\n", err: "\"pods\" cannot be published"},
 		"publishable twice":    {file: header + "publishable: [secrets, secrets]\n", err: "there twice"},
+		"publishable unknown":  {file: header + "publishable: [secrets, foos]\n", err: "\"foos\" is not built in"},
+		"publishable kind":     {file: header + "publishable: [ConfigMap]\n", err: "\"ConfigMap\" is not built in"},
+		"publishable no group": {file: header + "publishable: [deployments]\n", err: "\"deployments\" is not built in"},
+		"publishable custom":   {file: header + "publishable: [widgets.example.com]\n", err: "\"widgets.example.com\" is not built in"},
 		"unknown field":        {file: header + "quota: {}\n", err: `unknown field "quota"`},
 		"empty quota":          {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
 		"negative limit":       {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
@@ -63,6 +67,16 @@ func TestLoadManagerConfiguration(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestBuiltin knows what can be published by default, and resources that are not called
+// like their kinds.
+func TestBuiltin(t *testing.T) {
+	for _, name := range append(DefaultPublishable(), "deployments.apps", "endpoints", "podtemplates", "ingresses.networking.k8s.io") {
+		if err := ValidatePublishable([]string{name}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
