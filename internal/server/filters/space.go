@@ -41,7 +41,7 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Atta
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		n, uid, err := admitToSpace(req, state, shows)
 		if err != nil {
-			reject(w, req, serializer, err)
+			rejectSpace(w, req, serializer, err)
 			return
 		}
 		if n != "" {
@@ -56,6 +56,17 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Atta
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// rejectSpace tells why. Clients ask for discovery first, where client-go takes the reason
+// from a text and calls that of a Status unknown.
+func rejectSpace(w http.ResponseWriter, req *http.Request, serializer runtime.NegotiatedSerializer, err error) {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if ok && !info.IsResourceRequest && apierrors.IsForbidden(err) {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	reject(w, req, serializer, err)
 }
 
 // asAuthenticated makes the user of ctx, who may be impersonated, what authentication

@@ -11,8 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
@@ -132,5 +138,36 @@ func TestRequestsOfAnEarlierTenant(t *testing.T) {
 				t.Errorf("got error %v, want that the tenant is younger", err)
 			}
 		})
+	}
+}
+
+// TestDiscoveryOfSuspended checks that clients which ask what is served see the reason, as
+// those see it that ask for an object.
+func TestDiscoveryOfSuspended(t *testing.T) {
+	state := func(context.Context, tenant.Name) (tenantregistry.State, bool, error) {
+		return tenantregistry.State{Suspended: true, Reason: "unpaid"}, true, nil
+	}
+	attach := func(ctx context.Context, _ tenant.Name, _ types.UID, _ bool) (context.Context, context.CancelFunc) {
+		return ctx, func() {}
+	}
+	handler := WithSpace(http.NotFoundHandler(), state, nil, attach, scheme.Codecs.WithoutConversion())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"})
+		resource := strings.Contains(req.URL.Path, "/pods")
+		ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: resource, Verb: "get", Resource: "pods"})
+		ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}})
+		handler.ServeHTTP(w, req.WithContext(ctx))
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, discovery := client.Discovery().ServerGroups()
+	_, object := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	for _, err := range []error{discovery, object} {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `tenant "a" is suspended: unpaid`) {
+			t.Errorf("got error %v, want that the tenant is suspended, and why", err)
+		}
 	}
 }
