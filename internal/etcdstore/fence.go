@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -9,13 +10,14 @@ import (
 // Fence keeps transactions from what has ended, by keys that are written when it ends. A
 // server that stalls after it has decided about a request, for as long as it may be,
 // finds them there: etcd compares them in the transaction itself.
-type Fence struct {
-	// Closed is the key that keeps a new object from being stored.
-	Closed string
-	// Ended is the key that keeps any object from being changed.
-	Ended string
-	// Refused is the error of a transaction that was kept from being done.
-	Refused error
+// Each transaction asks for one key.
+type Fence interface {
+	// Closed returns the key that keeps a new object from being stored.
+	Closed() string
+	// Ended returns the key that keeps any object from being changed.
+	Ended() string
+	// Refused returns the error of a transaction that was kept from being done.
+	Refused() error
 }
 
 type fenceKey struct{}
@@ -48,11 +50,10 @@ type fencedTxn struct {
 
 // If implements clientv3.Txn.
 func (t *fencedTxn) If(compares ...clientv3.Cmp) clientv3.Txn {
-	t.key = t.fence.Ended
-	for _, c := range compares {
-		if creates(c) {
-			t.key = t.fence.Closed
-		}
+	if slices.ContainsFunc(compares, creates) {
+		t.key = t.fence.Closed()
+	} else {
+		t.key = t.fence.Ended()
 	}
 	t.txn = t.txn.If(append(compares, clientv3.Compare(clientv3.CreateRevision(t.key), "=", 0))...)
 	return t
@@ -85,7 +86,7 @@ func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
 	}
 	last := len(response.Responses) - 1
 	if response.Responses[last].GetResponseRange().GetCount() > 0 {
-		return nil, t.fence.Refused
+		return nil, t.fence.Refused()
 	}
 	response.Responses = response.Responses[:last]
 	return response, nil

@@ -332,9 +332,7 @@ func (c *config) closed(ctx context.Context, n tenant.Name) error {
 // fence returns what keeps requests for one tenant out of the space of the next one of
 // its name, and makes them see what closed says of it.
 func (c *config) fence(n tenant.Name, uid types.UID) etcdstore.Fence {
-	fence := c.deletions.Fence(n, uid)
-	fence.Refused = filters.Terminating(n)
-	return fence
+	return c.deletions.Fence(n, uid, filters.Terminating)
 }
 
 // serviceAccounts returns how tokens of tenants' service accounts are verified:

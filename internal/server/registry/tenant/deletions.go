@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -29,40 +30,68 @@ type Deletions struct {
 	// Prefix is that of the objects in etcd, /registry by default. Servers with another
 	// one have tenants of their own.
 	Prefix string
+
+	once  sync.Once
+	below string // the keys of all names
 }
 
 // key is where the deletion of a tenant is remembered. Names have no slashes, so that no
 // two prefixes make one key.
-func (d *Deletions) key(name string) string {
-	prefix := path.Join("/", d.Prefix)
-	if prefix == kubeoptions.DefaultEtcdPathPrefix {
-		return path.Join(deletionsPrefix, name)
-	}
-	return path.Join(deletionsPrefix+"-of", prefix, name)
+func (d *Deletions) key(name string) string { return d.prefix() + name }
+
+func (d *Deletions) prefix() string {
+	d.once.Do(func() { // each write in a space asks
+		d.below = deletionsPrefix + "/"
+		if prefix := path.Join("/", d.Prefix); prefix != kubeoptions.DefaultEtcdPathPrefix {
+			d.below = path.Join(deletionsPrefix+"-of", prefix) + "/"
+		}
+	})
+	return d.below
 }
 
 // fenceTTL is for how many seconds etcd remembers the end of each single tenant. No
 // request is as old.
 const fenceTTL = 7 * 24 * 60 * 60
 
-// Fence returns the keys that keep what was admitted to the space of a tenant from being
-// done in that of the next one of its name: of the tenant's name and UID, below the key
-// of the name.
-func (d *Deletions) Fence(n tenant.Name, uid types.UID) etcdstore.Fence {
-	key := path.Join(d.key(n.String()), string(uid))
-	return etcdstore.Fence{Closed: path.Join(key, "closed"), Ended: path.Join(key, "ended")}
+// Fence returns what keeps requests that were admitted to the space of a tenant from being
+// done in that of the next one of its name: keys of the tenant's name and UID, below the
+// key of the name. Refused makes the error.
+func (d *Deletions) Fence(n tenant.Name, uid types.UID, refused func(tenant.Name) error) etcdstore.Fence {
+	return fence{d, n, uid, refused}
+}
+
+// fence implements etcdstore.Fence. Each write has one, most ask for one key, and few for
+// the error: so each is made when it is asked for.
+type fence struct {
+	deletions *Deletions
+	name      tenant.Name
+	uid       types.UID
+	refused   func(tenant.Name) error
+}
+
+func (f fence) Closed() string { return f.deletions.fenceKey(f.name, f.uid, closedKey) }
+func (f fence) Ended() string  { return f.deletions.fenceKey(f.name, f.uid, endedKey) }
+func (f fence) Refused() error { return f.refused(f.name) }
+
+const (
+	closedKey = "/closed"
+	endedKey  = "/ended"
+)
+
+func (d *Deletions) fenceKey(n tenant.Name, uid types.UID, what string) string {
+	return d.prefix() + n.String() + "/" + string(uid) + what
 }
 
 // close keeps new objects out of the space of a tenant that is being deleted, for good:
 // what is counted afterwards cannot become more.
 func (d *Deletions) close(ctx context.Context, n tenant.Name, uid types.UID) error {
-	return d.putFence(ctx, n, d.Fence(n, uid).Closed)
+	return d.putFence(ctx, n, d.fenceKey(n, uid, closedKey))
 }
 
 // end keeps every change out of the space of a tenant that was found empty. Before, its
 // objects must change to be deleted.
 func (d *Deletions) end(ctx context.Context, n tenant.Name, uid types.UID) error {
-	return d.putFence(ctx, n, d.Fence(n, uid).Ended)
+	return d.putFence(ctx, n, d.fenceKey(n, uid, endedKey))
 }
 
 func (d *Deletions) putFence(ctx context.Context, n tenant.Name, key string) error {
