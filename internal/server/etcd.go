@@ -2,15 +2,20 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"time"
 
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +24,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/tracing"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
 )
@@ -58,14 +65,43 @@ func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Cli
 	return dial(config)
 }
 
-// As upstream's clients have it.
+// Clients of etcd are as upstream's (k8s.io/apiserver/pkg/storage/storagebackend/factory),
+// which does not export how it makes them.
 const (
 	etcdDialTimeout      = 20 * time.Second
 	etcdKeepalive        = 30 * time.Second
 	etcdKeepaliveTimeout = 10 * time.Second
 )
 
+// etcdMetrics are those of requests to etcd, grpc_client_*. Upstream's health checks have
+// registered them; they are not exported, but to who would register the same.
+var etcdMetrics = sync.OnceValue(func() *grpcprom.ClientMetrics {
+	own := grpcprom.NewClientMetrics()
+	var registered prometheus.AlreadyRegisteredError
+	if err := legacyregistry.Registerer().Register(own); errors.As(err, &registered) {
+		if shared, ok := registered.ExistingCollector.(*grpcprom.ClientMetrics); ok {
+			return shared
+		}
+	}
+	return own
+})
+
+// observed are the options of a connection whose requests are counted and traced, each
+// try by itself. Without tracing there is a provider that does nothing.
+func observed(tracer trace.TracerProvider) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(etcdMetrics().UnaryClientInterceptor()),
+		grpc.WithChainStreamInterceptor(etcdMetrics().StreamClientInterceptor()),
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+			otelgrpc.WithMessageEvents(otelgrpc.ReceivedEvents, otelgrpc.SentEvents),
+			otelgrpc.WithPropagators(tracing.Propagators()),
+			otelgrpc.WithTracerProvider(tracer),
+		)),
+	}
+}
+
 func dial(config storagebackend.TransportConfig, options ...grpc.DialOption) (*clientv3.Client, error) {
+	options = append(options, observed(config.TracerProvider)...)
 	etcd := clientv3.Config{
 		Endpoints: config.ServerList, DialTimeout: etcdDialTimeout, DialOptions: options,
 		DialKeepAliveTime: etcdKeepalive, DialKeepAliveTimeout: etcdKeepaliveTimeout, Logger: etcdLogger(),
