@@ -129,12 +129,13 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource} {
 		storageFactory.SetSerializer(resource, runtime.ContentTypeJSON, nil)
 	}
-	etcd := &etcdClients{embedded: opts.etcdClient}
+	etcd, stores := &etcdClients{embedded: opts.etcdClient}, storageFactory.Configs()
 	c := &config{
 		ranges: &storage.Ranges{Client: etcd.connect},
 		deletions: &tenantregistry.Deletions{
-			Client: func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
-			Prefix: storageFactory.StorageConfig.Prefix,
+			Client:  func() (*clientv3.Client, error) { return etcd.connect(storageFactory.StorageConfig.Transport) },
+			Clients: func() ([]*clientv3.Client, error) { return etcd.connectAll(stores) },
+			Prefix:  storageFactory.StorageConfig.Prefix,
 		},
 		rawStorage: opts.rawStorage,
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,21 @@ func (c *etcdClients) connect(config storagebackend.TransportConfig) (*clientv3.
 	return client, nil
 }
 
+// connectAll connects to every etcd of configs.
+func (c *etcdClients) connectAll(configs []storagebackend.Config) ([]*clientv3.Client, error) {
+	var clients []*clientv3.Client
+	for _, config := range configs {
+		client, err := c.connect(config.Transport)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(clients, client) {
+			clients = append(clients, client)
+		}
+	}
+	return clients, nil
+}
+
 func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Client, error) {
 	if c.embedded != nil {
 		return c.embedded(), nil
@@ -74,7 +90,7 @@ const (
 )
 
 // etcdMetrics are those of requests to etcd, grpc_client_*. Upstream's health checks have
-// registered them; they are not exported, but to who would register the same.
+// registered them, and are not exported; who registers the same again is told of them.
 var etcdMetrics = sync.OnceValue(func() *grpcprom.ClientMetrics {
 	own := grpcprom.NewClientMetrics()
 	var registered prometheus.AlreadyRegisteredError

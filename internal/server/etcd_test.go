@@ -62,3 +62,26 @@ func txnsToEtcd(t *testing.T) (count float64) {
 	}
 	return count
 }
+
+func TestEtcdClientsConnectToEachEtcdOnce(t *testing.T) {
+	of := func(servers ...string) storagebackend.Config {
+		return storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: servers}}
+	}
+	c := &etcdClients{}
+	clients, err := c.connectAll([]storagebackend.Config{of("http://127.0.0.1:1"), of("http://127.0.0.1:2", "http://127.0.0.1:3"), of("http://127.0.0.1:2", "http://127.0.0.1:3")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, client := range clients {
+			_ = client.Close()
+		}
+	})
+	if len(clients) != 2 {
+		t.Fatalf("got %d clients, want 2", len(clients))
+	}
+	first, err := c.connect(of("http://127.0.0.1:1").Transport)
+	if err != nil || first != clients[0] {
+		t.Errorf("another client of the same etcd: %v", err)
+	}
+}

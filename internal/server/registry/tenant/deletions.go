@@ -25,8 +25,10 @@ const deletionsPrefix = "/tenantry/deleted-tenants"
 // certificate cannot be revoked; it must not work for a tenant that is given the
 // name of another one later.
 type Deletions struct {
-	// Client connects to etcd.
+	// Client connects to the etcd that remembers.
 	Client func() (*clientv3.Client, error)
+	// Clients connect to each etcd that may hold objects of spaces; fences are in all.
+	Clients func() ([]*clientv3.Client, error)
 	// Prefix is that of the objects in etcd, /registry by default. Servers with another
 	// one have tenants of their own.
 	Prefix string
@@ -95,17 +97,22 @@ func (d *Deletions) end(ctx context.Context, n tenant.Name, uid types.UID) error
 }
 
 func (d *Deletions) putFence(ctx context.Context, n tenant.Name, key string) error {
-	client, err := d.Client()
-	if err == nil {
-		var lease *clientv3.LeaseGrantResponse
-		if lease, err = client.Grant(ctx, fenceTTL); err == nil {
-			_, err = client.Put(ctx, key, time.Now().UTC().Format(time.RFC3339), clientv3.WithLease(lease.ID))
-		}
+	clients, err := d.Clients()
+	for i := 0; i < len(clients) && err == nil; i++ {
+		err = putLeased(ctx, clients[i], key)
 	}
 	if err != nil {
 		return fmt.Errorf("closing the space of tenant %q: %w", n, err)
 	}
 	return nil
+}
+
+func putLeased(ctx context.Context, client *clientv3.Client, key string) error {
+	lease, err := client.Grant(ctx, fenceTTL)
+	if err == nil {
+		_, err = client.Put(ctx, key, time.Now().UTC().Format(time.RFC3339), clientv3.WithLease(lease.ID))
+	}
+	return err
 }
 
 func (d *Deletions) record(ctx context.Context, name string) error {

@@ -2,13 +2,16 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/etcd"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func TestWaitBeyondTheSecondOfADeletion(t *testing.T) {
@@ -76,5 +79,44 @@ func TestDeletionsOfServersWithTheirOwnPrefix(t *testing.T) {
 	response, err := server.Client().Get(t.Context(), "/tenantry/deleted-tenants/acme")
 	if err != nil || response.Count != 1 {
 		t.Errorf("it is not where earlier servers look for it: %v", err)
+	}
+}
+
+// Resources may be stored in etcds of their own (--etcd-servers-overrides). What compares
+// the keys of a fence is in the same etcd.
+func TestFencesAreInEveryEtcd(t *testing.T) {
+	var clients []*clientv3.Client
+	for range 2 {
+		server, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), UnsafeNoFsync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Stop)
+		clients = append(clients, server.Client())
+	}
+	d := &Deletions{
+		Client:  func() (*clientv3.Client, error) { return clients[0], nil },
+		Clients: func() ([]*clientv3.Client, error) { return clients, nil },
+		Prefix:  "/registry",
+	}
+	fence := d.Fence("acme", "uid", nil)
+	for key, put := range map[string]func(context.Context, tenant.Name, types.UID) error{
+		fence.Closed(): d.close,
+		fence.Ended():  d.end,
+	} {
+		if err := put(t.Context(), "acme", "uid"); err != nil {
+			t.Fatal(err)
+		}
+		for i, client := range clients {
+			response, err := client.Get(t.Context(), key)
+			if err != nil || response.Count != 1 || response.Kvs[0].Lease == 0 {
+				t.Errorf("%s is not in etcd %d for a time: %v, %v", key, i, response, err)
+			}
+		}
+	}
+
+	d.Clients = func() ([]*clientv3.Client, error) { return nil, errors.New("one cannot be reached") }
+	if err := d.close(t.Context(), "acme", "uid"); err == nil {
+		t.Error("closed without every etcd")
 	}
 }
