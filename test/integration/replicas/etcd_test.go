@@ -17,6 +17,7 @@ import (
 // externalEtcd is an etcd that asks its clients for certificates.
 type externalEtcd struct {
 	*clientv3.Client
+	address string
 	// flags are those by which a server reaches it.
 	flags []string
 }
@@ -55,7 +56,7 @@ func startEtcd(ctx context.Context, dir string) *externalEtcd {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address.String()}, TLS: tls})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(client.Close)
-	return &externalEtcd{Client: client, flags: []string{
+	return &externalEtcd{Client: client, address: address.String(), flags: []string{
 		"--etcd-servers=" + address.String(), "--etcd-cafile=" + info.TrustedCAFile,
 		"--etcd-certfile=" + info.CertFile, "--etcd-keyfile=" + info.KeyFile,
 	}}
