@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -28,9 +29,29 @@ type Request struct {
 	// Authenticated is the tenant of the credentials, set once by
 	// authentication. It outlives impersonation, which replaces the user.
 	Authenticated Name
+	// life is the UID of the tenant Authenticated for which the credentials were checked,
+	// empty if there was none of that name.
+	life *types.UID
 	// admitted is the tenant whose user a policy of Requested lets in.
 	admitted Name
 }
+
+// NoteLife notes the UID of the tenant of the credentials, as it was before they were
+// checked, and reports whether it is the one that was noted first: a tenant can be
+// deleted and made again meanwhile. Only authentication calls it.
+func (r *Request) NoteLife(uid types.UID) bool {
+	if r == nil {
+		return true
+	}
+	if r.life == nil {
+		r.life = &uid
+	}
+	return *r.life == uid
+}
+
+// IsOfLife reports whether the credentials were checked for the tenant of a UID. It is
+// false for credentials that nobody checked.
+func (r *Request) IsOfLife(uid types.UID) bool { return r != nil && r.life != nil && *r.life == uid }
 
 // Admit notes that a policy of the requested space lets a user of tenant own in.
 // Only the authorizer calls it, once it has allowed the request. Whatever asks

@@ -139,3 +139,23 @@ func TestOfUser(t *testing.T) {
 func of(tenants ...string) user.Info {
 	return &user.DefaultInfo{Name: "u", Extra: map[string][]string{UserExtraKey: tenants}}
 }
+
+func TestNoteLife(t *testing.T) {
+	var none *Request
+	if !none.NoteLife("1") || none.IsOfLife("1") || none.IsOfLife("") {
+		t.Error("without a request something was noted")
+	}
+	r := &Request{}
+	if r.IsOfLife("") {
+		t.Error("credentials that nobody checked are of a life")
+	}
+	if !r.NoteLife("1") || !r.IsOfLife("1") || r.IsOfLife("2") || r.IsOfLife("") {
+		t.Error("the first life is not the one of the request")
+	}
+	if r.NoteLife("2") || !r.IsOfLife("1") || r.IsOfLife("2") {
+		t.Error("another life took the place of the first")
+	}
+	if !r.NoteLife("1") {
+		t.Error("the same life is refused")
+	}
+}

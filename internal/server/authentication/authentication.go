@@ -20,6 +20,7 @@ type authenticators struct {
 	credentials authenticator.Request
 	// anonymous is asked when there were no credentials. Nil accepts nobody.
 	anonymous     authenticator.Request
+	life          Life
 	defaultTenant tenant.Name
 }
 
@@ -52,6 +53,9 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 		response.User = identity.Of(response.User, n)
 	}
 	if err := note(req, n); err != nil {
+		return nil, false, err
+	}
+	if err := a.life.note(req.Context(), n); err != nil {
 		return nil, false, err
 	}
 	return response, true, nil

@@ -82,7 +82,7 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 		return err
 	}
 	kinds = append(kinds, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
-	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), defaultTenant: config.DefaultTenant}
+	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), life: config.Life, defaultTenant: config.DefaultTenant}
 	if b.anonymous.Enabled {
 		a.anonymous = anonymous.NewAuthenticator(b.anonymous.Conditions)
 	}
@@ -123,7 +123,7 @@ func (b *builder) certificates(context.Context) (authenticator.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Since.certificates(verified), nil
+	return issuing{b.Since, b.Life}.certificates(verified), nil
 }
 
 func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) {
@@ -171,5 +171,5 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 		}
 	}
 	sources = append(sources, b.Life.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
-	return b.Since.tokens(sources), nil
+	return issuing{b.Since, b.Life}.tokens(sources), nil
 }

@@ -18,16 +18,25 @@ import (
 // where there was none. The name is empty for users without tenant. A nil Since knows of no earlier tenants.
 type Since func(ctx context.Context, n tenant.Name) (time.Time, error)
 
+// issuing checks when credentials were issued, and for which of the tenants of a name.
+type issuing struct {
+	since Since
+	life  Life
+}
+
 // check refuses a user whose credentials were issued too early.
-func (s Since) check(ctx context.Context, u user.Info, issued time.Time) error {
+func (i issuing) check(ctx context.Context, u user.Info, issued time.Time) error {
 	n, err := tenant.OfUser(u)
 	if err != nil {
 		return identity.Refuse("%w", err)
 	}
-	if s == nil {
+	if i.since == nil {
 		return nil
 	}
-	since, err := s(ctx, n)
+	if err := i.life.note(ctx, n); err != nil {
+		return err
+	}
+	since, err := i.since(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -40,13 +49,13 @@ func (s Since) check(ctx context.Context, u user.Info, issued time.Time) error {
 
 // certificates wraps an authenticator of client certificates, which tell by the
 // begin of their validity when they were issued.
-func (s Since) certificates(delegate authenticator.Request) authenticator.Request {
+func (i issuing) certificates(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(req)
 		if err != nil || !ok {
 			return response, ok, err
 		}
-		if err := s.check(req.Context(), response.User, req.TLS.PeerCertificates[0].NotBefore); err != nil {
+		if err := i.check(req.Context(), response.User, req.TLS.PeerCertificates[0].NotBefore); err != nil {
 			return nil, false, err
 		}
 		return response, true, nil
@@ -55,14 +64,14 @@ func (s Since) certificates(delegate authenticator.Request) authenticator.Reques
 
 // tokens wraps an authenticator of tokens. Those that are JSON web tokens tell
 // when they were issued; of others, their issuer must know.
-func (s Since) tokens(delegate authenticator.Token) authenticator.Token {
+func (i issuing) tokens(delegate authenticator.Token) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateToken(ctx, token)
 		if err != nil || !ok {
 			return response, ok, err
 		}
 		if issued := webtoken.Parse(token).Time("iat"); !issued.IsZero() {
-			if err := s.check(ctx, response.User, issued); err != nil {
+			if err := i.check(ctx, response.User, issued); err != nil {
 				return nil, false, err
 			}
 		}

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -33,6 +35,7 @@ func TestSince(t *testing.T) {
 			return time.Time{}, nil
 		}
 	})
+	lives := func(_ context.Context, n tenant.Name) (types.UID, error) { return "uid-" + types.UID(n), nil }
 	for name, tc := range map[string]struct {
 		of       tenant.Name
 		token    string
@@ -55,17 +58,19 @@ func TestSince(t *testing.T) {
 		"token with dots":                     {of: "again", token: "a.b?.c", accepted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			r := &tenant.Request{}
+			ctx := tenant.WithRequest(t.Context(), r)
 			answer := &authenticator.Response{User: identity.Of(&user.DefaultInfo{Name: "u"}, tc.of)}
 			var response *authenticator.Response
 			var ok bool
 			var err error
 			if tc.token != "" {
-				response, ok, err = since.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+				response, ok, err = issuing{since: since, life: lives}.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
 					return answer, true, nil
-				})).AuthenticateToken(t.Context(), tc.token)
+				})).AuthenticateToken(ctx, tc.token)
 			} else {
-				req := (&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotBefore: tc.issued}}}}).WithContext(t.Context())
-				response, ok, err = since.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+				req := (&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotBefore: tc.issued}}}}).WithContext(ctx)
+				response, ok, err = issuing{since: since, life: lives}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					return answer, true, nil
 				})).AuthenticateRequest(req)
 			}
@@ -74,6 +79,9 @@ func TestSince(t *testing.T) {
 			}
 			if errors.Is(err, identity.ErrRefused) != tc.refused {
 				t.Errorf("error %v, want a refusal: %v", err, tc.refused)
+			}
+			if noted := tc.of != tenant.System && webtoken.Parse(tc.token).Time("iat").IsZero() == (tc.token == ""); r.IsOfLife("uid-"+types.UID(tc.of)) != noted {
+				t.Errorf("checked for the tenant that was there: %t, want %t", !noted, noted)
 			}
 		})
 	}
@@ -84,7 +92,7 @@ func TestSinceAsksNobodyWithoutCredentials(t *testing.T) {
 		t.Error("asked about nobody's tenant")
 		return time.Time{}, nil
 	})
-	_, ok, err := none.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+	_, ok, err := issuing{since: none}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return nil, false, nil
 	})).AuthenticateRequest(&http.Request{})
 	if ok || err != nil {

@@ -17,6 +17,27 @@ import (
 // and later ones of that name; empty if there is none.
 type Life func(ctx context.Context, n tenant.Name) (types.UID, error)
 
+// note notes in the request of ctx which tenant has the name n. It comes before what is
+// checked by other properties of the tenant: those may be a later tenant's, and then the
+// request is refused where it is admitted to a space, but never an earlier one's.
+func (l Life) note(ctx context.Context, n tenant.Name) error {
+	if l == nil || n == tenant.System {
+		return nil
+	}
+	uid, err := l(ctx, n)
+	if err != nil {
+		return err
+	}
+	return noteLife(ctx, n, uid)
+}
+
+func noteLife(ctx context.Context, n tenant.Name, uid types.UID) error {
+	if !tenant.RequestFrom(ctx).NoteLife(uid) {
+		return identity.Refuse("tenant %q was made again while they were checked; try again", n)
+	}
+	return nil
+}
+
 // cached returns an authenticator that remembers for a while what delegate knows of a
 // token, but not beyond the life of the user's tenant: the next tenant of that name may
 // have somebody else of the user's name. A nil Life knows of no lives.
@@ -38,6 +59,9 @@ func (l Life) cached(delegate authenticator.Token, errors bool, successes, failu
 			}
 		}
 		if u, ok := response.User.(userInLife); ok {
+			if err := noteLife(ctx, u.tenant, u.uid); err != nil {
+				return nil, false, err
+			}
 			response = u.response
 		}
 		return response, true, nil

@@ -28,6 +28,13 @@ func known(_ context.Context, n tenant.Name) (tenantregistry.State, bool, error)
 	return tenantregistry.State{UID: types.UID("uid-" + n)}, n == "a" || n == "b", nil
 }
 
+// checked returns what a request says whose credentials were checked for the tenant of a UID.
+func checked(requested tenant.Scope, authenticated tenant.Name, uid types.UID) *tenant.Request {
+	r := &tenant.Request{Requested: requested, Authenticated: authenticated}
+	r.NoteLife(uid)
+	return r
+}
+
 func TestAdmitToSpace(t *testing.T) {
 	pods := func(verb string) *request.RequestInfo {
 		return &request.RequestInfo{IsResourceRequest: true, Verb: verb, Resource: "pods"}
@@ -60,7 +67,7 @@ func TestAdmitToSpace(t *testing.T) {
 		"no RequestInfo":                  {authenticated: "a", is: apierrors.IsInternalError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
+			ctx := tenant.WithRequest(t.Context(), checked(tc.requested, tc.authenticated, types.UID("uid-"+tc.authenticated)))
 			if tc.extra != nil {
 				ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: tc.extra}})
 			}
@@ -110,7 +117,7 @@ func TestWithSpace(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusOK)
 			}), known, nil, attach, scheme.Codecs.WithoutConversion())
-			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
+			ctx := tenant.WithRequest(t.Context(), checked(tc.requested, tc.authenticated, types.UID("uid-"+tc.authenticated)))
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "pods"})
 			recorder := httptest.NewRecorder()
 			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil))

@@ -117,7 +117,31 @@ func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Nam
 		// The tenant that the user belongs to has gone while the request waited.
 		return "", "", apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
 	}
+	if err := checkLife(ctx, n, found, state); err != nil {
+		return "", "", err
+	}
 	return n, found.UID, admit(n, own, info, found, exists, shows)
+}
+
+// checkLife refuses a request whose credentials were checked for an earlier tenant of the
+// name, or before there was one. A server that stalls learns of its tenants late, perhaps
+// between authentication and here. found is the state of n.
+func checkLife(ctx context.Context, n tenant.Name, found tenantregistry.State, state TenantState) error {
+	r := tenant.RequestFrom(ctx)
+	if !r.Authenticated.IsSpace() {
+		return nil
+	}
+	if r.Authenticated != n {
+		var err error
+		if found, _, err = state(ctx, r.Authenticated); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	if !r.IsOfLife(found.UID) {
+		return apierrors.NewForbidden(tenants, string(r.Authenticated),
+			fmt.Errorf("tenant %q was made or deleted while the credentials were checked; try again", r.Authenticated))
+	}
+	return nil
 }
 
 // admit decides about a request of a user of tenant own in the space of n.

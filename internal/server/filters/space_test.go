@@ -122,7 +122,7 @@ func TestRequestsOfAnEarlierTenant(t *testing.T) {
 		"no earlier one":  {received: since},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Authenticated: "a"})
+			ctx := tenant.WithRequest(t.Context(), checked("", "a", "u"))
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: "pods"})
 			req := httptest.NewRequestWithContext(request.WithReceivedTimestamp(ctx, tc.received), http.MethodGet, "/api/v1/pods", nil)
 			n, uid, err := admitToSpace(req, func(context.Context, tenant.Name) (tenantregistry.State, bool, error) {
@@ -141,6 +141,42 @@ func TestRequestsOfAnEarlierTenant(t *testing.T) {
 	}
 }
 
+// TestCredentialsOfAnEarlierTenant checks that credentials which were checked for one tenant
+// are not those of the next one of its name: neither in its space nor in another's.
+func TestCredentialsOfAnEarlierTenant(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request  *tenant.Request
+		user     tenant.Name
+		admitted bool
+	}{
+		"of this tenant":                 {request: checked("", "a", "uid-a"), user: "a", admitted: true},
+		"of an earlier one":              {request: checked("", "a", "uid-earlier"), user: "a"},
+		"of none of that name":           {request: checked("", "a", ""), user: "a"},
+		"that nobody checked":            {request: &tenant.Request{Authenticated: "a"}, user: "a"},
+		"of this tenant, elsewhere":      {request: checked("b", "a", "uid-a"), user: "a", admitted: true},
+		"of an earlier one, elsewhere":   {request: checked("b", "a", "uid-earlier"), user: "a"},
+		"of the other space's tenant":    {request: checked("b", "a", "uid-b"), user: "a"},
+		"of a system user":               {request: checked("a", tenant.System, ""), user: tenant.System, admitted: true},
+		"of a system user as a tenant's": {request: checked("a", tenant.System, ""), user: "a", admitted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.request.Admit("a")
+			ctx := request.WithUser(tenant.WithRequest(t.Context(), tc.request), &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(tc.user)}}})
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "pods"})
+			_, _, err := admitToSpace(httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/pods", nil), known, nil)
+			if tc.admitted && err != nil || !tc.admitted && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "while the credentials were checked")) {
+				t.Errorf("got error %v, want it admitted: %t", err, tc.admitted)
+			}
+		})
+	}
+	ctx := tenant.WithRequest(t.Context(), checked("b", "broken", "uid-broken"))
+	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "pods"})
+	tenant.RequestFrom(ctx).Admit("broken")
+	if _, _, err := admitToSpace(httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/pods", nil), known, nil); !apierrors.IsInternalError(err) {
+		t.Errorf("got error %v where the user's tenant cannot be read", err)
+	}
+}
+
 // TestDiscoveryOfSuspended checks that clients which ask what is served see the reason, as
 // those see it that ask for an object.
 func TestDiscoveryOfSuspended(t *testing.T) {
@@ -152,7 +188,7 @@ func TestDiscoveryOfSuspended(t *testing.T) {
 	}
 	handler := WithSpace(http.NotFoundHandler(), state, nil, attach, scheme.Codecs.WithoutConversion())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx := tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"})
+		ctx := tenant.WithRequest(req.Context(), checked("", "a", ""))
 		resource := strings.Contains(req.URL.Path, "/pods")
 		ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: resource, Verb: "get", Resource: "pods"})
 		ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}})
