@@ -34,7 +34,7 @@ func replace(t *testing.T, path, content string) {
 	}
 }
 
-// TestFormat is the table of the README: what a line says about its user.
+// TestFormat is the table of docs/guides/authentication.md: what a line says about its user.
 func TestFormat(t *testing.T) {
 	for line, want := range map[string]struct {
 		tenant string
