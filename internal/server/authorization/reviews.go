@@ -45,12 +45,33 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if own != space && asking != tenant.System {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
+	if a.GetUser().GetName() == "" && own.IsSpace() {
+		return r.authorizeGroups(ctx, a, space, own)
+	}
 	reviewed, err := reviewedAs(a.GetUser(), own)
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	ctx = tenant.WithRequest(request.WithUser(ctx, reviewed), &tenant.Request{Requested: space.Scope(), Authenticated: own})
-	return r.Authorizer.Authorize(ctx, userAttributes{a, reviewed})
+	return r.authorizeAs(ctx, userAttributes{a, reviewed}, space, own)
+}
+
+func (r reviews) authorizeAs(ctx context.Context, a authorizer.Attributes, space, own tenant.Name) (authorizer.Decision, string, error) {
+	ctx = tenant.WithRequest(request.WithUser(ctx, a.GetUser()), &tenant.Request{Requested: space.Scope(), Authenticated: own})
+	return r.Authorizer.Authorize(ctx, a)
+}
+
+// groupReview is what a review asks about groups alone. Its user has no name, as no
+// user of a request does.
+type groupReview struct{ userAttributes }
+
+// authorizeGroups answers what whoever is in the groups may do, those left out that
+// nobody of tenant own is in.
+func (r reviews) authorizeGroups(ctx context.Context, a authorizer.Attributes, space, own tenant.Name) (authorizer.Decision, string, error) {
+	reviewed := identity.Of(a.GetUser(), own)
+	reviewed.Groups = slices.DeleteFunc(slices.Clone(reviewed.Groups), func(group string) bool {
+		return isReserved(group) || group == user.AllUnauthenticated
+	})
+	return r.authorizeAs(ctx, groupReview{userAttributes{a, reviewed}}, space, own)
 }
 
 // reviewedAs returns u as a user of tenant own, with those of its groups that

@@ -23,6 +23,14 @@ var _ = Describe("Reviews", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		give(ctx, tenantry.Client("a"), clusterRole("pod-readers", nil, rule("pods", "list")), "reader")
+		toGroup := bindingTo("pod-readers", "reader")
+		toGroup.ObjectMeta = metav1.ObjectMeta{Name: "pod-reading-group"}
+		toGroup.Subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "readers"}}
+		_, err := tenantry.Client("a").RbacV1().ClusterRoleBindings().Create(ctx, toGroup, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(tenantry.Client("a").RbacV1().ClusterRoleBindings().Delete(ctx, toGroup.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
 		give(ctx, tenantry.Client("b"), clusterRole("canary-b", nil, rule("canaries", "list")), "admin")
 		give(ctx, tenantry.Client(tenant.System), clusterRole("sys-readers", nil, rule("pods", "list")), "sys-reader")
 		give(ctx, tenantry.Client(tenant.System), clusterRole("askers", map[string]string{"multi-tenancy.k8s.io/scope": "All"},
@@ -42,6 +50,10 @@ var _ = Describe("Reviews", Ordered, func() {
 	},
 		Entry("a user of the space", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader"}, true),
 		Entry("the same, with its tenant", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader", Extra: claiming("a")}, true),
+		Entry("a group of the space, without a user", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{Groups: []string{"readers"}}, true),
+		Entry("the group, asked by the system", who{tenant: "system", name: "asker"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{Groups: []string{"readers"}}, true),
+		Entry("another group", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{Groups: []string{"others"}}, false),
+		Entry("the group system:masters, without a user", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{Groups: []string{"system:masters"}}, false),
 		Entry("another user", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "somebody"}, false),
 		Entry("claiming b", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "reader", Extra: claiming("b")}, false),
 		Entry("claiming system", who{tenant: "a", name: "admin"}, tenant.Name("a"), authorizationv1.SubjectAccessReviewSpec{User: "sys-reader", Extra: claiming("system")}, false),
