@@ -1,0 +1,338 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/tenantry/tenantry/test/docs"
+)
+
+const (
+	repository  = "../../.."
+	pageTimeout = 3 * time.Minute
+	// settleTimeout is how long a command that reads may take to show what the page
+	// says: readers wait, too, until a controller has done its work.
+	settleTimeout = 30 * time.Second
+)
+
+// cannotRun are blocks that are not run, by page and first line, with the reason.
+var cannotRun = map[string]map[string]string{
+	"README.md": {
+		"make run     # everything in one process, with its state in .tenantry": "make test is all tests, this one among them",
+		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":  "needs a registry and a cluster",
+	},
+	"docs/guides/backup-and-restore.md": {
+		"tenantry up --etcd-listen-client-url unix:///run/tenantry/etcd.sock":        "needs a directory of root, for etcdctl",
+		"etcdctl --endpoints unix:///run/tenantry/etcd.sock snapshot save backup.db": "needs etcdctl and etcdutl",
+		"mkdir -m 700 restored && tar -xzf keys.tar.gz -C restored":                  "needs etcdutl",
+	},
+	"docs/guides/connect-oidc.md": {
+		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
+	},
+	"docs/guides/install.md": {
+		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":         "needs a registry and a cluster",
+		"kubectl -n tenantry-system exec tenantry-0 -- /tenantry kubeconfig system \\": "needs a cluster",
+		"kubectl create namespace tenantry-system":                                     "needs a cluster, and a server elsewhere",
+	},
+	"docs/guides/monitoring.md": {
+		"kubectl --kubeconfig acme.kubeconfig create configmap something":      "the status follows after a minute",
+		"kubectl -n tenantry-system create secret generic tenantry-metrics \\": "needs a cluster",
+	},
+	"docs/guides/several-servers.md": {
+		"tenantry server --etcd-servers=https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379 \\": "needs an etcd cluster; test/integration/replicas runs such servers",
+		"tenantry manager --kubeconfig admin.kubeconfig --health-probe-bind-address=:8081":                    "needs such a server",
+		"tenantry kubeconfig acme --kubeconfig admin.kubeconfig > acme.kubeconfig":                            "needs such a server",
+	},
+}
+
+// tour is what readers of a guide have done before: the beginning of the README.
+const tour = `export KUBECONFIG=$PWD/.tenantry/admin.kubeconfig
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "Tenant", "metadata": {"name": "acme"}}'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "Tenant", "metadata": {"name": "globex"}}'
+kubectl wait --for=condition=Ready tenant/acme tenant/globex
+tenantry kubeconfig acme > acme.kubeconfig
+tenantry kubeconfig globex > globex.kubeconfig`
+
+var _ = Describe("The pages", func() {
+	kubectl := sync.OnceValues(func() (string, error) { return gexec.Build("k8s.io/kubernetes/cmd/kubectl") })
+	pages, err := docs.Read(repository)
+	if err != nil {
+		panic(err)
+	}
+	for _, page := range pages {
+		blocks := runnable(page)
+		if len(blocks) == 0 {
+			continue
+		}
+		It("show what "+page.Path+" makes of a server", func(ctx SpecContext) {
+			client, err := kubectl()
+			Expect(err).NotTo(HaveOccurred())
+			for _, tool := range []string{"openssl", "tar"} {
+				if _, err := exec.LookPath(tool); err != nil && uses(blocks, tool) {
+					Skip(page.Path + " needs " + tool)
+				}
+			}
+			r := newReader(ctx, client)
+			if page.Path != "README.md" {
+				r.serve(ctx, "tenantry up", nil)
+				r.must(tour)
+			}
+			for _, block := range blocks {
+				r.follow(ctx, page, block)
+			}
+		}, SpecTimeout(pageTimeout))
+	}
+
+	It("have the blocks that are not run", func() {
+		for _, page := range pages {
+			for _, block := range page.Blocks {
+				if commands := block.Commands(); len(commands) > 0 {
+					delete(cannotRun[page.Path], first(commands))
+				}
+			}
+			if len(cannotRun[page.Path]) == 0 {
+				delete(cannotRun, page.Path)
+			}
+		}
+		Expect(cannotRun).To(BeEmpty(), "an exception of a block that is not on the page")
+	})
+})
+
+// runnable returns the blocks of a page that a reader with a server can follow.
+func runnable(page docs.Page) []docs.Block {
+	var blocks []docs.Block
+	console := false
+	for _, block := range page.Blocks {
+		if commands := block.Commands(); block.Language == docs.Console && cannotRun[page.Path][first(commands)] != "" {
+			continue
+		}
+		console = console || block.Language == docs.Console
+		blocks = append(blocks, block)
+	}
+	if !console {
+		return nil
+	}
+	return blocks
+}
+
+// uses returns whether a command of the blocks is one of a tool.
+func uses(blocks []docs.Block, tool string) bool {
+	return slices.ContainsFunc(blocks, func(block docs.Block) bool {
+		return slices.ContainsFunc(block.Commands(), func(command docs.Command) bool {
+			return strings.HasPrefix(command.Text, tool+" ")
+		})
+	})
+}
+
+// first returns the first line of a block.
+func first(commands []docs.Command) string {
+	line, _, _ := strings.Cut(commands[0].Text, "\n")
+	return line
+}
+
+// reader does what a page says, in a directory and a shell of its own.
+type reader struct {
+	dir, port string
+	shell     io.Writer
+	answers   *bufio.Scanner
+	server    *gexec.Session
+}
+
+func newReader(ctx context.Context, kubectl string) *reader {
+	GinkgoHelper()
+	r := &reader{dir: GinkgoT().TempDir(), port: freePort()}
+	bin := filepath.Join(r.dir, "bin")
+	Expect(os.Mkdir(bin, 0o700)).To(Succeed())
+	Expect(os.Symlink(binary, filepath.Join(bin, "tenantry"))).To(Succeed())
+	Expect(os.Symlink(kubectl, filepath.Join(bin, "kubectl"))).To(Succeed())
+
+	shell := r.command(ctx, "bash")
+	in, err := shell.StdinPipe()
+	Expect(err).NotTo(HaveOccurred())
+	out, err := shell.StdoutPipe()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(shell.Start()).To(Succeed())
+	DeferCleanup(func() {
+		in.Close()
+		_ = shell.Wait() // it may have been ended with the spec
+	})
+	r.shell, r.answers = in, bufio.NewScanner(out)
+	r.answers.Buffer(nil, 16<<20)
+	return r
+}
+
+// command returns a command that ends, with all that it has started, with the spec.
+func (r *reader) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.dir, "bin")+":"+os.Getenv("PATH"), "HOME="+r.dir, "KUBECONFIG=")
+	return cmd
+}
+
+var (
+	file   = regexp.MustCompile(`^# ([\w.-]+\.yaml)(?:\n|:)`)
+	starts = regexp.MustCompile(`^(?:make run|(?:bin/)?tenantry up\b.*)$`)
+	// reads are commands that are asked again until they show what the page says.
+	reads = regexp.MustCompile(`^kubectl\b.* (?:get|describe|can-i|status)\b`)
+	fails = regexp.MustCompile(`(?m)^(?:Error|error:|The .* is invalid|tenantry: |no\b)`)
+)
+
+// follow runs the commands of a block and compares what they print. A block in YAML
+// that begins with the name of a file is written there.
+func (r *reader) follow(ctx context.Context, page docs.Page, block docs.Block) {
+	GinkgoHelper()
+	if name := file.FindStringSubmatch(block.Text); block.Language == "yaml" && name != nil {
+		Expect(os.WriteFile(filepath.Join(r.dir, name[1]), []byte(r.localize(block.Text)), 0o600)).To(Succeed())
+	}
+	if block.Language != docs.Console {
+		return
+	}
+	for _, command := range block.Commands() {
+		By(fmt.Sprintf("%s:%d: %s", page.Path, command.Line, command.Text))
+		want := strings.Join(command.Output, "\n")
+		if starts.MatchString(command.Text) {
+			r.serve(ctx, command.Text, command.Output)
+			continue
+		}
+		attempt := func() error {
+			got, status := r.run(r.localize(command.Text))
+			if !pattern(want).MatchString(normalize(got)) {
+				return fmt.Errorf("%s:%d: %s\nprints\n%s\nand the page says\n%s", page.Path, command.Line, command.Text, got, want)
+			}
+			if fails.MatchString(want) == (status == 0) {
+				return fmt.Errorf("%s:%d: %s ends with status %d", page.Path, command.Line, command.Text, status)
+			}
+			return nil
+		}
+		if reads.MatchString(command.Text) {
+			Eventually(attempt).WithContext(ctx).WithTimeout(settleTimeout).Should(Succeed())
+		} else {
+			Expect(attempt()).To(Succeed())
+		}
+	}
+}
+
+// serve starts a server in the background, in place of an earlier one, on a free port
+// and waits until it says what the page does. A line ^C ends it.
+func (r *reader) serve(ctx context.Context, command string, output []string) {
+	GinkgoHelper()
+	r.interrupt()
+	args := strings.TrimPrefix(strings.TrimPrefix(command, "bin/"), "tenantry up")
+	if command == "make run" {
+		args = ""
+	}
+	var err error
+	r.server, err = gexec.Start(r.command(ctx, "bash", "-c", "exec bin/tenantry up --secure-port="+r.port+r.localize(args)), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(server *gexec.Session) { Eventually(server.Kill(), stopTimeout).Should(gexec.Exit()) }, r.server)
+	Eventually(r.server.Out, startTimeout).Should(gbytes.Say("get namespaces\n"))
+	end := false
+	for i, line := range output {
+		if line == "^C" {
+			output, end = output[:i], true
+		}
+	}
+	if command == "make run" && len(output) > 0 {
+		Expect(output[0]).To(Equal("./bin/tenantry up"))
+		output = output[1:]
+	}
+	if len(output) > 0 {
+		got := strings.ReplaceAll(r.general(string(r.server.Out.Contents())), "bin/tenantry", "./bin/tenantry")
+		Expect(normalize(got)).To(MatchRegexp(pattern(strings.Join(output, "\n")).String()))
+	}
+	if end {
+		r.interrupt()
+	}
+}
+
+func (r *reader) interrupt() {
+	GinkgoHelper()
+	if r.server != nil {
+		Eventually(r.server.Signal(syscall.SIGINT), stopTimeout).Should(gexec.Exit())
+		r.server = nil
+	}
+}
+
+// must runs what cannot fail.
+func (r *reader) must(script string) {
+	GinkgoHelper()
+	out, status := r.run(script)
+	Expect(status).To(BeZero(), out)
+}
+
+// run runs a command in the reader's shell and returns what it prints and its status.
+func (r *reader) run(command string) (string, int) {
+	GinkgoHelper()
+	const done = "-- done --"
+	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
+	_, err := fmt.Fprintf(r.shell, "eval %s </dev/null 2>&1; printf '\\n%s %%d\\n' $?\n", quoted, done)
+	Expect(err).NotTo(HaveOccurred())
+	var lines []string
+	for r.answers.Scan() {
+		if status, found := strings.CutPrefix(r.answers.Text(), done+" "); found {
+			code, err := strconv.Atoi(status)
+			Expect(err).NotTo(HaveOccurred())
+			return r.general(strings.Join(lines, "\n")), code
+		}
+		lines = append(lines, r.answers.Text())
+	}
+	Fail("the shell has ended: " + strings.Join(lines, "\n"))
+	return "", 0
+}
+
+// localize puts the reader's port in place of that of the page, and general turns back
+// what is the reader's alone.
+func (r *reader) localize(text string) string {
+	return strings.ReplaceAll(text, "127.0.0.1:6443", "127.0.0.1:"+r.port)
+}
+
+func (r *reader) general(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "127.0.0.1:"+r.port, "127.0.0.1:6443"), r.dir, "/home/me/tenantry")
+}
+
+// momentary are parts of an output that differ each time.
+var momentary = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), "-POD"},
+	{regexp.MustCompile(`\b(\d+[dhm])?\d+[dhms]\b`), "AGE"},
+	{regexp.MustCompile(`\b\d{4,}\b`), "NUMBER"},
+	{regexp.MustCompile(`[ \t]+`), " "},
+	{regexp.MustCompile(` ?\n`), "\n"},
+}
+
+func normalize(text string) string {
+	for _, m := range momentary {
+		text = m.pattern.ReplaceAllString(text, m.replacement)
+	}
+	return strings.TrimSpace(text)
+}
+
+// pattern returns what an output must match that a page shows: "..." is anything in a
+// line, and lines of their own where it is alone.
+func pattern(shown string) *regexp.Regexp {
+	quoted := regexp.QuoteMeta(normalize(shown))
+	quoted = regexp.MustCompile(`(?m)^\\\.\\\.\\\.$`).ReplaceAllString(quoted, `(?s:.*)`)
+	return regexp.MustCompile("^" + strings.ReplaceAll(quoted, `\.\.\.`, `[^\n]*`) + "$")
+}
