@@ -6,9 +6,10 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"hash"
 	"strconv"
 	"strings"
+
+	"github.com/go-crypt/x/crypt"
 )
 
 const (
@@ -63,96 +64,14 @@ func verifySHACrypt(hash, password string) bool {
 	if err != nil || len(password) > shaCryptMaxPassword {
 		return false
 	}
-	return subtle.ConstantTimeCompare([]byte(c.of(password)), []byte(c.sum)) == 1
+	return subtle.ConstantTimeCompare(c.of(password), []byte(c.sum)) == 1
 }
 
 // of returns the hash of a password.
-func (c shaCrypt) of(password string) string {
+func (c shaCrypt) of(password string) []byte {
 	newHash := sha256.New
 	if c.sha512 {
 		newHash = sha512.New
 	}
-	digest := func(write func(hash.Hash)) []byte {
-		h := newHash()
-		write(h)
-		return h.Sum(nil)
-	}
-	key, salt := []byte(password), []byte(c.salt)
-	between := digest(func(h hash.Hash) { h.Write(key); h.Write(salt); h.Write(key) })
-	sum := digest(func(h hash.Hash) {
-		h.Write(key)
-		h.Write(salt)
-		h.Write(stretch(between, len(key)))
-		for n := len(key); n > 0; n >>= 1 {
-			if n&1 == 1 {
-				h.Write(between)
-			} else {
-				h.Write(key)
-			}
-		}
-	})
-	p := stretch(digest(func(h hash.Hash) {
-		for range len(key) {
-			h.Write(key)
-		}
-	}), len(key))
-	s := stretch(digest(func(h hash.Hash) {
-		for range 16 + int(sum[0]) {
-			h.Write(salt)
-		}
-	}), len(salt))
-	for i := range c.rounds {
-		first, last := sum, p
-		if i%2 == 1 {
-			first, last = p, sum
-		}
-		sum = digest(func(h hash.Hash) {
-			h.Write(first)
-			if i%3 != 0 {
-				h.Write(s)
-			}
-			if i%7 != 0 {
-				h.Write(p)
-			}
-			h.Write(last)
-		})
-	}
-	return c.encode(sum)
-}
-
-// stretch repeats b up to n bytes.
-func stretch(b []byte, n int) []byte {
-	result := make([]byte, 0, n+len(b))
-	for len(result) < n {
-		result = append(result, b...)
-	}
-	return result[:n]
-}
-
-// encode writes a sum in crypt's alphabet, three bytes of it at a time, which
-// stand a third of the sum apart and take turns.
-func (c shaCrypt) encode(sum []byte) string {
-	var result strings.Builder
-	write := func(bits uint, characters int) {
-		for range characters {
-			result.WriteByte(shaCryptAlphabet[bits&63])
-			bits >>= 6
-		}
-	}
-	third := len(sum) / 3
-	x, y, z := 0, third, 2*third
-	for range third {
-		write(uint(sum[x])<<16|uint(sum[y])<<8|uint(sum[z]), 4)
-		if c.sha512 {
-			x, y, z = y+1, z+1, x+1
-		} else {
-			x, y, z = z+1, x+1, y+1
-		}
-	}
-	if c.sha512 {
-		write(uint(sum[63]), 2)
-	} else {
-		write(uint(sum[31])<<8|uint(sum[30]), 3)
-	}
-	return result.String()
+	return crypt.KeySHACrypt(newHash, []byte(password), []byte(c.salt), c.rounds)
 }
