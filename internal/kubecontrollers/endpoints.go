@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // namedEndpoints is a client for the endpoints controller. The controller leaves the
@@ -14,19 +14,19 @@ import (
 // the same object: without a namespace it would be an event in the system's space.
 type namedEndpoints struct{ kubernetes.Interface }
 
-func (c namedEndpoints) CoreV1() corev1client.CoreV1Interface {
+func (c namedEndpoints) CoreV1() coreclient.CoreV1Interface {
 	return namedEndpointsCore{c.Interface.CoreV1()}
 }
 
-type namedEndpointsCore struct{ corev1client.CoreV1Interface }
+type namedEndpointsCore struct{ coreclient.CoreV1Interface }
 
 //nolint:staticcheck // what the endpoints controller is about
-func (c namedEndpointsCore) Endpoints(namespace string) corev1client.EndpointsInterface {
+func (c namedEndpointsCore) Endpoints(namespace string) coreclient.EndpointsInterface {
 	return endpointsIn{c.CoreV1Interface.Endpoints(namespace), namespace}
 }
 
 type endpointsIn struct {
-	corev1client.EndpointsInterface
+	coreclient.EndpointsInterface
 	namespace string
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
@@ -59,7 +59,7 @@ type spacedPolicyLister struct {
 }
 
 // Get returns the policy that is checked next.
-func (l spacedPolicyLister) Get(name string) (*admissionv1.ValidatingAdmissionPolicy, error) {
+func (l spacedPolicyLister) Get(name string) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
 	policy, err := l.ValidatingAdmissionPolicyLister.Get(name)
 	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
 		return policy, err

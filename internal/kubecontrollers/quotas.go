@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	apiquota "k8s.io/apiserver/pkg/quota/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 
-	"github.com/tenantry/tenantry/internal/server/quota"
+	tenantquota "github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -51,7 +51,7 @@ func ofNamespace(obj any) bool {
 		obj = unknown.Obj
 	}
 	q, ok := obj.(*corev1.ResourceQuota)
-	return ok && !quota.IsTenantQuota(q)
+	return ok && !tenantquota.IsTenantQuota(q)
 }
 
 type namespaceQuotaLister struct {
@@ -61,7 +61,7 @@ type namespaceQuotaLister struct {
 // List implements corelisters.ResourceQuotaLister.
 func (l namespaceQuotaLister) List(selector labels.Selector) ([]*corev1.ResourceQuota, error) {
 	quotas, err := l.ResourceQuotaLister.List(selector)
-	return slices.DeleteFunc(quotas, quota.IsTenantQuota), err
+	return slices.DeleteFunc(quotas, tenantquota.IsTenantQuota), err
 }
 
 // ResourceQuotas implements corelisters.ResourceQuotaLister.
@@ -76,13 +76,13 @@ type quotasOfNamespace struct {
 // List implements corelisters.ResourceQuotaNamespaceLister.
 func (l quotasOfNamespace) List(selector labels.Selector) ([]*corev1.ResourceQuota, error) {
 	quotas, err := l.ResourceQuotaNamespaceLister.List(selector)
-	return slices.DeleteFunc(quotas, quota.IsTenantQuota), err
+	return slices.DeleteFunc(quotas, tenantquota.IsTenantQuota), err
 }
 
 // Get implements corelisters.ResourceQuotaNamespaceLister.
 func (l quotasOfNamespace) Get(name string) (*corev1.ResourceQuota, error) {
 	q, err := l.ResourceQuotaNamespaceLister.Get(name)
-	if err == nil && quota.IsTenantQuota(q) {
+	if err == nil && tenantquota.IsTenantQuota(q) {
 		return nil, apierrors.NewNotFound(corev1.Resource("resourcequotas"), name)
 	}
 	return q, err
@@ -94,7 +94,7 @@ func (l quotasOfNamespace) Get(name string) (*corev1.ResourceQuota, error) {
 // if the controller comes to it twice, long enough apart for everything to be seen, of
 // a quota that did not change.
 type carefulQuotas struct {
-	corev1client.ResourceQuotasGetter
+	coreclient.ResourceQuotasGetter
 	lister corelisters.ResourceQuotaLister
 	settle time.Duration
 
@@ -112,12 +112,12 @@ type count struct {
 // maxCounts bounds the quotas that are observed. One that is lost is counted again.
 const maxCounts = 1024
 
-func newCarefulQuotas(client corev1client.ResourceQuotasGetter, lister corelisters.ResourceQuotaLister) *carefulQuotas {
-	return &carefulQuotas{ResourceQuotasGetter: client, lister: lister, settle: quota.SettleTime, counts: lru.New(maxCounts)}
+func newCarefulQuotas(client coreclient.ResourceQuotasGetter, lister corelisters.ResourceQuotaLister) *carefulQuotas {
+	return &carefulQuotas{ResourceQuotasGetter: client, lister: lister, settle: tenantquota.SettleTime, counts: lru.New(maxCounts)}
 }
 
 // ResourceQuotas implements corev1client.ResourceQuotasGetter.
-func (c *carefulQuotas) ResourceQuotas(namespace string) corev1client.ResourceQuotaInterface {
+func (c *carefulQuotas) ResourceQuotas(namespace string) coreclient.ResourceQuotaInterface {
 	client := c.ResourceQuotasGetter.ResourceQuotas(namespace)
 	if n := tenant.Flat(namespace).Space(); !n.IsSpace() {
 		return client
@@ -126,7 +126,7 @@ func (c *carefulQuotas) ResourceQuotas(namespace string) corev1client.ResourceQu
 }
 
 type carefulNamespace struct {
-	corev1client.ResourceQuotaInterface
+	coreclient.ResourceQuotaInterface
 	quotas *carefulQuotas
 }
 
@@ -143,7 +143,7 @@ func (c carefulNamespace) UpdateStatus(ctx context.Context, counted *corev1.Reso
 				counted.Status.Used[name] = charged
 			}
 		}
-		if apiquota.Equals(counted.Status.Used, base.Status.Used) && apiquota.Equals(counted.Status.Hard, base.Status.Hard) {
+		if quota.Equals(counted.Status.Used, base.Status.Used) && quota.Equals(counted.Status.Hard, base.Status.Hard) {
 			return base, nil
 		}
 	}
@@ -157,7 +157,7 @@ func (c *carefulQuotas) believes(base, counted *corev1.ResourceQuota, now time.T
 	defer c.mu.Unlock()
 	if known, ok := c.counts.Get(key); ok {
 		before := known.(count)
-		if before.version == base.ResourceVersion && apiquota.Equals(before.used, counted.Status.Used) {
+		if before.version == base.ResourceVersion && quota.Equals(before.used, counted.Status.Used) {
 			return now.Sub(before.at) >= c.settle
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 
@@ -30,17 +30,17 @@ func newServiceAccountToken(ctx context.Context, e *environment) (func(context.C
 type tokenClient struct{ kubernetes.Interface }
 
 // CoreV1 implements kubernetes.Interface.
-func (c tokenClient) CoreV1() typedcorev1.CoreV1Interface { return tokenCore{c.Interface.CoreV1()} }
+func (c tokenClient) CoreV1() coreclient.CoreV1Interface { return tokenCore{c.Interface.CoreV1()} }
 
-type tokenCore struct{ typedcorev1.CoreV1Interface }
+type tokenCore struct{ coreclient.CoreV1Interface }
 
 // Secrets implements typedcorev1.SecretsGetter.
-func (c tokenCore) Secrets(namespace string) typedcorev1.SecretInterface {
+func (c tokenCore) Secrets(namespace string) coreclient.SecretInterface {
 	return tokenSecrets{c.CoreV1Interface.Secrets(namespace), namespace}
 }
 
 type tokenSecrets struct {
-	typedcorev1.SecretInterface
+	coreclient.SecretInterface
 	namespace string
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/discovery"
 	"k8s.io/kubernetes/pkg/apis/rbac"
-	rbacv1 "k8s.io/kubernetes/pkg/apis/rbac/v1"
+	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -68,7 +68,7 @@ func defaultClusterRole(name string, obj runtime.Object) (bool, error) {
 	}
 	created, version := role.CreationTimestamp, role.ResourceVersion
 	*role = rbac.ClusterRole{}
-	if err := rbacv1.Convert_v1_ClusterRole_To_rbac_ClusterRole(external.DeepCopy(), role, nil); err != nil {
+	if err := rbacv1helpers.Convert_v1_ClusterRole_To_rbac_ClusterRole(external.DeepCopy(), role, nil); err != nil {
 		return false, fmt.Errorf("converting ClusterRole %q: %w", name, err)
 	}
 	role.CreationTimestamp, role.ResourceVersion = created, version

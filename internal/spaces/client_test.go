@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -149,7 +149,7 @@ func TestRequests(t *testing.T) {
 		},
 		"server-side apply": {
 			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
-				return c.CoreV1().ConfigMaps("a|ns").Apply(ctx, corev1ac.ConfigMap("x", "a|ns"), metav1.ApplyOptions{FieldManager: "m"})
+				return c.CoreV1().ConfigMaps("a|ns").Apply(ctx, applycorev1.ConfigMap("x", "a|ns"), metav1.ApplyOptions{FieldManager: "m"})
 			},
 			answer: configMapOfA, method: "PATCH", uri: "/tenants/a/api/v1/namespaces/ns/configmaps/x?fieldManager=m&force=false",
 			body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"ns"}}`,

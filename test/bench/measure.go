@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -80,7 +80,7 @@ func kinds(ctx context.Context, config *rest.Config, plan plan) ([]kind, error) 
 		return nil, err
 	}
 	maps, jsonMaps := client.CoreV1().ConfigMaps(namespace), jsonClient.CoreV1().ConfigMaps(namespace)
-	list := func(maps clientcorev1.ConfigMapInterface) func(int) error {
+	list := func(maps coreclient.ConfigMapInterface) func(int) error {
 		return func(int) error { _, err := maps.List(ctx, metav1.ListOptions{Limit: 500}); return err }
 	}
 	patch := func(i int, value string) error {

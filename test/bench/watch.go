@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // watchers is how many watches see each change.
@@ -22,7 +22,7 @@ type audience struct {
 }
 
 // watchAll opens the watches; they end with ctx.
-func watchAll(ctx context.Context, maps clientcorev1.ConfigMapInterface, objects int) (*audience, error) {
+func watchAll(ctx context.Context, maps coreclient.ConfigMapInterface, objects int) (*audience, error) {
 	a := &audience{seen: make([]atomic.Int32, objects), all: make([]chan struct{}, objects)}
 	for i := range a.all {
 		a.all[i] = make(chan struct{})

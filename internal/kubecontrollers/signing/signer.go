@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	capi "k8s.io/api/certificates/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -95,9 +95,9 @@ type Signer struct {
 
 // Handle issues a certificate for an approved request to a signer of Kubernetes, or says
 // in a condition why there will be none.
-func (s *Signer) Handle(ctx context.Context, csr *capi.CertificateSigningRequest) error {
+func (s *Signer) Handle(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	if !strings.HasPrefix(csr.Spec.SignerName, platformSigners) || !certificates.IsCertificateRequestApproved(csr) ||
-		certificates.HasTrueCondition(csr, capi.CertificateFailed) {
+		certificates.HasTrueCondition(csr, certificatesv1.CertificateFailed) {
 		return nil
 	}
 	n, name := tenant.Flat(csr.Name).Split()
@@ -105,8 +105,8 @@ func (s *Signer) Handle(ctx context.Context, csr *capi.CertificateSigningRequest
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
-		csr.Status.Conditions = append(csr.Status.Conditions, capi.CertificateSigningRequestCondition{
-			Type: capi.CertificateFailed, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: refused.Error(),
+		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: refused.Error(),
 			LastUpdateTime: metav1.Now(),
 		})
 	case err != nil:
@@ -124,7 +124,7 @@ func (s *Signer) Handle(ctx context.Context, csr *capi.CertificateSigningRequest
 type refusal struct{ error }
 
 // issue returns the certificate for a request in the space of n.
-func (s *Signer) issue(n tenant.Name, csr *capi.CertificateSigningRequest) ([]byte, error) {
+func (s *Signer) issue(n tenant.Name, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	request, err := certificatesapi.ParseCSR(csr.Spec.Request)
 	if err != nil {
 		return nil, refusal{err}
@@ -136,14 +136,14 @@ func (s *Signer) issue(n tenant.Name, csr *capi.CertificateSigningRequest) ([]by
 		return nil, refusal{err}
 	}
 	switch {
-	case csr.Spec.SignerName == capi.KubeAPIServerClientSignerName:
+	case csr.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName:
 		return s.user(n, csr, request)
-	case n == tenant.System && csr.Spec.SignerName == capi.KubeAPIServerClientKubeletSignerName:
+	case n == tenant.System && csr.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName:
 		return s.kubelet(csr, request, certificatesapi.ValidateKubeletClientCSR)
-	case n == tenant.System && csr.Spec.SignerName == capi.KubeletServingSignerName:
+	case n == tenant.System && csr.Spec.SignerName == certificatesv1.KubeletServingSignerName:
 		return s.kubelet(csr, request, certificatesapi.ValidateKubeletServingCSR)
 	case n != tenant.System:
-		return nil, refusal{fmt.Errorf("in a space, of the signers of Kubernetes there is %s alone; nodes belong to the platform", capi.KubeAPIServerClientSignerName)}
+		return nil, refusal{fmt.Errorf("in a space, of the signers of Kubernetes there is %s alone; nodes belong to the platform", certificatesv1.KubeAPIServerClientSignerName)}
 	default:
 		return nil, refusal{fmt.Errorf("nothing is issued for the signer %s", csr.Spec.SignerName)}
 	}
@@ -151,7 +151,7 @@ func (s *Signer) issue(n tenant.Name, csr *capi.CertificateSigningRequest) ([]by
 
 // user returns the certificate of a user of n. It is valid from now on and not earlier:
 // there may have been another tenant of this name.
-func (s *Signer) user(n tenant.Name, csr *capi.CertificateSigningRequest, request *x509.CertificateRequest) ([]byte, error) {
+func (s *Signer) user(n tenant.Name, csr *certificatesv1.CertificateSigningRequest, request *x509.CertificateRequest) ([]byte, error) {
 	subject, err := subjectIn(n, request)
 	if err == nil {
 		err = checkUsages(csr.Spec.Usages)
@@ -184,7 +184,7 @@ func (s *Signer) user(n tenant.Name, csr *capi.CertificateSigningRequest, reques
 }
 
 // kubelet returns a certificate as upstream's signer does.
-func (s *Signer) kubelet(csr *capi.CertificateSigningRequest, request *x509.CertificateRequest,
+func (s *Signer) kubelet(csr *certificatesv1.CertificateSigningRequest, request *x509.CertificateRequest,
 	validate func(*x509.CertificateRequest, sets.String) error) ([]byte, error) {
 	usages := sets.NewString()
 	for _, usage := range csr.Spec.Usages {
@@ -200,7 +200,7 @@ func (s *Signer) kubelet(csr *capi.CertificateSigningRequest, request *x509.Cert
 	return ca.Sign(request.Raw, authority.PermissiveSigningPolicy{TTL: s.validity(csr), Usages: csr.Spec.Usages})
 }
 
-func (s *Signer) validity(csr *capi.CertificateSigningRequest) time.Duration {
+func (s *Signer) validity(csr *certificatesv1.CertificateSigningRequest) time.Duration {
 	if csr.Spec.ExpirationSeconds == nil {
 		return s.Duration
 	}

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	capi "k8s.io/api/certificates/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -29,7 +29,7 @@ import (
 )
 
 // newSigner returns a signer with an authority of its own.
-func newSigner(t *testing.T, csr *capi.CertificateSigningRequest) *Signer {
+func newSigner(t *testing.T, csr *certificatesv1.CertificateSigningRequest) *Signer {
 	t.Helper()
 	keys, err := pki.Ensure(filepath.Join(t.TempDir(), "pki"))
 	if err != nil {
@@ -61,27 +61,27 @@ func rsaKey(t *testing.T, bits int) crypto.Signer {
 }
 
 // approved returns an approved request under its flattened name.
-func approved(t *testing.T, name, signer string, key crypto.Signer, request x509.CertificateRequest) *capi.CertificateSigningRequest {
+func approved(t *testing.T, name, signer string, key crypto.Signer, request x509.CertificateRequest) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &request, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &capi.CertificateSigningRequest{
+	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: capi.CertificateSigningRequestSpec{
-			SignerName: signer, Usages: []capi.KeyUsage{capi.UsageClientAuth},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: signer, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
 			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 		},
-		Status: capi.CertificateSigningRequestStatus{Conditions: []capi.CertificateSigningRequestCondition{
-			{Type: capi.CertificateApproved, Status: corev1.ConditionTrue},
+		Status: certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{
+			{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue},
 		}},
 	}
 }
 
 // handled returns what became of a request: a certificate, why there is none, or
 // neither.
-func handled(t *testing.T, s *Signer, csr *capi.CertificateSigningRequest) (*x509.Certificate, string) {
+func handled(t *testing.T, s *Signer, csr *certificatesv1.CertificateSigningRequest) (*x509.Certificate, string) {
 	t.Helper()
 	if err := s.Handle(t.Context(), csr.DeepCopy()); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func handled(t *testing.T, s *Signer, csr *capi.CertificateSigningRequest) (*x50
 		t.Fatal(err)
 	}
 	for _, c := range got.Status.Conditions {
-		if c.Type == capi.CertificateFailed {
+		if c.Type == certificatesv1.CertificateFailed {
 			return nil, c.Message
 		}
 	}
@@ -113,7 +113,7 @@ func TestUsers(t *testing.T) {
 		in      string // the flattened name, "acme|jane" by default
 		key     crypto.Signer
 		request x509.CertificateRequest
-		change  func(*capi.CertificateSigningRequestSpec)
+		change  func(*certificatesv1.CertificateSigningRequestSpec)
 		want    string // of the subject; else refused with
 		refused string
 	}{
@@ -133,23 +133,31 @@ func TestUsers(t *testing.T) {
 			{Type: commonName, Value: "jane"}, {Type: commonName, Value: "root"}}}}, refused: "one common name"},
 		"a UID": {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", ExtraNames: []pkix.AttributeTypeAndValue{
 			{Type: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}, Value: "1"}}}}, refused: "nothing else"},
-		"no name":         {request: x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"devs"}}}, refused: "one common name"},
-		"a service":       {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:serviceaccount:default:default"}}, refused: "components of Kubernetes"},
-		"other names":     {request: x509.CertificateRequest{Subject: jane, DNSNames: []string{"kubernetes"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, refused: "extensions"},
-		"an authority":    {request: x509.CertificateRequest{Subject: jane, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 3, 1, 1, 0xff}}}}, refused: "extensions"},
-		"a weak key":      {key: rsaKey(t, 1024), request: x509.CertificateRequest{Subject: jane}, refused: "2048 to 8192 bits"},
-		"a weak curve":    {key: ecKey(t, elliptic.P224()), request: x509.CertificateRequest{Subject: jane}, refused: "must be RSA"},
-		"for servers":     {request: x509.CertificateRequest{Subject: jane}, change: func(s *capi.CertificateSigningRequestSpec) { s.Usages = append(s.Usages, capi.UsageServerAuth) }, refused: `"server auth"`},
-		"for nothing":     {request: x509.CertificateRequest{Subject: jane}, change: func(s *capi.CertificateSigningRequestSpec) { s.Usages = nil }, refused: "is missing"},
-		"not its own key": {request: x509.CertificateRequest{Subject: jane}, change: func(s *capi.CertificateSigningRequestSpec) { s.Request = broken(s.Request) }, refused: "own key"},
+		"no name":      {request: x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"devs"}}}, refused: "one common name"},
+		"a service":    {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:serviceaccount:default:default"}}, refused: "components of Kubernetes"},
+		"other names":  {request: x509.CertificateRequest{Subject: jane, DNSNames: []string{"kubernetes"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, refused: "extensions"},
+		"an authority": {request: x509.CertificateRequest{Subject: jane, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 3, 1, 1, 0xff}}}}, refused: "extensions"},
+		"a weak key":   {key: rsaKey(t, 1024), request: x509.CertificateRequest{Subject: jane}, refused: "2048 to 8192 bits"},
+		"a weak curve": {key: ecKey(t, elliptic.P224()), request: x509.CertificateRequest{Subject: jane}, refused: "must be RSA"},
+		"for servers": {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) {
+			s.Usages = append(s.Usages, certificatesv1.UsageServerAuth)
+		}, refused: `"server auth"`},
+		"for nothing":     {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Usages = nil }, refused: "is missing"},
+		"not its own key": {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Request = broken(s.Request) }, refused: "own key"},
 		"a node's, in a space": {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}},
-			change: func(s *capi.CertificateSigningRequestSpec) { s.SignerName = capi.KubeAPIServerClientKubeletSignerName }, refused: "nodes belong to the platform"},
+			change: func(s *certificatesv1.CertificateSigningRequestSpec) {
+				s.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+			}, refused: "nodes belong to the platform"},
 		"a node's server, in a space": {request: x509.CertificateRequest{Subject: jane},
-			change: func(s *capi.CertificateSigningRequestSpec) { s.SignerName = capi.KubeletServingSignerName }, refused: "nodes belong to the platform"},
-		"a signer that is none":            {in: "jane", request: x509.CertificateRequest{Subject: jane}, change: func(s *capi.CertificateSigningRequestSpec) { s.SignerName = "kubernetes.io/legacy-unknown" }, refused: "nothing is issued"},
-		"a node":                           {in: "node", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}}, change: asNode, want: "CN=system:node:n,O=system:nodes"},
-		"somebody else as a node":          {in: "node", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"system:masters"}}}, change: func(s *capi.CertificateSigningRequestSpec) { s.SignerName = capi.KubeAPIServerClientKubeletSignerName }, refused: "organization"},
-		"a signer that is somebody else's": {request: x509.CertificateRequest{Subject: jane}, change: func(s *capi.CertificateSigningRequestSpec) { s.SignerName = "example.com/mine" }},
+			change: func(s *certificatesv1.CertificateSigningRequestSpec) {
+				s.SignerName = certificatesv1.KubeletServingSignerName
+			}, refused: "nodes belong to the platform"},
+		"a signer that is none": {in: "jane", request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.SignerName = "kubernetes.io/legacy-unknown" }, refused: "nothing is issued"},
+		"a node":                {in: "node", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}}, change: asNode, want: "CN=system:node:n,O=system:nodes"},
+		"somebody else as a node": {in: "node", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"system:masters"}}}, change: func(s *certificatesv1.CertificateSigningRequestSpec) {
+			s.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+		}, refused: "organization"},
+		"a signer that is somebody else's": {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.SignerName = "example.com/mine" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.in == "" {
@@ -158,7 +166,7 @@ func TestUsers(t *testing.T) {
 			if tc.key == nil {
 				tc.key = key
 			}
-			csr := approved(t, tc.in, capi.KubeAPIServerClientSignerName, tc.key, tc.request)
+			csr := approved(t, tc.in, certificatesv1.KubeAPIServerClientSignerName, tc.key, tc.request)
 			if tc.change != nil {
 				tc.change(&csr.Spec)
 			}
@@ -185,8 +193,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-func asNode(s *capi.CertificateSigningRequestSpec) {
-	s.SignerName, s.Usages = capi.KubeAPIServerClientKubeletSignerName, append(s.Usages, capi.UsageDigitalSignature)
+func asNode(s *certificatesv1.CertificateSigningRequestSpec) {
+	s.SignerName, s.Usages = certificatesv1.KubeAPIServerClientKubeletSignerName, append(s.Usages, certificatesv1.UsageDigitalSignature)
 }
 
 // broken returns a request whose signature is another's.
@@ -202,7 +210,7 @@ func TestValidity(t *testing.T) {
 		nil: 24 * time.Hour, ptr.To[int32](3600): time.Hour, ptr.To[int32](600): MinDuration, ptr.To[int32](1): MinDuration,
 		ptr.To[int32](1 << 30): 24 * time.Hour,
 	} {
-		csr := approved(t, "acme|jane", capi.KubeAPIServerClientSignerName, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}})
+		csr := approved(t, "acme|jane", certificatesv1.KubeAPIServerClientSignerName, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}})
 		csr.Spec.ExpirationSeconds = asked
 		certificate, refused := handled(t, newSigner(t, csr), csr)
 		if certificate == nil {
@@ -216,13 +224,13 @@ func TestValidity(t *testing.T) {
 
 // TestWaits checks that what is not approved, or has failed, is left alone.
 func TestWaits(t *testing.T) {
-	for name, conditions := range map[string][]capi.RequestConditionType{
-		"pending": nil, "denied": {capi.CertificateDenied}, "failed": {capi.CertificateApproved, capi.CertificateFailed},
+	for name, conditions := range map[string][]certificatesv1.RequestConditionType{
+		"pending": nil, "denied": {certificatesv1.CertificateDenied}, "failed": {certificatesv1.CertificateApproved, certificatesv1.CertificateFailed},
 	} {
-		csr := approved(t, "acme|jane", capi.KubeAPIServerClientSignerName, ecKey(t, elliptic.P256()), x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}})
+		csr := approved(t, "acme|jane", certificatesv1.KubeAPIServerClientSignerName, ecKey(t, elliptic.P256()), x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}})
 		csr.Status.Conditions = nil
 		for _, c := range conditions {
-			csr.Status.Conditions = append(csr.Status.Conditions, capi.CertificateSigningRequestCondition{Type: c, Status: corev1.ConditionTrue})
+			csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: c, Status: corev1.ConditionTrue})
 		}
 		if certificate, refused := handled(t, newSigner(t, csr), csr); certificate != nil || refused != "" {
 			t.Errorf("%s: got %v, %q", name, certificate, refused)

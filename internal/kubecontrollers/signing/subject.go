@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	capi "k8s.io/api/certificates/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -68,17 +68,17 @@ func subjectIn(n tenant.Name, request *x509.CertificateRequest) (pkix.Name, erro
 }
 
 // checkUsages refuses what upstream's signer refuses.
-func checkUsages(usages []capi.KeyUsage) error {
+func checkUsages(usages []certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		switch usage {
-		case capi.UsageClientAuth, capi.UsageDigitalSignature, capi.UsageKeyEncipherment:
+		case certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment:
 		default:
 			return fmt.Errorf("usage %q is not one of a client's certificate: %q, %q or %q",
-				usage, capi.UsageClientAuth, capi.UsageDigitalSignature, capi.UsageKeyEncipherment)
+				usage, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment)
 		}
 	}
-	if !slices.Contains(usages, capi.UsageClientAuth) {
-		return fmt.Errorf("usage %q is missing", capi.UsageClientAuth)
+	if !slices.Contains(usages, certificatesv1.UsageClientAuth) {
+		return fmt.Errorf("usage %q is missing", certificatesv1.UsageClientAuth)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditapi "k8s.io/apiserver/pkg/apis/audit"
 
 	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -127,6 +127,6 @@ func (f *flatAttributes) AddAnnotation(key, value string) error {
 }
 
 // AddAnnotationWithLevel adds a plain value to the audit event.
-func (f *flatAttributes) AddAnnotationWithLevel(key, value string, level auditinternal.Level) error {
+func (f *flatAttributes) AddAnnotationWithLevel(key, value string, level auditapi.Level) error {
 	return f.Attributes.AddAnnotationWithLevel(key, tenant.PlainText(value, f.tenant), level)
 }

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
@@ -84,26 +84,26 @@ func (h *hook) seen() []asked {
 	return seen
 }
 
-func (h *hook) client() registrationv1.WebhookClientConfig {
+func (h *hook) client() admissionregistrationv1.WebhookClientConfig {
 	url := h.URL + "/by-url"
-	return registrationv1.WebhookClientConfig{
+	return admissionregistrationv1.WebhookClientConfig{
 		URL:      &url,
 		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}),
 	}
 }
 
-func podRules() []registrationv1.RuleWithOperations {
-	return []registrationv1.RuleWithOperations{{
-		Operations: []registrationv1.OperationType{registrationv1.Create},
-		Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+func podRules() []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 	}}
 }
 
-func (h *hook) configuration(n tenant.Name) *registrationv1.ValidatingWebhookConfiguration {
-	none, fail, exact := registrationv1.SideEffectClassNone, registrationv1.Fail, registrationv1.Exact
-	return &registrationv1.ValidatingWebhookConfiguration{
+func (h *hook) configuration(n tenant.Name) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	none, fail, exact := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail, admissionregistrationv1.Exact
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: flatMeta(n, "", "hooks"),
-		Webhooks: []registrationv1.ValidatingWebhook{{
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "hook.example.com", ClientConfig: h.client(), Rules: podRules(), SideEffects: &none, FailurePolicy: &fail,
 			MatchPolicy: &exact, AdmissionReviewVersions: []string{"v1"},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"hooked": "yes"}},
@@ -113,14 +113,14 @@ func (h *hook) configuration(n tenant.Name) *registrationv1.ValidatingWebhookCon
 }
 
 // hooked returns namespace "hooked" of a space, which the configurations select.
-func hooked(n tenant.Name) []kruntime.Object {
+func hooked(n tenant.Name) []apiruntime.Object {
 	ns := namespaceIn(n, "hooked")
 	ns.Labels = map[string]string{"hooked": "yes"}
-	return []kruntime.Object{ns, &corev1.ServiceAccount{ObjectMeta: flatMeta(n, "hooked", "default")}}
+	return []apiruntime.Object{ns, &corev1.ServiceAccount{ObjectMeta: flatMeta(n, "hooked", "default")}}
 }
 
-func everywhereHooked() []kruntime.Object {
-	var objects []kruntime.Object
+func everywhereHooked() []apiruntime.Object {
+	var objects []apiruntime.Object
 	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
 		objects = append(objects, hooked(n)...)
 	}
@@ -159,7 +159,7 @@ func TestWebhookService(t *testing.T) {
 	configuration := h.configuration("a")
 	path, port := "/by-service", int32(443)
 	configuration.Webhooks[0].ClientConfig.URL = nil
-	configuration.Webhooks[0].ClientConfig.Service = &registrationv1.ServiceReference{
+	configuration.Webhooks[0].ClientConfig.Service = &admissionregistrationv1.ServiceReference{
 		Namespace: "default", Name: "kubernetes", Path: &path, Port: &port,
 	}
 	system := &corev1.Service{ObjectMeta: flatMeta(tenant.System, "default", "kubernetes")}
@@ -259,28 +259,28 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
-func policy(n tenant.Name, message string) []kruntime.Object {
-	fail, equivalent := registrationv1.Fail, registrationv1.Equivalent
-	rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}
-	return []kruntime.Object{
-		&registrationv1.ValidatingAdmissionPolicy{
+func policy(n tenant.Name, message string) []apiruntime.Object {
+	fail, equivalent := admissionregistrationv1.Fail, admissionregistrationv1.Equivalent
+	rules := []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}
+	return []apiruntime.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: flatMeta(n, "", "no-pods"),
-			Spec: registrationv1.ValidatingAdmissionPolicySpec{
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: &fail,
-				MatchConstraints: &registrationv1.MatchResources{
+				MatchConstraints: &admissionregistrationv1.MatchResources{
 					ResourceRules: rules, MatchPolicy: &equivalent,
 					NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 				},
-				Validations: []registrationv1.Validation{{
+				Validations: []admissionregistrationv1.Validation{{
 					Expression:        `object.metadata.namespace != "team" || namespaceObject.metadata.name != "team"`,
 					MessageExpression: `"` + message + ` " + namespaceObject.metadata.name`,
 				}},
 			},
 		},
-		&registrationv1.ValidatingAdmissionPolicyBinding{
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: flatMeta(n, "", "no-pods"),
-			Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: "no-pods", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "no-pods", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
 		},
 	}
@@ -300,29 +300,29 @@ func TestValidatingPolicies(t *testing.T) {
 	}
 }
 
-func mutatingPolicy(n tenant.Name, value string) []kruntime.Object {
-	fail, equivalent := registrationv1.Fail, registrationv1.Equivalent
-	return []kruntime.Object{
-		&registrationv1.MutatingAdmissionPolicy{
+func mutatingPolicy(n tenant.Name, value string) []apiruntime.Object {
+	fail, equivalent := admissionregistrationv1.Fail, admissionregistrationv1.Equivalent
+	return []apiruntime.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicy{
 			ObjectMeta: flatMeta(n, "", "mark"),
-			Spec: registrationv1.MutatingAdmissionPolicySpec{
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 				FailurePolicy: &fail,
-				MatchConstraints: &registrationv1.MatchResources{
-					ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}, MatchPolicy: &equivalent,
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}}, MatchPolicy: &equivalent,
 					NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 				},
-				ReinvocationPolicy: registrationv1.NeverReinvocationPolicy,
-				Mutations: []registrationv1.Mutation{{
-					PatchType: registrationv1.PatchTypeJSONPatch,
-					JSONPatch: &registrationv1.JSONPatch{
+				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+				Mutations: []admissionregistrationv1.Mutation{{
+					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+					JSONPatch: &admissionregistrationv1.JSONPatch{
 						Expression: `[JSONPatch{op: "add", path: "/spec/hostname", value: "` + value + `"}]`,
 					},
 				}},
 			},
 		},
-		&registrationv1.MutatingAdmissionPolicyBinding{
+		&admissionregistrationv1.MutatingAdmissionPolicyBinding{
 			ObjectMeta: flatMeta(n, "", "mark"),
-			Spec:       registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "mark"},
+			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "mark"},
 		},
 	}
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/core"
-	corev1informers "k8s.io/client-go/informers/core/v1"
-	corev1listers "k8s.io/client-go/listers/core/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -38,24 +38,24 @@ type (
 		services informer
 	}
 	version struct {
-		corev1informers.Interface
+		coreinformers.Interface
 		services informer
 	}
 )
 
 func (f factory) Core() core.Interface { return group{f.SharedInformerFactory.Core(), f.services} }
 
-func (g group) V1() corev1informers.Interface { return version{g.Interface.V1(), g.services} }
+func (g group) V1() coreinformers.Interface { return version{g.Interface.V1(), g.services} }
 
-func (v version) Services() corev1informers.ServiceInformer { return v.services }
+func (v version) Services() coreinformers.ServiceInformer { return v.services }
 
 // informer has the events and the list of the system space.
 type informer struct {
-	corev1informers.ServiceInformer
+	coreinformers.ServiceInformer
 	views cache.Indexer
 }
 
-func (i informer) Lister() corev1listers.ServiceLister {
+func (i informer) Lister() corelisters.ServiceLister {
 	return lister{i.ServiceInformer.Lister(), i.views}
 }
 
@@ -75,16 +75,16 @@ func indexPlain(obj any) ([]string, error) {
 }
 
 type lister struct {
-	corev1listers.ServiceLister
+	corelisters.ServiceLister
 	views cache.Indexer
 }
 
-func (l lister) Services(namespace string) corev1listers.ServiceNamespaceLister {
+func (l lister) Services(namespace string) corelisters.ServiceNamespaceLister {
 	return namespaceLister{l.ServiceLister.Services(namespace), l.views, namespace}
 }
 
 type namespaceLister struct {
-	corev1listers.ServiceNamespaceLister
+	corelisters.ServiceNamespaceLister
 	views     cache.Indexer
 	namespace string
 }

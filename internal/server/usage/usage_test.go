@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	clocktesting "k8s.io/utils/clock/testing"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 type system struct {
 	meter   *Meter
-	clock   *clocktesting.FakeClock
+	clock   *testingclock.FakeClock
 	handler http.Handler
 }
 
@@ -28,7 +28,7 @@ type system struct {
 // who ask for /forbidden and shows the metrics while it serves /metrics.
 func newSystem(t *testing.T, limit int) *system {
 	t.Helper()
-	s := &system{clock: clocktesting.NewFakeClock(time.Unix(0, 0))}
+	s := &system{clock: testingclock.NewFakeClock(time.Unix(0, 0))}
 	s.meter = newMeter(limit, s.clock)
 	isLong := func(req *http.Request, _ *request.RequestInfo) bool { return strings.HasPrefix(req.URL.Path, "/watch") }
 	served := WithOpen(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -65,21 +65,21 @@ func (h *hook) called() []string {
 	return called
 }
 
-func podRules() []registrationv1.RuleWithOperations {
-	return []registrationv1.RuleWithOperations{{
-		Operations: []registrationv1.OperationType{registrationv1.Create},
-		Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+func podRules() []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 	}}
 }
 
 // register makes h a webhook of the space of client, called by path.
 func (h *hook) register(ctx SpecContext, client kubernetes.Interface, path string) {
-	configuration := &registrationv1.MutatingWebhookConfiguration{
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
-		Webhooks: []registrationv1.MutatingWebhook{{
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"}, Rules: podRules(),
-			SideEffects: ptr.To(registrationv1.SideEffectClassNone),
-			ClientConfig: registrationv1.WebhookClientConfig{
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				URL:      ptr.To(h.URL + "/" + path),
 				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}),
 			},
@@ -134,26 +134,26 @@ func newPolicy(ctx SpecContext, client kubernetes.Interface, image string) {
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	registration := client.AdmissionregistrationV1()
-	_, err = registration.ValidatingAdmissionPolicies().Create(ctx, &registrationv1.ValidatingAdmissionPolicy{
+	_, err = registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "images"},
-		Spec: registrationv1.ValidatingAdmissionPolicySpec{
-			ParamKind: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
-			MatchConstraints: &registrationv1.MatchResources{
-				ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			ParamKind: &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: podRules()[0]}},
 			},
-			Validations: []registrationv1.Validation{{
+			Validations: []admissionregistrationv1.Validation{{
 				Expression:        "object.spec.containers.all(c, c.image != params.data.image)",
 				MessageExpression: "'no ' + params.data.image + ' in ' + namespaceObject.metadata.name",
 			}},
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &registrationv1.ValidatingAdmissionPolicyBinding{
+	_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "images"},
-		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "images", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
-			ParamRef: &registrationv1.ParamRef{
-				Name: "parameters", Namespace: "default", ParameterNotFoundAction: ptr.To(registrationv1.DenyAction),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "images", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			ParamRef: &admissionregistrationv1.ParamRef{
+				Name: "parameters", Namespace: "default", ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction),
 			},
 		},
 	}, metav1.CreateOptions{})

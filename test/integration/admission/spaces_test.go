@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	applyapps "k8s.io/client-go/applyconfigurations/apps/v1"
-	applycore "k8s.io/client-go/applyconfigurations/core/v1"
-	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -42,10 +42,10 @@ var _ = Describe("What belongs to nodes", func() {
 				return err
 			},
 			`daemonsets.apps "applied"`: func(client kubernetes.Interface) error {
-				applied := applyapps.DaemonSet("applied", "default").WithSpec(applyapps.DaemonSetSpec().
-					WithSelector(applymeta.LabelSelector().WithMatchLabels(map[string]string{"app": "d"})).
-					WithTemplate(applycore.PodTemplateSpec().WithLabels(map[string]string{"app": "d"}).
-						WithSpec(applycore.PodSpec().WithContainers(applycore.Container().WithName("c").WithImage("i")))))
+				applied := applyappsv1.DaemonSet("applied", "default").WithSpec(applyappsv1.DaemonSetSpec().
+					WithSelector(applymetav1.LabelSelector().WithMatchLabels(map[string]string{"app": "d"})).
+					WithTemplate(applycorev1.PodTemplateSpec().WithLabels(map[string]string{"app": "d"}).
+						WithSpec(applycorev1.PodSpec().WithContainers(applycorev1.Container().WithName("c").WithImage("i")))))
 				_, err := client.AppsV1().DaemonSets("default").Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "test", Force: true})
 				return err
 			},

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	appsapply "k8s.io/client-go/applyconfigurations/apps/v1"
-	coreapply "k8s.io/client-go/applyconfigurations/core/v1"
-	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -125,10 +125,10 @@ var _ = Describe("client-go", func() {
 			}, NodeTimeout(timeout))
 
 			It("scales by the scale subresource", func(ctx SpecContext) {
-				pod := coreapply.PodTemplateSpec().WithLabels(map[string]string{"app": "web"}).
-					WithSpec(coreapply.PodSpec().WithContainers(coreapply.Container().WithName("c").WithImage("nginx")))
-				deployment := appsapply.Deployment("web", namespace).WithSpec(appsapply.DeploymentSpec().WithReplicas(1).
-					WithSelector(metaapply.LabelSelector().WithMatchLabels(map[string]string{"app": "web"})).WithTemplate(pod))
+				pod := applycorev1.PodTemplateSpec().WithLabels(map[string]string{"app": "web"}).
+					WithSpec(applycorev1.PodSpec().WithContainers(applycorev1.Container().WithName("c").WithImage("nginx")))
+				deployment := applyappsv1.Deployment("web", namespace).WithSpec(applyappsv1.DeploymentSpec().WithReplicas(1).
+					WithSelector(applymetav1.LabelSelector().WithMatchLabels(map[string]string{"app": "web"})).WithTemplate(pod))
 				client := suite.Client(a)
 				_, err := client.AppsV1().Deployments(namespace).Apply(ctx, deployment, metav1.ApplyOptions{FieldManager: "test"})
 				Expect(err).NotTo(HaveOccurred())
@@ -178,7 +178,7 @@ var _ = Describe("client-go", func() {
 // apply applies a ConfigMap that says whose it is.
 func apply(ctx context.Context, config *rest.Config, namespace, name, owner string) {
 	GinkgoHelper()
-	object := coreapply.ConfigMap(name, namespace).WithLabels(map[string]string{"test": namespace}).WithData(map[string]string{"owner": owner})
+	object := applycorev1.ConfigMap(name, namespace).WithLabels(map[string]string{"test": namespace}).WithData(map[string]string{"owner": owner})
 	_, err := suite.Client(config).CoreV1().ConfigMaps(namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: "test"})
 	Expect(err).NotTo(HaveOccurred())
 }

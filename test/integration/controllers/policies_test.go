@@ -5,7 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,17 +16,17 @@ import (
 
 // checkedPolicy is about gauges, whose spec.value must be a number for its
 // expression to be right.
-func checkedPolicy() *admissionv1.ValidatingAdmissionPolicy {
-	return &admissionv1.ValidatingAdmissionPolicy{
+func checkedPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "checked"},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{"example.org"}, APIVersions: []string{"v1"}, Resources: []string{"gauges"}},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"example.org"}, APIVersions: []string{"v1"}, Resources: []string{"gauges"}},
 				},
 			}}},
-			Validations: []admissionv1.Validation{{Expression: "object.spec.value > 1"}},
+			Validations: []admissionregistrationv1.Validation{{Expression: "object.spec.value > 1"}},
 		},
 	}
 }
@@ -58,8 +58,8 @@ var _ = Describe("the types in policies", func() {
 	It("are checked by what the policy's own space serves", func(ctx context.Context) {
 		defineGauges(ctx, "a", "integer")
 		defineGauges(ctx, "b", "string")
-		warnings := func(n tenant.Name) func(Gomega) []admissionv1.ExpressionWarning {
-			return func(g Gomega) []admissionv1.ExpressionWarning {
+		warnings := func(n tenant.Name) func(Gomega) []admissionregistrationv1.ExpressionWarning {
+			return func(g Gomega) []admissionregistrationv1.ExpressionWarning {
 				policy, err := client(n).AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, "checked", metav1.GetOptions{})
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(policy.Status.ObservedGeneration).To(Equal(policy.Generation))
@@ -70,7 +70,7 @@ var _ = Describe("the types in policies", func() {
 			policies := client(n).AdmissionregistrationV1().ValidatingAdmissionPolicies()
 			policy := checkedPolicy()
 			if n == tenant.System { // which has no gauges
-				policy.Spec.MatchConstraints.ResourceRules[0].Rule = admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
+				policy.Spec.MatchConstraints.ResourceRules[0].Rule = admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}
 				policy.Spec.Validations[0].Expression = "object.spec.none > 1"
 			}
 			_, err := policies.Create(ctx, policy, metav1.CreateOptions{})

@@ -11,7 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -57,21 +57,21 @@ func newSilence() silence {
 }
 
 // hang has all operations on resources wait for a webhook that does not answer.
-func hang(ctx context.Context, n tenant.Name, operation admissionv1.OperationType, groups []string, resources ...string) silence {
+func hang(ctx context.Context, n tenant.Name, operation admissionregistrationv1.OperationType, groups []string, resources ...string) silence {
 	GinkgoHelper()
 	webhook := newSilence()
-	_, err := client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+	_, err := client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "hanging-"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:                    "hanging.example.com",
 			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-			FailurePolicy:           ptr.To(admissionv1.Fail),
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
 			TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
-			ClientConfig:            admissionv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{operation},
-				Rule:       admissionv1.Rule{APIGroups: groups, APIVersions: []string{"*"}, Resources: resources},
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{operation},
+				Rule:       admissionregistrationv1.Rule{APIGroups: groups, APIVersions: []string{"*"}, Resources: resources},
 			}},
 		}},
 	}, metav1.CreateOptions{})
@@ -81,22 +81,22 @@ func hang(ctx context.Context, n tenant.Name, operation admissionv1.OperationTyp
 
 // hangOften has all operations on a resource wait for some webhooks that do not answer,
 // one after the other, as mutating ones do.
-func hangOften(ctx context.Context, n tenant.Name, operation admissionv1.OperationType, resource string) silence {
+func hangOften(ctx context.Context, n tenant.Name, operation admissionregistrationv1.OperationType, resource string) silence {
 	GinkgoHelper()
 	const webhooks = 5
 	webhook := newSilence()
-	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "hanging-"}}
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "hanging-"}}
 	for i := range webhooks {
-		configuration.Webhooks = append(configuration.Webhooks, admissionv1.MutatingWebhook{
+		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    fmt.Sprintf("hanging-%d.example.com", i),
 			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-			FailurePolicy:           ptr.To(admissionv1.Ignore),
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
 			TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
-			ClientConfig:            admissionv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{operation},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resource}},
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{operation},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resource}},
 			}},
 		})
 	}
@@ -145,7 +145,7 @@ var _ = Describe("Webhooks that hang", func() {
 
 	It("keep no pods from another tenant's Deployment", func(ctx SpecContext) {
 		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
-		webhook := hang(ctx, slow, admissionv1.Create, []string{""}, "pods")
+		webhook := hang(ctx, slow, admissionregistrationv1.Create, []string{""}, "pods")
 		for i := range many {
 			_, err := client(slow).AppsV1().ReplicaSets("default").Create(ctx, &appsv1.ReplicaSet{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("set-%d", i)},
@@ -159,7 +159,7 @@ var _ = Describe("Webhooks that hang", func() {
 
 	It("keep no service accounts from another tenant's namespaces", func(ctx SpecContext) {
 		slow, other := tenantry.NewTenant(ctx, "slow"), tenantry.NewTenant(ctx, "other")
-		webhook := hang(ctx, slow, admissionv1.Create, []string{""}, "serviceaccounts", "configmaps")
+		webhook := hang(ctx, slow, admissionregistrationv1.Create, []string{""}, "serviceaccounts", "configmaps")
 		for i := range many {
 			namespace(ctx, slow, fmt.Sprintf("ns-%d", i))
 		}
@@ -196,7 +196,7 @@ var _ = Describe("Webhooks that hang", func() {
 		}
 		namespace(ctx, other, "gone")
 		deleteOther := owner(other, "owner", 1)
-		webhook := hang(ctx, slow, admissionv1.Delete, []string{""}, "secrets")
+		webhook := hang(ctx, slow, admissionregistrationv1.Delete, []string{""}, "secrets")
 		deleteOwner()
 		for i := range many {
 			Expect(client(slow).CoreV1().Namespaces().Delete(ctx, fmt.Sprintf("ns-%d", i), metav1.DeleteOptions{})).To(Succeed())
@@ -223,7 +223,7 @@ var _ = Describe("Webhooks that hang", func() {
 			}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		webhook := hangOften(ctx, slow, admissionv1.Create, "endpoints")
+		webhook := hangOften(ctx, slow, admissionregistrationv1.Create, "endpoints")
 		for i := range many {
 			service(slow, fmt.Sprintf("web-%d", i))
 		}
@@ -256,7 +256,7 @@ var _ = Describe("Webhooks that hang", func() {
 			return func() { Expect(configMaps.Delete(ctx, "owner", metav1.DeleteOptions{})).To(Succeed()) }
 		}
 		deleteOwner, deleteOther := owner(slow, pods), owner(other, 1)
-		webhook := hangOften(ctx, slow, admissionv1.Delete, "pods")
+		webhook := hangOften(ctx, slow, admissionregistrationv1.Delete, "pods")
 		deleteOwner()
 		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
 		deleteOther()

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -32,16 +32,16 @@ var _ = Describe("A tenant's webhook", func() {
 		closedPort := freePort()
 
 		hooks := member.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-		none, fail := admissionv1.SideEffectClassNone, admissionv1.Fail
-		var first *admissionv1.ValidatingWebhookConfiguration
-		probe := &admissionv1.ValidatingWebhookConfiguration{
+		none, fail := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail
+		var first *admissionregistrationv1.ValidatingWebhookConfiguration
+		probe := &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: webhook, AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &fail,
-				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + openPort)},
-				Rules: []admissionv1.RuleWithOperations{{
-					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + openPort)},
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 				}},
 			}},
 		}

@@ -6,7 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -328,15 +328,15 @@ var _ = Describe("A published definition", func() {
 		_, err = suite.Dynamic(tenantry.User(n, "editor")).Resource(crds).Patch(ctx, name, mergePatch, declared, metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring("cannot create one in this space")))
 		webhooks := tenantry.Client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations()
-		unreachable, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
-		_, err = webhooks.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+		unreachable, fail, none := "https://127.0.0.1:1/", admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
+		_, err = webhooks.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "no-own-definitions"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name: "definitions.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &unreachable},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "definitions.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &unreachable},
 				FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-				Rules: []admissionv1.RuleWithOperations{{
-					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{crds.Group}, APIVersions: []string{"v1"}, Resources: []string{crds.Resource}},
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{crds.Group}, APIVersions: []string{"v1"}, Resources: []string{crds.Resource}},
 				}},
 			}},
 		}, metav1.CreateOptions{})

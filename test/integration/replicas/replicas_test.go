@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -225,7 +225,7 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 
 // writeUntilFailure creates objects until that fails and tells the names of those
 // that are acknowledged.
-func writeUntilFailure(ctx context.Context, client corev1client.ConfigMapInterface) <-chan string {
+func writeUntilFailure(ctx context.Context, client coreclient.ConfigMapInterface) <-chan string {
 	acknowledged := make(chan string)
 	go func() {
 		defer close(acknowledged)

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,16 +100,16 @@ var _ = Describe("A request that outlives its tenant", func() {
 		tenantry.CreateTenants(ctx, n)
 		client := tenantry.Client(n)
 		hook := newSlowHook()
-		_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &registrationv1.ValidatingWebhookConfiguration{
+		_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "slow"},
-			Webhooks: []registrationv1.ValidatingWebhook{{
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: "slow.storage.test", AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: ptr.To[int32](30),
-				SideEffects: ptr.To(registrationv1.SideEffectClassNone),
-				Rules: []registrationv1.RuleWithOperations{{
-					Operations: []registrationv1.OperationType{registrationv1.Create},
-					Rule:       registrationv1.Rule{APIGroups: []string{"rbac.authorization.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"clusterroles"}},
+				SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"rbac.authorization.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"clusterroles"}},
 				}},
-				ClientConfig: registrationv1.WebhookClientConfig{
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{
 					URL:      ptr.To(hook.URL),
 					CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
 				},

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -92,13 +92,13 @@ func (s *space) defineAndUse(ctx context.Context, from, count int) {
 // hook makes a webhook that does not answer and is ignored.
 func (s *space) hook(ctx context.Context, i int, resource schema.GroupVersionResource) {
 	GinkgoHelper()
-	url, ignore, none := fmt.Sprintf("https://127.0.0.1:1/%s%d", mark, i), admissionv1.Ignore, admissionv1.SideEffectClassNone
-	_, err := s.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+	url, ignore, none := fmt.Sprintf("https://127.0.0.1:1/%s%d", mark, i), admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone
+	_, err := s.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s%d", mark, i)},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: fmt.Sprintf("%s%d.example.com", mark, i), ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: fmt.Sprintf("%s%d.example.com", mark, i), ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
 			FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.OperationAll}, Rule: admissionv1.Rule{
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll}, Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{resource.Group}, APIVersions: []string{"*"}, Resources: []string{"*"},
 			}}},
 		}},

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -73,27 +73,27 @@ func (e *ear) requests() ([]byte, []*admissionv1.AdmissionRequest) {
 // listen registers e for whatever happens in the space of client.
 func (e *ear) listen(ctx SpecContext, client kubernetes.Interface) {
 	GinkgoHelper()
-	everything := []registrationv1.RuleWithOperations{{
-		Operations: []registrationv1.OperationType{registrationv1.OperationAll},
-		Rule:       registrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+	everything := []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
 	}}
-	at := registrationv1.WebhookClientConfig{
+	at := admissionregistrationv1.WebhookClientConfig{
 		URL:      ptr.To(e.URL),
 		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw}),
 	}
-	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &registrationv1.MutatingWebhookConfiguration{
+	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "ear"},
-		Webhooks: []registrationv1.MutatingWebhook{{
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "mutating.example.com", AdmissionReviewVersions: []string{"v1"}, ClientConfig: at, Rules: everything,
-			SideEffects: ptr.To(registrationv1.SideEffectClassNone),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 		}},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &registrationv1.ValidatingWebhookConfiguration{
+	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "ear"},
-		Webhooks: []registrationv1.ValidatingWebhook{{
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "validating.example.com", AdmissionReviewVersions: []string{"v1"}, ClientConfig: at, Rules: everything,
-			SideEffects: ptr.To(registrationv1.SideEffectClassNone),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 		}},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -108,25 +108,25 @@ func (e *ear) listen(ctx SpecContext, client kubernetes.Interface) {
 }
 
 // newPolicy makes a policy of the space of client about pods.
-func newPolicy(ctx SpecContext, client kubernetes.Interface, validations ...registrationv1.Validation) {
+func newPolicy(ctx SpecContext, client kubernetes.Interface, validations ...admissionregistrationv1.Validation) {
 	GinkgoHelper()
-	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &registrationv1.ValidatingAdmissionPolicy{
+	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
-		Spec: registrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: registrationv1.RuleWithOperations{
-					Operations: []registrationv1.OperationType{registrationv1.Create},
-					Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 				},
 			}}},
 			Validations: validations,
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &registrationv1.ValidatingAdmissionPolicyBinding{
+	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
-		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "pods", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "pods", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -235,21 +235,21 @@ var _ = Describe("A tenant's webhook", func() {
 	It("has policies for company, which know the platform's rights and not who it is", func(ctx SpecContext) {
 		client := tenantry.Client(tenantry.NewTenant(ctx, "policy"))
 		newPolicy(ctx, client,
-			registrationv1.Validation{
+			admissionregistrationv1.Validation{
 				Expression: "request.userInfo.username == 'system:tenantry' || request.userInfo.username == 'admin'",
 				Message:    "somebody else",
 			},
-			registrationv1.Validation{
+			admissionregistrationv1.Validation{
 				Expression: "request.userInfo.username == 'admin' || " +
 					"!has(request.userInfo.uid) && size(request.userInfo.?groups.orValue([])) == 0 && size(request.userInfo.?extra.orValue({})) == 0",
 				Message: "more than a name",
 			},
-			registrationv1.Validation{
+			admissionregistrationv1.Validation{
 				Expression: "request.userInfo.username == 'admin' || authorizer.requestResource.check('delete').allowed() && " +
 					"authorizer.requestResource.check('delete').reason() == ''",
 				Message: "without the right, or with a reason",
 			},
-			registrationv1.Validation{Expression: "request.userInfo.username != 'admin'", Message: "policy in force"})
+			admissionregistrationv1.Validation{Expression: "request.userInfo.username != 'admin'", Message: "policy in force"})
 		Eventually(func() error {
 			_, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: template.Spec}, metav1.CreateOptions{})
 			return err

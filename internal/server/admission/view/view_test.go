@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -144,8 +144,8 @@ func (e *recorder) handler() cache.ResourceEventHandler {
 }
 
 func TestHub(t *testing.T) {
-	hook := func(name string) *registrationv1.ValidatingWebhookConfiguration {
-		return &registrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	hook := func(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+		return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	views, flat, client := newViews(t, hook("a|first"), hook("b|first"))
 	hub, err := views.Hub(flat.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer())

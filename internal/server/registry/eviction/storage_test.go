@@ -9,7 +9,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kuberuntime "k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -45,7 +45,7 @@ type storedPod struct{ storage.Interface }
 
 func (storedPod) ReadinessCheck() error { return nil }
 
-func (storedPod) Get(_ context.Context, _ string, _ storage.GetOptions, into kuberuntime.Object) error {
+func (storedPod) Get(_ context.Context, _ string, _ storage.GetOptions, into apiruntime.Object) error {
 	*into.(*core.Pod) = core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p"}, Status: core.PodStatus{
 		Phase: core.PodRunning, Conditions: []core.PodCondition{{Type: core.PodReady, Status: core.ConditionTrue}},
 	}}

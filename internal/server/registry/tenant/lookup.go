@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	upstream "k8s.io/apiserver/pkg/audit"
+	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -41,7 +41,7 @@ type State struct {
 	DaemonSets    *v1alpha1.DaemonSets
 	RateLimit     *v1alpha1.RateLimit
 	RequestLimit  *v1alpha1.RequestLimit
-	AuditPolicy   upstream.PolicyRuleEvaluator
+	AuditPolicy   upstreamaudit.PolicyRuleEvaluator
 	// Usage is what the status says, nil if nothing yet.
 	Usage *v1alpha1.TenantUsage
 }
@@ -126,7 +126,7 @@ func (l *Lookup) RequestLimit(n tenant.Name) *v1alpha1.RequestLimit {
 }
 
 // AuditPolicy returns the audit policy of a known tenant, nil if it has none of its own.
-func (l *Lookup) AuditPolicy(n tenant.Name) upstream.PolicyRuleEvaluator {
+func (l *Lookup) AuditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluator {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.states[n].AuditPolicy
