@@ -12,11 +12,11 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
 	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 SOURCES := api cmd config internal test tools/bundle
-GENERATED := find api config/crd \( -name 'zz_generated.*' -o -name '*.yaml' \) -exec sha256sum {} + | sort
+GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
-.PHONY: help build run test races mutants chaos e2e verify lint generate manifests bundle bench conformance
+.PHONY: help build run test race races mutants chaos e2e verify lint generate manifests reference bundle bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
 	go vet -tags e2e ./test/e2e
-	@before=$$($(GENERATED)); $(MAKE) -s generate manifests; test "$$before" = "$$($(GENERATED))" || \
+	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
 lint: bin/golangci-lint ## Check formatting and the linters of .golangci.yml.
@@ -66,6 +66,12 @@ generate: ## Generate deep copies and OpenAPI definitions.
 
 manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+
+reference: ## Generate docs/reference.
+	@go build -C tools/reference -o ../../bin/crd-ref-docs github.com/elastic/crd-ref-docs
+	@bin/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/reference/config.yaml \
+		--templates-dir=tools/reference/templates --renderer=markdown --output-path=docs/reference/api.md
+	@go test ./cmd/tenantry -run '^TestReference$$' -update
 
 bundle: manifests ## Generate and validate the OLM bundle.
 	go run -C tools/bundle . ../..

@@ -144,21 +144,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestHelp checks that every command says what it is for.
-func TestHelp(t *testing.T) {
-	for _, cmd := range newCommand().Commands() {
-		t.Run(cmd.Name(), func(t *testing.T) {
-			out, err := run(cmd.Name(), "--help")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(out, "Usage:") {
-				t.Errorf("help shows no usage: %q", out)
-			}
-		})
-	}
-}
-
 func run(args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := newCommand()

@@ -9,6 +9,8 @@ import (
 // GroupVersion is the group and version of this package.
 var GroupVersion = schema.GroupVersion{Group: "config.tenantry.io", Version: "v1alpha1"}
 
+// +kubebuilder:object:root=true
+
 // ManagerConfiguration configures the operator.
 type ManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`

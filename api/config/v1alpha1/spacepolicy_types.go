@@ -6,6 +6,8 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
+// +kubebuilder:object:root=true
+
 // SpacePolicyConfiguration configures the admission plugin SpacePolicy, in a file
 // that --admission-control-config-file names.
 type SpacePolicyConfiguration struct {

@@ -1,7 +1,33 @@
-// Package userfile reads the files in which users stand with their tenants: the
-// token file and the basic-auth file (arktos-access-control, "Token File
-// Authenticator" and "Basic Auth File Authenticator"). Both are read again when
-// they change.
+// Package userfile reads the files in which users stand with their tenants
+// (--token-auth-file, --basic-auth-file). It imports nothing of Kubernetes' server, so
+// that it can be fuzzed.
 //
-// It imports nothing of Kubernetes' server, so that it can be fuzzed.
+// Each line is a user:
+//
+//	secret,user,uid[,"groups"[,other...]][,,tenant]
+//
+// The secret is a bearer token or a password. Groups are separated by commas, within
+// quotes if there are several. Other columns are ignored. An empty column before the
+// last one says that the last one is the tenant; without it the user is one of the
+// system tenant:
+//
+//	secret,jane,1,,acme
+//	secret,jane,1,"developers,testers",,acme
+//	secret,john,2,"system:masters"
+//
+// # Passwords
+//
+// A password is in the clear, or hashed by bcrypt ($2a$, $2b$ or $2y$, "htpasswd -nB")
+// or SHA-crypt ($5$ or $6$, "openssl passwd -6"). SHA-crypt has at most 1,000,000
+// rounds and passwords of at most 256 bytes. What looks like another hash is refused.
+//
+// # Mistakes
+//
+// A server does not start with a line that has fewer than three columns, no secret, no
+// user, no valid tenant, the token or the user name (in a file of passwords) of an
+// earlier line, or, in a file of passwords, a user name with a colon. The error names
+// the line.
+//
+// A file that changes is read again. With such a line, what was read before stays in
+// force, and the metric tenantry_user_file_reloads_total counts a failure.
 package userfile
