@@ -2,7 +2,6 @@ package footprint
 
 import (
 	"runtime"
-	"runtime/debug"
 	"testing"
 )
 
@@ -46,16 +45,16 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-func TestReadSeesThePeakAndItsEnd(t *testing.T) {
+// TestRead checks what is sure of a heap with something alive in it, whatever else the
+// process does.
+func TestRead(t *testing.T) {
+	const size = 16 << 20
 	before := read()
-	peak := make([]byte, 256<<20)
-	during := read()
-	if during.held < before.held+uint64(len(peak)) || during.allocated < before.allocated+uint64(len(peak)) {
-		t.Errorf("before: %+v, with %d bytes more: %+v", before, len(peak), during)
+	alive := make([]byte, size)
+	runtime.GC()
+	now := read()
+	if now.allocated < before.allocated+size || now.live < size || now.held < size {
+		t.Errorf("before: %+v, with %d bytes more, and alive: %+v", before, size, now)
 	}
-	runtime.KeepAlive(peak)
-	debug.FreeOSMemory()
-	if after := read(); after.wasteful() {
-		t.Errorf("after the return of unused memory: %+v", after)
-	}
+	runtime.KeepAlive(alive)
 }

@@ -3,6 +3,7 @@ package publishedobject
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -20,7 +21,8 @@ func TestValidate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		space  tenant.Name
 		report v1alpha1.PublishedObject
-		valid  bool
+		// want is what is wrong: the kind of each error, and its field.
+		want []string
 	}{
 		"complete": {tenant.System, v1alpha1.PublishedObject{
 			ObjectMeta: metav1.ObjectMeta{Name: "clusterroles.example:auditor"},
@@ -28,24 +30,30 @@ func TestValidate(t *testing.T) {
 			Status: v1alpha1.PublishedObjectStatus{Conditions: []metav1.Condition{{
 				Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPublished, LastTransitionTime: metav1.Now(),
 			}}},
-		}, true},
+		}, nil},
 		"in a space": {"acme", v1alpha1.PublishedObject{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
-		}, false},
+		}, []string{"FieldValueForbidden metadata"}},
 		"a condition without reason": {tenant.System, v1alpha1.PublishedObject{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
-			Status: v1alpha1.PublishedObjectStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue}}},
-		}, false},
+			Status: v1alpha1.PublishedObjectStatus{Conditions: []metav1.Condition{{
+				Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now(),
+			}}},
+		}, []string{"FieldValueInvalid status.conditions[0].reason"}},
 		"no name for a path": {tenant.System, v1alpha1.PublishedObject{
 			ObjectMeta: metav1.ObjectMeta{Name: "a/b"}, Object: v1alpha1.PublishedReference{Resource: "configmaps", Name: "a"},
-		}, false},
+		}, []string{"FieldValueInvalid metadata.name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			AddToScheme(scheme)
 			errs := strategy{Strategy: definition.Strategy{ObjectTyper: scheme, Rules: rules}}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
-			if (len(errs) == 0) != tc.valid {
-				t.Errorf("valid: %v; %v", len(errs) == 0, errs)
+			var got []string
+			for _, err := range errs {
+				got = append(got, string(err.Type)+" "+err.Field)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", errs, diff)
 			}
 		})
 	}
