@@ -320,6 +320,11 @@ func TestItems(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShares(workers)
+		accounts := func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.accounts)
+		}
 		for range 3 {
 			_, leave, err := s.enter(t.Context(), "a", "item")
 			if err != nil {
@@ -329,13 +334,13 @@ func TestAccounts(t *testing.T) {
 			synctest.Wait()
 			leave()
 		}
-		if len(s.accounts) != 1 {
-			t.Errorf("%d accounts, want that of the debt", len(s.accounts))
+		if n := accounts(); n != 1 {
+			t.Errorf("%d accounts, want that of the debt", n)
 		}
 		time.Sleep(longest)
 		synctest.Wait()
-		if len(s.accounts) != 0 {
-			t.Errorf("%d accounts are left", len(s.accounts))
+		if n := accounts(); n != 0 {
+			t.Errorf("%d accounts are left", n)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,14 @@ import (
 )
 
 // space is what is in a space, in pods.
-type space struct{ pods string }
+type space struct {
+	mu   sync.Mutex
+	pods string
+}
 
 func (s *space) measure(_ context.Context, _ tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.pods == "" {
 		return nil, errors.New("etcd does not answer")
 	}
@@ -150,7 +156,9 @@ func busy(settle time.Duration, times int) func(*fakeStore, *recounter, *space) 
 func doubt(settle time.Duration) func(*fakeStore, *recounter, *space) {
 	return func(_ *fakeStore, r *recounter, held *space) {
 		time.Sleep(settle * 3 / 2)
+		held.mu.Lock()
 		held.pods = "5"
+		held.mu.Unlock()
 		r.doubt("acme")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,7 +185,16 @@ func TestLater(t *testing.T) {
 			}
 		}
 		r.asked("active")
+		var mu sync.Mutex
+		stored := r.Stored
+		r.Stored = func(ctx context.Context, n tenant.Name) (int64, int64, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return stored(ctx, n)
+		}
 		waiting := func() (waiting int) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, s := range spaces {
 				if s.counts == 0 {
 					waiting++
