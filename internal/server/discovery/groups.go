@@ -26,7 +26,7 @@ func readGroups(handler http.Handler, path string) ([]apidiscoveryv2.APIGroupDis
 		return nil, fmt.Errorf("aggregated discovery answered %d", response.status)
 	}
 	var list apidiscoveryv2.APIGroupDiscoveryList
-	if err := json.Unmarshal(response.body.Bytes(), &list); err != nil {
+	if err := json.Unmarshal(response.body, &list); err != nil {
 		return nil, fmt.Errorf("decoding aggregated discovery: %w", err)
 	}
 	return list.Items, nil

@@ -102,5 +102,5 @@ func (d document) read(known string) (string, []byte, error) {
 	case response.status != http.StatusOK:
 		return "", nil, fmt.Errorf("the server of the definitions answered %d to %s", response.status, d.path)
 	}
-	return response.header.Get("Etag") + suffix, response.body.Bytes(), nil
+	return response.header.Get("Etag") + suffix, response.body, nil
 }

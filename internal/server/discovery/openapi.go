@@ -63,7 +63,7 @@ func (s source) paths() (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	var root openAPIPaths
-	if err := json.Unmarshal(response.body.Bytes(), &root); err != nil {
+	if err := json.Unmarshal(response.body, &root); err != nil {
 		return nil, fmt.Errorf("reading the paths of OpenAPI v3 (status %d): %w", response.status, err)
 	}
 	if s.group != "" {

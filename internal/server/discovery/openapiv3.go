@@ -64,7 +64,7 @@ func documentAmong(gv schema.GroupVersion, servers []Server) (*spec3.OpenAPI, er
 			return nil, err
 		}
 		document := &spec3.OpenAPI{}
-		if err := json.Unmarshal(response.body.Bytes(), document); err != nil {
+		if err := json.Unmarshal(response.body, document); err != nil {
 			return nil, fmt.Errorf("reading OpenAPI v3 of %s (status %d): %w", gv, response.status, err)
 		}
 		if document.Paths != nil {

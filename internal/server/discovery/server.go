@@ -1,11 +1,11 @@
 package discovery
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -46,19 +46,15 @@ func keyOf(n tenant.Name, servers []Server) string {
 	return "tenant " + string(n)
 }
 
-// recorder keeps a response in memory.
-type recorder struct {
-	header http.Header
+// answer is what a handler answered.
+type answer struct {
 	status int
-	body   bytes.Buffer
+	header http.Header
+	body   []byte
 }
 
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
-
 // ask asks a handler for a document, unless it still has the tag.
-func ask(handler http.Handler, path, accept, tag string) (*recorder, error) {
+func ask(handler http.Handler, path, accept, tag string) (*answer, error) {
 	req, err := http.NewRequest(http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
@@ -67,9 +63,9 @@ func ask(handler http.Handler, path, accept, tag string) (*recorder, error) {
 	if tag != "" {
 		req.Header.Set("If-None-Match", tag)
 	}
-	response := &recorder{header: make(http.Header), status: http.StatusOK}
-	handler.ServeHTTP(response, req)
-	return response, nil
+	w := responsewriter.NewInMemoryResponseWriter()
+	handler.ServeHTTP(w, req)
+	return &answer{w.RespCode(), w.Header(), w.Data()}, nil
 }
 
 // dropUnseen drops the paths of what the space does not see of a server from a document.

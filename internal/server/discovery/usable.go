@@ -128,7 +128,7 @@ func readList(handler http.Handler, path string) (*metav1.APIResourceList, error
 		return nil, fmt.Errorf("discovery of %s answered %d", path, response.status)
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(response.body.Bytes(), &list); err != nil {
+	if err := json.Unmarshal(response.body, &list); err != nil {
 		return nil, fmt.Errorf("decoding the discovery of %s: %w", path, err)
 	}
 	return &list, nil
