@@ -16,6 +16,12 @@ GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -na
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
+# What is compiled a second time for the race detector: all but the packages that link
+# most of Kubernetes' server.
+CONCURRENT := $(addprefix ./internal/,controller/... intern kubecontrollers/signing manager progress spaces/... statedir tenant \
+	$(addprefix server/,audit authentication/... authorization discovery egress flowcontrol/... inprocess loopback metrics quota \
+	registry/accesspolicy registry/rbac serviceips storage usage))
+
 .PHONY: help build run test race races mutants chaos e2e verify lint generate manifests reference bundle bench conformance
 
 help: ## List the targets.
@@ -30,6 +36,9 @@ run: build ## Run everything in one process, with its state in .tenantry.
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
 	go test -timeout 20m ./...
+
+race: ## Run the tests of what is used by many at once with Go's race detector.
+	CGO_ENABLED=1 go test -race -timeout 20m $(CONCURRENT)
 
 races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 	QUOTA_ROUNDS=1000 go test -count 1 -timeout 1h ./test/integration/quota --ginkgo.focus='round after round'
