@@ -40,7 +40,7 @@ func newClusterRoleAggregation(_ context.Context, e *environment) (func(context.
 	if err := shared.Informer().AddIndexers(cache.Indexers{bySpace: indexBySpace}); err != nil {
 		return nil, fmt.Errorf("indexing ClusterRoles: %w", err)
 	}
-	c := clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), e.client.RbacV1())
+	c := clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), knownClusterRoles{e.client.RbacV1(), shared.Lister()})
 	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 

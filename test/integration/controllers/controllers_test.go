@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -293,7 +295,65 @@ var _ = Describe("ClusterRole aggregation", func() {
 			}).Should(Succeed())
 		}
 	})
+	It("does not create again what is deleted with its parts", func(ctx context.Context) {
+		roles := client("a").RbacV1().ClusterRoles()
+		const parents = 40
+		for i := range parents {
+			createAggregated(ctx, roles, fmt.Sprintf("deleted-%d", i), "one", "two")
+		}
+		for i := range parents {
+			Eventually(rulesOf(ctx, roles, fmt.Sprintf("deleted-%d-all", i))).Should(HaveLen(2))
+		}
+		By("deleting each with its parts at once, as uninstallers do")
+		for i := range parents {
+			var deleting errgroup.Group
+			for _, name := range []string{"one", "two", "all"} {
+				deleting.Go(func() error {
+					return roles.Delete(ctx, fmt.Sprintf("deleted-%d-%s", i, name), metav1.DeleteOptions{})
+				})
+			}
+			Expect(deleting.Wait()).To(Succeed())
+		}
+		By("waiting until the controller has come to what follows")
+		createAggregated(ctx, roles, "later", "one")
+		Eventually(rulesOf(ctx, roles, "later-all")).Should(HaveLen(1))
+
+		left, err := roles.List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for _, role := range left.Items {
+			Expect(role.Name).NotTo(HavePrefix("deleted-"))
+		}
+	})
 })
+
+// createAggregated creates a ClusterRole PREFIX-all that aggregates others, PREFIX-PART,
+// of one rule each.
+func createAggregated(ctx context.Context, roles rbacclient.ClusterRoleInterface, prefix string, parts ...string) {
+	GinkgoHelper()
+	selector := map[string]string{"test.example.org/aggregate": prefix}
+	_, err := roles.Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta:      metav1.ObjectMeta{Name: prefix + "-all"},
+		AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: selector}}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	for _, part := range parts {
+		_, err := roles.Create(ctx, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: prefix + "-" + part, Labels: selector},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{part}}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func rulesOf(ctx context.Context, roles rbacclient.ClusterRoleInterface, name string) func() ([]rbacv1.PolicyRule, error) {
+	return func() ([]rbacv1.PolicyRule, error) {
+		role, err := roles.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return role.Rules, nil
+	}
+}
 
 var _ = AfterEach(func(ctx context.Context) {
 	for _, n := range everySpace {
