@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -60,25 +61,32 @@ func ValidateQuota(quota, old corev1.ResourceList, known func(schema.GroupResour
 	return errs
 }
 
+// Limits are ResourceQuota's: whole numbers are checked there in thousandths, and what
+// does not fit into 64 bits is not counted.
+const (
+	mostOfAny   = math.MaxInt64
+	mostOfWhole = math.MaxInt64 / 1000
+)
+
 func wrongLimit(name corev1.ResourceName, limit resource.Quantity) string {
 	switch {
 	case limit.Sign() < 0:
 		return "must not be negative; 0 allows nothing, and without the name there is no limit"
-	case isWhole(name) && limit.MilliValue()%1000 != 0 && limit.CmpInt64(1<<40) < 0:
+	case isWhole(name) && limit.CmpInt64(mostOfWhole) > 0:
+		return fmt.Sprintf("must not be more than %d; without the name there is no limit", int64(mostOfWhole))
+	case limit.CmpInt64(mostOfAny) > 0:
+		return fmt.Sprintf("must not be more than %d; without the name there is no limit", int64(mostOfAny))
+	case isWhole(name) && limit.MilliValue()%1000 != 0:
 		return "must be a whole number"
 	default:
 		return ""
 	}
 }
 
-// isWhole reports whether a limit counts things that cannot be divided.
+// isWhole reports whether a limit is a whole number, as ResourceQuota demands of what
+// cannot be divided and of all names with a domain or a class.
 func isWhole(name corev1.ResourceName) bool {
-	if whole, ok := namedLimits[name]; ok {
-		return whole
-	}
-	extended, isRequest := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
-	return strings.HasPrefix(string(name), countPrefix) || strings.HasSuffix(string(name), "/persistentvolumeclaims") ||
-		strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass) || isRequest && strings.Contains(extended, "/")
+	return namedLimits[name] || strings.Contains(string(name), "/")
 }
 
 // unknownLimit returns why nothing would be counted against a limit of this name, or

@@ -13,9 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install" // the built-in groups that tests name
+	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	"k8s.io/utils/ptr"
 
@@ -165,19 +168,24 @@ func TestValidateFields(t *testing.T) {
 		"half a pod":               {change: quotaOf("pods", "1500m"), want: []string{"spec.quota[pods]", "whole number"}},
 		"half a GPU":               {change: quotaOf("requests.nvidia.com/gpu", "500m"), want: []string{"whole number"}},
 		"half a count":             {change: quotaOf("count/widgets.example.com", "500m"), want: []string{"whole number"}},
-		"two wrong limits":         {change: quotaOf("a", "1", "b", "1"), want: []string{"spec.quota[a]", "spec.quota[b]"}},
-		"no limits":                {change: quotaOf()},
-		"account as admin":         {change: admins("User", "system:serviceaccount:default:robot")},
-		"accounts as admins":       {change: admins("Group", "system:serviceaccounts:default")},
-		"everybody as admin":       {change: admins("Group", "system:authenticated")},
-		"user of the platform":     {change: admins("User", "system:admin"), want: []string{"spec.admins[0]", "are the platform's"}},
-		"group of the platform":    {change: admins("Group", "system:masters"), want: []string{"spec.admins[0]", "are the platform's"}},
-		"placement":                {change: placement("Limited", []string{"topology.kubernetes.io/zone"}, []string{"gpu"})},
-		"placement of no mode":     {change: placement("", nil, nil), want: []string{"spec.nodePlacement.mode"}},
-		"placement of other mode":  {change: placement("Some", nil, nil), want: []string{"spec.nodePlacement.mode", "Limited"}},
-		"labels without a limit":   {change: placement("Enabled", []string{"a"}, nil), want: []string{"spec.nodePlacement", "need mode: Limited"}},
-		"a label that is none":     {change: placement("Limited", []string{"a b"}, nil), want: []string{"spec.nodePlacement.allowedLabels[0]"}},
-		"an empty taint":           {change: placement("Limited", nil, []string{""}), want: []string{"spec.nodePlacement.allowedTaints[0]"}},
+		"half a byte of a class":   {change: quotaOf("gold.storageclass.storage.k8s.io/requests.storage", "500m"), want: []string{"whole number"}},
+		"too many pods": {change: quotaOf("pods", "99999999999999999999"),
+			want: []string{"spec.quota[pods]", "99999999999999999999", "must not be more than 9223372036854775;"}},
+		"too many of a count":     {change: quotaOf("count/widgets.example.com", "10Pi"), want: []string{"spec.quota[count/widgets.example.com]", "must not be more than"}},
+		"too much memory":         {change: quotaOf("memory", "1e30"), want: []string{"spec.quota[memory]", "must not be more than 9223372036854775807;"}},
+		"two wrong limits":        {change: quotaOf("a", "1", "b", "1"), want: []string{"spec.quota[a]", "spec.quota[b]"}},
+		"no limits":               {change: quotaOf()},
+		"account as admin":        {change: admins("User", "system:serviceaccount:default:robot")},
+		"accounts as admins":      {change: admins("Group", "system:serviceaccounts:default")},
+		"everybody as admin":      {change: admins("Group", "system:authenticated")},
+		"user of the platform":    {change: admins("User", "system:admin"), want: []string{"spec.admins[0]", "are the platform's"}},
+		"group of the platform":   {change: admins("Group", "system:masters"), want: []string{"spec.admins[0]", "are the platform's"}},
+		"placement":               {change: placement("Limited", []string{"topology.kubernetes.io/zone"}, []string{"gpu"})},
+		"placement of no mode":    {change: placement("", nil, nil), want: []string{"spec.nodePlacement.mode"}},
+		"placement of other mode": {change: placement("Some", nil, nil), want: []string{"spec.nodePlacement.mode", "Limited"}},
+		"labels without a limit":  {change: placement("Enabled", []string{"a"}, nil), want: []string{"spec.nodePlacement", "need mode: Limited"}},
+		"a label that is none":    {change: placement("Limited", []string{"a b"}, nil), want: []string{"spec.nodePlacement.allowedLabels[0]"}},
+		"an empty taint":          {change: placement("Limited", nil, []string{""}), want: []string{"spec.nodePlacement.allowedTaints[0]"}},
 		"negative rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: ptr.To[int32](-1)} },
 			want: []string{"spec.rateLimit.requestsPerSecond"}},
 		"burst alone": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: ptr.To[int32](1)} },
@@ -371,5 +379,34 @@ func TestScheme(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestResourceQuotaTakesTheLimits says that the limits of a Tenant, which become a
+// ResourceQuota, are refused where that would be.
+func TestResourceQuotaTakesTheLimits(t *testing.T) {
+	s := newStrategy(t)
+	taken := 0
+	for _, name := range []string{
+		"cpu", "limits.memory", "requests.ephemeral-storage", "requests.storage", "pods", "services.nodeports", "persistentvolumeclaims", "resourcequotas",
+		"count/configmaps", "count/deployments.apps", "requests.nvidia.com/gpu", "hugepages-2Mi", "requests.hugepages-2Mi", "tenantry.io/stored-bytes",
+		"gold.storageclass.storage.k8s.io/requests.storage", "gold.storageclass.storage.k8s.io/persistentvolumeclaims", "gpu.deviceclass.resource.k8s.io/devices",
+	} {
+		for _, value := range []string{
+			"-1", "0", "1n", "0.5", "1.5", "1", "1Ki", "1099511627776.5", "9223372036854775", "9223372036854775.5", "9223372036854776", "9300T", "10Pi", "7E", "8Ei",
+			"9223372036854775807", "9223372036854775808", "99999999999999999999", "1e30",
+		} {
+			if err := s.Validate(context.Background(), newTenant("a", quotaOf(name, value))).ToAggregate(); err != nil {
+				continue
+			}
+			taken++
+			quota := core.ResourceQuotaSpec{Hard: core.ResourceList{core.ResourceName(name): resource.MustParse(value)}}
+			if errs := validation.ValidateResourceQuotaSpec(&quota, field.NewPath("spec")); len(errs) > 0 {
+				t.Errorf("%s: %s is taken, but a ResourceQuota refuses it: %v", name, value, errs.ToAggregate())
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("nothing was taken")
 	}
 }
