@@ -40,19 +40,22 @@ type TenantAccessPolicy struct {
 // TenantAccessPolicySpec is who is let in, and to what.
 type TenantAccessPolicySpec struct {
 	// subjects are the users and groups of other tenants.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Subjects []ForeignSubject `json:"subjects"`
+	Subjects []ForeignSubject `json:"subjects,omitempty"`
 	// rules are what each of them may do.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Rules []AccessRule `json:"rules"`
+	Rules []AccessRule `json:"rules,omitempty"`
 }
 
 // ForeignSubject is a user or a group of another tenant.
 // +kubebuilder:validation:XValidation:rule="!(self.tenant in ['system', 'all'])",message="system administrators need no policy, and \"all\" is no tenant: name the tenant"
+// +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.startsWith('system:serviceaccount:') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.startsWith('system:serviceaccounts:'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
 type ForeignSubject struct {
 	// tenant of the user or group. A tenant that is created later, under the name
 	// of one that is gone or has never been, is not meant.
@@ -74,24 +77,27 @@ type ForeignSubject struct {
 type AccessRule struct {
 	// verbs are named one by one; "*" would include impersonation and the right
 	// to give rights.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:Enum=get;list;watch;create;update;patch;delete;deletecollection
-	Verbs []string `json:"verbs"`
+	Verbs []string `json:"verbs,omitempty"`
 	// apiGroups of the resources, "" for the core group and "*" for all.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
-	APIGroups []string `json:"apiGroups"`
+	APIGroups []string `json:"apiGroups,omitempty"`
 	// resources, such as pods, pods/log, */scale or * for all.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	Resources []string `json:"resources"`
+	Resources []string `json:"resources,omitempty"`
 	// resourceNames bound the rule to objects of these names; none is no bound.
 	// +optional
 	// +listType=atomic
@@ -101,11 +107,12 @@ type AccessRule struct {
 	ResourceNames []string `json:"resourceNames,omitempty"`
 	// namespaces that the rule is about. "*" is every namespace, and what is in
 	// none.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|\*)$`
-	Namespaces []string `json:"namespaces"`
+	Namespaces []string `json:"namespaces,omitempty"`
 }
 
 // TenantAccessPolicyStatus is what the server has noted about a policy.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -98,6 +99,11 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 
 func (s strategy) validate(ctx context.Context, p *v1alpha1.TenantAccessPolicy, old runtime.Object) field.ErrorList {
 	errs := s.Rules.Validate(ctx, p, old)
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeRequired && strings.HasSuffix(err.Field, ".namespaces") {
+			err.Detail = fmt.Sprintf("name the namespaces that the rule is about; %q is every one, and what is in none", v1alpha1.AllNamespaces)
+		}
+	}
 	for _, message := range validation.NameIsDNSSubdomain(p.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), p.Name, message))
 	}
