@@ -20,6 +20,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/tenantry/tenantry/internal/statedir"
 )
 
 const (
@@ -129,7 +131,7 @@ func (s *Server) run(config *embed.Config, started chan<- error) {
 
 // damaged says what a failure at start means, if the disk has space.
 func damaged(err error) error {
-	if diskFull(err) {
+	if statedir.IsFull(err) {
 		return err
 	}
 	return fmt.Errorf("%w; the data may be damaged: restore a copy of it, or use another directory", err)

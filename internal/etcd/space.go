@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
-	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/statedir"
 )
 
 // reclaimPeriod is how often a server that takes no writes looks for space.
@@ -97,19 +97,8 @@ func (s *Server) keepSpace(ctx context.Context) {
 
 // failure describes what keeps etcd from going on in dir.
 func failure(dir string, err error) error {
-	if diskFull(err) {
-		return fmt.Errorf("the disk of %s is full: %w; free some space and start again, what was acknowledged is kept", dir, err)
+	if statedir.IsFull(err) {
+		return statedir.Explain(dir, err)
 	}
 	return fmt.Errorf("etcd in %s: %w", dir, err)
-}
-
-// diskFull reports whether err comes from a disk, or a share of one, without space.
-// Not all of etcd wraps what it was told.
-func diskFull(err error) bool {
-	for _, cause := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
-			return true
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,7 +139,7 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	keys, err := pki.Ensure(dir.PKI(), append(slices.Clone(o.TLSNames), o.BindAddress)...)
 	if err != nil {
 		dir.Release()
-		return err
+		return statedir.Explain(dir.PKI(), err)
 	}
 	store, err := etcd.Start(ctx, etcd.Options{
 		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, QuotaBackendBytes: o.EtcdQuotaBackendBytes, UnsafeNoFsync: o.UnsafeNoFsync,
@@ -323,7 +324,7 @@ func writeAdmin(path, address string, keys *pki.PKI) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, admin)
+	return statedir.Explain(filepath.Dir(path), atomicfile.Write(path, admin))
 }
 
 // serve runs the server, and the controllers once it is ready.

@@ -26,17 +26,20 @@ func AdminKubeconfig(dir string) string { return filepath.Join(dir, "admin.kubec
 // Acquire makes the directory at path, if it is missing, and locks it for this
 // process. The lock ends with the process, however that ends.
 func Acquire(path string) (*Dir, error) {
+	if path == "" {
+		return nil, errors.New("--dir is empty: name a directory")
+	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("resolving directory %q: %w", path, err)
 	}
 	if err := os.MkdirAll(absolute, 0o700); err != nil {
-		return nil, fmt.Errorf("creating directory %s: %w", absolute, cause(err))
+		return nil, Explain(absolute, fmt.Errorf("creating directory %s: %w", absolute, cause(err)))
 	}
 	name := filepath.Join(absolute, "lock")
 	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("directory %s cannot be used: %w", absolute, err)
+		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be used: %w", absolute, err))
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder := readHolder(lock)
@@ -48,7 +51,7 @@ func Acquire(path string) (*Dir, error) {
 	}
 	if err := writeHolder(lock); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err))
+		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err)))
 	}
 	return &Dir{path: absolute, lock: lock}, nil
 }

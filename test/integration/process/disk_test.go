@@ -48,7 +48,13 @@ var _ = Describe("tenantry up without space", func() {
 		server = run("up", "--dir", dir, "--secure-port", port)
 		Eventually(server, startTimeout).Should(gexec.Exit(1))
 		Expect(string(server.Err.Contents())).To(And(
-			ContainSubstring(dir), ContainSubstring("no space left on device"), Not(ContainSubstring("damaged"))))
+			MatchRegexp(`tenantry: the disk of `+dir+`\S* is full: .*no space left on device`), Not(ContainSubstring("damaged"))))
+
+		By("a first start without space")
+		fillUp(filler)
+		server = run("up", "--dir", filepath.Join(disk, "other"), "--secure-port", port)
+		Eventually(server, startTimeout).Should(gexec.Exit(1))
+		Expect(server.Err).To(gbytes.Say(`tenantry: the disk of ` + disk + `/other\S* is full: .*no space left on device`))
 
 		By("a start with space")
 		Expect(os.Remove(filler)).To(Succeed())
