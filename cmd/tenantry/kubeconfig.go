@@ -19,7 +19,7 @@ import (
 // kubeconfigFlags say who signs the certificate, and for whom.
 type kubeconfigFlags struct {
 	dir, server, admin string
-	offline            bool
+	dirNamed, offline  bool
 	user               kubeconfig.User
 }
 
@@ -49,6 +49,7 @@ the group "system:masters", which is the default there, and which no server sign
 			if len(args) != 1 {
 				return fmt.Errorf("name one tenant, not %d: tenantry kubeconfig TENANT", len(args))
 			}
+			o.dirNamed = cmd.Flags().Changed("dir")
 			var err error
 			if o.user.Tenant, err = tenant.Parse(args[0]); err != nil {
 				return err
@@ -79,8 +80,10 @@ func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("--user is %q: names that begin with \"system:\" are for the components of Kubernetes, and no tenant has such users", o.user.Name)
 	case o.user.Validity < time.Minute:
 		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
-	case o.admin != "" && (o.offline || o.server != ""):
-		return nil, errors.New("--kubeconfig names the server and asks it: leave --offline and --server out")
+	case o.admin != "" && (o.dirNamed || o.offline || o.server != ""):
+		return nil, errors.New("--kubeconfig names the server and asks it: leave --dir, --offline and --server out")
+	case o.dir == "":
+		return nil, errors.New("--dir is empty: name the directory that \"tenantry up\" uses")
 	case o.admin != "" && o.user.Validity < kubeconfig.MinValidity:
 		return nil, fmt.Errorf("--validity is %s, and must be at least %s with --kubeconfig", o.user.Validity, kubeconfig.MinValidity)
 	case o.admin != "":
@@ -107,6 +110,9 @@ func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
 	if o.user.Tenant == tenant.System && o.user.Groups == nil {
 		o.user.Groups = []string{"system:masters"}
 	}
+	if err := o.checkGroups(); err != nil {
+		return nil, err
+	}
 	keys, err := pki.Open(statedir.PKI(o.dir))
 	if err != nil {
 		return nil, err
@@ -127,4 +133,18 @@ func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return kubeconfig.New(keys, o.server, o.user)
+}
+
+// checkGroups refuses what no server signs, but for the groups of Kubernetes in the system
+// space: whoever holds the authority may make system administrators.
+func (o kubeconfigFlags) checkGroups() error {
+	for _, group := range o.user.Groups {
+		if o.user.Tenant == tenant.System && strings.HasPrefix(group, "system:") {
+			continue
+		}
+		if err := pki.CheckGroup(group); err != nil {
+			return fmt.Errorf("--group: %w", err)
+		}
+	}
+	return nil
 }

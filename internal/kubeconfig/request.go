@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
+	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -37,9 +39,12 @@ const (
 // MinValidity is the shortest that can be requested of a server.
 const MinValidity = 10 * time.Minute
 
-// Find returns an error unless the server of config, which is that of a system
-// administrator, knows tenant t.
+// Find returns an error unless config is that of a system administrator, whose server
+// knows tenant t.
 func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
+	if inSpace(config.Host) {
+		return notOfSystem(config.Host)
+	}
 	if t == tenant.System {
 		return nil
 	}
@@ -49,6 +54,8 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	}
 	path := "/apis/" + v1alpha1.GroupVersion.String() + "/tenants/" + t.String()
 	switch err := client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); {
+	case apierrors.IsNotFound(err) && !isOfTenants(err):
+		return notOfSystem(config.Host)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("tenant %q is not known to %s: create it first, or see which there are with \"kubectl get tenants\"", t, config.Host)
 	case err != nil:
@@ -56,6 +63,23 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	default:
 		return nil
 	}
+}
+
+// inSpace reports whether a server's URL is that of a tenant's space.
+func inSpace(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && strings.Contains(u.Path+"/", "/tenants/")
+}
+
+// isOfTenants reports whether a server has said of a Tenant that it is not there. In a
+// space, and at other servers, there is no such resource.
+func isOfTenants(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "tenants"
+}
+
+func notOfSystem(server string) error {
+	return fmt.Errorf("there are no tenants at %s, which is not the system space: it takes the kubeconfig of a system administrator, such as admin.kubeconfig of \"tenantry up\"", server)
 }
 
 // Request returns a kubeconfig for u with a client certificate that the server of config

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -42,6 +43,21 @@ func (p *PKI) ClientCertificateFor(validity time.Duration, t tenant.Name, user s
 		return nil, nil, fmt.Errorf("signing a client certificate for %q of tenant %q: %w", user, t, err)
 	}
 	return encodeCertificate(raw), key, nil
+}
+
+// CheckGroup reports why a user of a tenant cannot have a group by a client certificate.
+func CheckGroup(group string) error {
+	const system, ofTenant = "system:", "tenant:"
+	switch {
+	case group == "":
+		return errors.New("a group needs a name")
+	case strings.HasPrefix(group, system):
+		return fmt.Errorf("group %q begins with %q, which is for groups of Kubernetes", group, system)
+	case strings.HasPrefix(group, ofTenant):
+		return fmt.Errorf("group %q names a tenant; a certificate has the one that it is issued for: leave it out", group)
+	default:
+		return nil
+	}
 }
 
 func encodeCertificate(raw []byte) []byte {

@@ -15,6 +15,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -55,13 +56,8 @@ func subjectIn(n tenant.Name, request *x509.CertificateRequest) (pkix.Name, erro
 		return pkix.Name{}, fmt.Errorf("the user's name %q begins with %q, which is for the components of Kubernetes", user, systemPrefix)
 	}
 	for _, group := range groups {
-		switch {
-		case group == "":
-			return pkix.Name{}, errors.New("an organization is empty; organizations are groups")
-		case strings.HasPrefix(group, systemPrefix):
-			return pkix.Name{}, fmt.Errorf("the organization %q begins with %q, which is for groups of Kubernetes", group, systemPrefix)
-		case strings.HasPrefix(group, tenantPrefix):
-			return pkix.Name{}, fmt.Errorf("the organization %q names a tenant, which is that of the space, whatever a request says: leave it out", group)
+		if err := pki.CheckGroup(group); err != nil {
+			return pkix.Name{}, fmt.Errorf("an organization is a group: %w", err)
 		}
 	}
 	return pkix.Name{CommonName: user, Organization: []string{tenantPrefix + n.String()}, OrganizationalUnit: groups}, nil
