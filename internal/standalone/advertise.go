@@ -15,6 +15,9 @@ func (o Options) advertise(kube *options.ServerRunOptions) error {
 	if address == nil && o.AdvertiseAddress != "" {
 		return fmt.Errorf("--advertise-address: %q is not an IP address", o.AdvertiseAddress)
 	}
+	if address != nil && (address.IsUnspecified() || address.IsMulticast()) {
+		return fmt.Errorf("--advertise-address: pods cannot reach %s, which is not the address of one machine; leave the flag out for that of the default route", address)
+	}
 	if address == nil {
 		var err error
 		if address, err = kube.SecureServing.DefaultExternalAddress(); err != nil { // no route

@@ -328,11 +328,24 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	bundle, other := file(t, one.PEM()), file(t, two.PEM())
+	oidc := func(o *Options) { o.Upstream.OIDC.IssuerURL, o.Upstream.OIDC.ClientID = "https://a", "x" }
 	for name, tc := range map[string]struct {
 		change func(*Options)
 		want   string
 	}{
-		"empty issuer":         {func(o *Options) { o.SystemIssuers = []string{"https://a", ""} }, "--system-issuers"},
+		"empty issuer":       {func(o *Options) { oidc(o); o.SystemIssuers = []string{"https://a", ""} }, "--system-issuers"},
+		"issuer without any": {func(o *Options) { o.SystemIssuers = []string{"https://a"} }, `"https://a" is neither`},
+		"another issuer":     {func(o *Options) { oidc(o); o.SystemIssuers = []string{"https://a", "https://a/"} }, `"https://a/" is neither`},
+		"an issuer that the file has not": {func(o *Options) {
+			o.Upstream.AuthenticationConfigFile = file(t, []byte(`
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+jwt:
+- issuer: {url: "https://b", audiences: [x]}
+  claimMappings: {username: {claim: sub, prefix: ""}}
+`))
+			o.SystemIssuers = []string{"https://b", "https://a"}
+		}, `"https://a" is neither`},
 		"empty key":            {func(o *Options) { o.WebhookTenantKeys = []string{""} }, "--authentication-token-webhook-tenant-extra-key"},
 		"claim without issuer": {func(o *Options) { o.OIDCTenantClaim = "org" }, "--oidc-tenant-claim needs --oidc-issuer-url"},
 		"proxies and system users of one authority": {func(o *Options) {

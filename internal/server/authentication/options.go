@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/client-go/util/cert"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
@@ -99,7 +100,26 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
 			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))
 	}
+	errs = append(errs, o.validateSystemIssuers()...)
 	return append(errs, o.validateProxies()...)
+}
+
+// validateSystemIssuers refuses issuers that are not configured. A file that cannot be
+// read is upstream's to refuse.
+func (o *Options) validateSystemIssuers() []error {
+	part := kubeoptions.BuiltInAuthenticationOptions{AuthenticationConfigFile: o.Upstream.AuthenticationConfigFile, OIDC: o.Upstream.OIDC}
+	config, err := part.ToAuthenticationConfig()
+	if err != nil {
+		return nil
+	}
+	var errs []error
+	for _, issuer := range o.SystemIssuers {
+		known := slices.ContainsFunc(config.AuthenticationConfig.JWT, func(jwt apiserver.JWTAuthenticator) bool { return jwt.Issuer.URL == issuer })
+		if issuer != "" && !known {
+			errs = append(errs, fmt.Errorf("--system-issuers: %q is neither --oidc-issuer-url nor the URL of an issuer in the file of --authentication-config", issuer))
+		}
+	}
+	return errs
 }
 
 // validateProxies keeps those who may sign certificates of users from passing

@@ -103,7 +103,9 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
 		}
 	}
-	if burst := o.Allowance.Burst; burst > 0 && burst < o.Allowance.RequestsPerSecond {
+	if burst := o.Allowance.Burst; burst > 0 && o.Allowance.RequestsPerSecond == 0 {
+		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d has no effect without --tenant-requests-per-second", burst))
+	} else if burst > 0 && burst < o.Allowance.RequestsPerSecond {
 		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d is less than --tenant-requests-per-second, %d",
 			burst, o.Allowance.RequestsPerSecond))
 	}
