@@ -11,11 +11,13 @@ import (
 	"k8s.io/kubernetes/pkg/registry/authorization/localsubjectaccessreview"
 	authorizationrest "k8s.io/kubernetes/pkg/registry/authorization/rest"
 	"k8s.io/kubernetes/pkg/registry/authorization/subjectaccessreview"
+	certificatesrest "k8s.io/kubernetes/pkg/registry/certificates/rest"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/server/registry/certificates"
 	"github.com/tenantry/tenantry/internal/server/registry/eviction"
 	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -95,6 +97,25 @@ func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfig
 	return group, nil
 }
 
+// certificatesProvider is the group of CertificateSigningRequests, whose keys are bounded.
+type certificatesProvider struct {
+	certificatesrest.RESTStorageProvider
+}
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (p certificatesProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err != nil {
+		return group, err
+	}
+	for _, storages := range group.VersionedResourcesStorageMap {
+		if err := certificates.Wrap(storages); err != nil {
+			return group, err
+		}
+	}
+	return group, nil
+}
+
 // quotaProvider is the core group, whose quotas are charged where they are stored.
 type quotaProvider struct {
 	controlplaneapiserver.RESTStorageProvider
@@ -143,6 +164,8 @@ func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants
 			upstream[i] = reviewProvider{group}
 		case authorizationrest.RESTStorageProvider:
 			upstream[i] = accessProvider{group}
+		case certificatesrest.RESTStorageProvider:
+			upstream[i] = certificatesProvider{group}
 		case rbacrest.RESTStorageProvider:
 			upstream[i] = rbacProvider{group, rights}
 		}

@@ -142,8 +142,9 @@ func TestUsers(t *testing.T) {
 		"for servers": {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) {
 			s.Usages = append(s.Usages, certificatesv1.UsageServerAuth)
 		}, refused: `"server auth"`},
-		"for nothing":     {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Usages = nil }, refused: "is missing"},
-		"not its own key": {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Request = broken(s.Request) }, refused: "own key"},
+		"for nothing":          {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Usages = nil }, refused: "is missing"},
+		"not its own key":      {request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Request = broken(s.Request) }, refused: "own key"},
+		"a weak key, unsigned": {key: rsaKey(t, 1024), request: x509.CertificateRequest{Subject: jane}, change: func(s *certificatesv1.CertificateSigningRequestSpec) { s.Request = broken(s.Request) }, refused: "2048 to 8192 bits"},
 		"a node's, in a space": {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}}},
 			change: func(s *certificatesv1.CertificateSigningRequestSpec) {
 				s.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
