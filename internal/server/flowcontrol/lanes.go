@@ -13,13 +13,13 @@ import (
 const (
 	// waitingRequests is how many requests of a tenant may wait for a lane.
 	waitingRequests = 200
-	// patience is after how long a write that is still executed is taken to wait
-	// itself, and no longer to keep a core busy. Others may begin then. A write that
-	// is known to wait for a webhook leaves at once: what the webhook sends may have
-	// to begin.
+	// patience is after how long a write that is still executed may well wait itself,
+	// for etcd or for its client, and another may begin. But it may be at work, too: so
+	// only a few others may, see lane.spare. A write that is known to wait for a webhook
+	// leaves at once: what the webhook sends may have to begin.
 	patience = 200 * time.Millisecond
 	// mostLate is how many requests, as a multiple of the lane's capacity, are
-	// executed in all.
+	// executed in all, most of which wait for webhooks.
 	mostLate = 8
 )
 
@@ -52,7 +52,8 @@ type lane struct {
 	mu       sync.Mutex
 	capacity int
 	prompt   int       // places of requests under way, without
-	late     int       // those of requests that wait themselves
+	overdue  int       // those of requests that may wait or be at work, and
+	late     int       // those of requests that wait for webhooks
 	queue    []*waiter // in the order of their arrival
 	dropped  bool      // no longer in lanes; another takes its place
 	costs    costs
@@ -128,10 +129,10 @@ func (l *lanes) begin(ctx context.Context, o order, own *lane) leave {
 	places := o.places()
 	counted := &own.prompt // in which number, under own's lock
 	ended := false
-	move := func(to *int) {
+	move := func(to *int, unless *int) {
 		own.mu.Lock()
 		defer own.mu.Unlock()
-		if ended || counted == to {
+		if ended || counted == to || counted == unless {
 			return
 		}
 		*counted -= places
@@ -141,12 +142,12 @@ func (l *lanes) begin(ctx context.Context, o order, own *lane) leave {
 	}
 	stop := func() bool { return true }
 	if o.key.class == write {
-		stop = l.later(o.patience(), func() { move(&own.late) })
+		stop = l.later(o.patience(), func() { move(&own.overdue, &own.late) })
 		waiting.Notify(ctx, func(waits bool) {
 			if waits {
-				move(&own.late)
+				move(&own.late, nil)
 			} else {
-				move(&own.prompt)
+				move(&own.prompt, nil)
 			}
 		})
 	}
@@ -156,7 +157,7 @@ func (l *lanes) begin(ctx context.Context, o order, own *lane) leave {
 		ended = true
 		*counted -= places
 		own.next()
-		if own.prompt+own.late == 0 {
+		if own.prompt+own.overdue+own.late == 0 {
 			own.dropped = true
 			l.lanes.CompareAndDelete(o.key, own)
 		}
@@ -210,8 +211,12 @@ func (l *lanes) lock(key laneKey) *lane {
 }
 
 func (l *lane) hasRoom(places int) bool {
-	return l.prompt+places <= l.capacity && l.prompt+l.late+places <= mostLate*l.capacity
+	held := l.prompt + max(0, l.overdue-l.spare())
+	return held+places <= l.capacity && l.prompt+l.overdue+l.late+places <= mostLate*l.capacity
 }
+
+// spare is how many places of overdue requests others may have, half of all.
+func (l *lane) spare() int { return max(1, l.capacity/costlyWeight) }
 
 // next gives requests that wait their turn, as far as there is room.
 func (l *lane) next() {

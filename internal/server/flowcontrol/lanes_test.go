@@ -3,10 +3,13 @@ package flowcontrol
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -152,20 +155,41 @@ func TestLanesUnderLoad(t *testing.T) {
 	}
 }
 
-func TestLateWritesMakeRoom(t *testing.T) {
+// hang lets the request of ctx wait for a webhook until the test lets it go.
+func hang(ctx context.Context) (release func()) {
+	called, answer, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = waiting.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+			close(called)
+			<-answer
+			return nil, nil
+		})).RoundTrip(httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
+	}()
+	<-called
+	return func() {
+		close(answer)
+		<-done
+	}
+}
+
+func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
 	l, pass := newLanes()
 	acme := laneKey{tenant: "acme", class: write}
-	var ends []leave
+	var ends []func()
 	for range mostLate {
-		ends = append(ends, <-begin(t.Context(), l, acme, 1).leave)
-		pass()
+		ctx := waiting.With(t.Context(), &waiting.Webhooks{})
+		leave := <-begin(ctx, l, acme, 1).leave
+		release := hang(ctx)
+		pass() // which changes nothing
+		ends = append(ends, func() { release(); leave(0, 0) })
 	}
 	last := begin(t.Context(), l, acme, 1)
 	if waits := <-last.waits; !waits {
 		t.Errorf("more than %d requests are under way", mostLate)
 	}
 	for _, end := range ends {
-		end(0, 0)
+		end()
 	}
 	pass() // of requests that have ended
 	end := <-last.leave
@@ -175,5 +199,47 @@ func TestLateWritesMakeRoom(t *testing.T) {
 	end(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+// TestBusyWritesMakeLittleRoom checks that writes that are at work for however long are
+// not many at a time.
+func TestBusyWritesMakeLittleRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		capacity int
+		costly   bool
+		atOnce   int
+	}{
+		"one place":            {1, false, 2},
+		"two places":           {2, false, 3},
+		"four places":          {4, false, 6},
+		"costly, two places":   {2, true, 1},
+		"costly, four places":  {4, true, 3},
+		"costly, eight places": {8, true, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, pass := newLanes()
+			o := order{key: laneKey{tenant: "acme", class: write}, capacity: tc.capacity, costly: tc.costly}
+			var ends []leave
+			for own := l.lock(o.key); ; own = l.lock(o.key) {
+				own.capacity = tc.capacity
+				room := own.hasRoom(o.places())
+				own.mu.Unlock()
+				if !room {
+					break
+				}
+				ends = append(ends, <-beginOrder(t.Context(), l, o).leave)
+				pass()
+			}
+			if len(ends) != tc.atOnce {
+				t.Errorf("%d are under way, want %d", len(ends), tc.atOnce)
+			}
+			for _, end := range ends {
+				end(0, 0)
+			}
+			if got := lanesOf(l); got != 0 {
+				t.Errorf("%d lanes are left without requests", got)
+			}
+		})
 	}
 }
