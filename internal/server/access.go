@@ -3,15 +3,19 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
@@ -30,15 +34,31 @@ func (c *config) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 			return err
 		}
 	}
-	modes, err := authorization.NewModes(ctx, authorization.ModesConfig{
+	inside, err := authorization.NewModes(ctx, authorization.ModesConfig{
 		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID, Life: c.life,
 	})
 	if err != nil {
 		return err
 	}
 	c.grants = authorization.NewGrants(c.inService)
-	server.Authorization.Authorizer = authorization.New(modes, c.grants, modes.ABAC())
-	server.RuleResolver = authorization.NewRuleResolver(modes, c.grants, modes.ABAC())
+	server.Authorization.Authorizer = authorization.New(inside, c.grants, inside.ABAC())
+	server.RuleResolver = authorization.NewRuleResolver(inside, c.grants, inside.ABAC())
+	return nil
+}
+
+// validateNodes refuses authorization mode Node without what restricts nodes.
+func (o CompletedOptions) validateNodes() []error {
+	config, err := o.kube.Authorization.ToAuthorizationConfig(nil)
+	if err != nil || config == nil {
+		return nil // upstream validates its options itself
+	}
+	isNode := func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == modes.ModeNode }
+	if !slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, isNode) {
+		return nil
+	}
+	if err := admission.ValidateNodes(o.kube.Admission); err != nil {
+		return []error{err}
+	}
 	return nil
 }
 

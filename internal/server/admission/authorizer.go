@@ -36,3 +36,20 @@ func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own t
 	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant.Scope(), Authenticated: own})
 	return s.Authorizer.Authorize(request.WithUser(ctx, a.GetUser()), a)
 }
+
+// plainNamespaces answers the questions of plugins that know flattened names, about a
+// request in the space of the context.
+type plainNamespaces struct{ authorizer.Authorizer }
+
+// Authorize implements authorizer.Authorizer.
+func (p plainNamespaces) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	return p.Authorizer.Authorize(ctx, plainAttributes{a})
+}
+
+type plainAttributes struct{ authorizer.Attributes }
+
+// GetNamespace returns the plain namespace.
+func (a plainAttributes) GetNamespace() string {
+	_, namespace := tenant.Unflatten(a.Attributes.GetNamespace())
+	return namespace
+}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission/published"
@@ -51,12 +53,33 @@ type Config struct {
 }
 
 // Register adds the plugins of tenancy to upstream's options, enabled by
-// default and before all others. It is called before flags are added.
+// default and before all others, and enables NodeRestriction by default, as installers of
+// Kubernetes do. It is called before flags are added.
 func Register(o *options.AdmissionOptions) {
+	o.GenericAdmission.DefaultOffPlugins.Delete(noderestriction.PluginName)
 	spacepolicy.Register(o.GenericAdmission.Plugins, spacepolicy.Rules{})
 	published.Register(o.GenericAdmission.Plugins, published.Rules{}) // Apply completes them
 	o.GenericAdmission.RecommendedPluginOrder = slices.Concat(
 		[]string{spacepolicy.PluginName, published.PluginName}, o.GenericAdmission.RecommendedPluginOrder)
+}
+
+// ErrUnrestrictedNodes says that nodes would have more than what belongs to their pods.
+var ErrUnrestrictedNodes = errors.New("authorization mode Node needs the admission plugin NodeRestriction: without it, every node could have " +
+	"tokens of service accounts of all tenants that last, and change what belongs to other nodes; leave the plugin on, or the mode out")
+
+// ValidateNodes refuses options by which nodes would not be restricted. It is for servers
+// with authorization mode Node, which leaves it to the plugin whose pod or node it is.
+func ValidateNodes(o *options.AdmissionOptions) error {
+	const name = noderestriction.PluginName
+	switch {
+	case o == nil:
+		return ErrUnrestrictedNodes
+	case o.PluginNames != nil && !slices.Contains(o.PluginNames, name), // --admission-control
+		slices.Contains(o.GenericAdmission.DisablePlugins, name):
+		return ErrUnrestrictedNodes
+	default:
+		return nil
+	}
 }
 
 // Apply replaces the plugins in o by ones that serve all spaces. It is called

@@ -93,7 +93,7 @@ func (i manifestInitializer) Initialize(plugin admission.Interface) {
 func (p *plugin) inFlat() (surroundings, error) {
 	quota, err := p.shared.quota()
 	return surroundings{
-		client: p.shared.Client, informers: p.shared.flat, authorizer: p.authorizer, stop: p.drained,
+		client: p.shared.Client, informers: p.shared.flat, authorizer: plainNamespaces{p.authorizer}, stop: p.drained,
 		restMapper: p.restMapper, services: p.services, webhookAuth: p.webhookAuth, quota: quota, manifests: p.manifests,
 	}, err
 }

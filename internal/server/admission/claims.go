@@ -1,0 +1,46 @@
+package admission
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// withFlatClaims returns shared with claims that name their volumes as these are in the
+// flattened view, which flattens the names of objects alone. NodeRestriction looks the
+// volume of a claim up; by its plain name, that is one of the system space.
+func withFlatClaims(shared informers.SharedInformerFactory) informers.SharedInformerFactory {
+	return view.Factory(shared, func(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+		informer := shared.InformerFor(obj, newFunc)
+		if _, ok := obj.(*corev1.PersistentVolumeClaim); ok {
+			return flatClaims{informer}
+		}
+		return informer
+	})
+}
+
+type flatClaims struct{ cache.SharedIndexInformer }
+
+func (f flatClaims) GetIndexer() cache.Indexer {
+	return flatClaimIndexer{f.SharedIndexInformer.GetIndexer()}
+}
+
+type flatClaimIndexer struct{ cache.Indexer }
+
+// GetByKey returns the claim named key.
+func (i flatClaimIndexer) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := i.Indexer.GetByKey(key)
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.VolumeName == "" {
+		return obj, exists, err
+	}
+	space, _ := tenant.Unflatten(claim.Namespace)
+	flat := view.ShallowCopy(claim).(*corev1.PersistentVolumeClaim)
+	flat.Spec.VolumeName = tenant.Flatten(space, claim.Spec.VolumeName)
+	return flat, exists, err
+}
