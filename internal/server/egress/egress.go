@@ -45,11 +45,18 @@ var never = []net.IPNet{
 	network("127.0.0.0/8"), network("::1/128"),
 	network("0.0.0.0/8"), network("::/128"), // this machine, too
 	network("169.254.0.0/16"), network("fe80::/10"), // where clouds tell machines their credentials
+	network("fd00:ec2::254/128"), // the same over IPv6
+	network("64:ff9b:1::/48"),    // translated to IPv4 as each network likes (RFC 8215)
 }
 
-// translated is the network in which an IPv6 address stands for the IPv4 address in its
-// last bytes (RFC 6052). Go itself takes ::ffff:0:0/96 for IPv4.
-var translated = netip.MustParsePrefix("64:ff9b::/96")
+// embedding are the networks in which an IPv6 address stands for the IPv4 address at some
+// byte of it: NAT64 (RFC 6052), 6to4 (RFC 3056) and IPv4-compatible addresses (RFC 4291).
+// Go itself takes ::ffff:0:0/96 for IPv4.
+var embedding = map[netip.Prefix]int{
+	netip.MustParsePrefix("64:ff9b::/96"): 12,
+	netip.MustParsePrefix("2002::/16"):    2,
+	netip.MustParsePrefix("::/96"):        12,
+}
 
 func network(cidr string) net.IPNet {
 	_, n, err := net.ParseCIDR(cidr)
@@ -189,11 +196,7 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	if err != nil || parsed.Addr().Zone() != "" {
 		return errDenied
 	}
-	ip := parsed.Addr().Unmap()
-	if translated.Contains(ip) {
-		bytes := ip.As16()
-		ip = netip.AddrFrom4([4]byte(bytes[12:]))
-	}
+	ip := embedded(parsed.Addr().Unmap())
 	switch {
 	case isIn(o.Allowed, ip):
 		return nil
@@ -202,6 +205,17 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	default:
 		return nil
 	}
+}
+
+// embedded returns the address that ip stands for, which is ip itself for most.
+func embedded(ip netip.Addr) netip.Addr {
+	for network, at := range embedding {
+		if network.Contains(ip) && ip != netip.IPv6Loopback() {
+			bytes := ip.As16()
+			return netip.AddrFrom4([4]byte(bytes[at : at+4]))
+		}
+	}
+	return ip
 }
 
 func isIn(networks []net.IPNet, ip netip.Addr) bool {
