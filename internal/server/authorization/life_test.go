@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -77,5 +78,36 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 		if got := asked.Load(); got != step.want {
 			t.Errorf("%s: the webhook was asked %d times, want %d", step.what, got, step.want)
 		}
+	}
+}
+
+// TestWebhooksAreToldOfTenantsByTheServerAlone asks about a user whose extra says other
+// things, as that in a review may.
+func TestWebhooksAreToldOfTenantsByTheServerAlone(t *testing.T) {
+	want := map[string][]string{
+		tenant.UserExtraKey: {"a"}, SpaceExtraKey: {"a"}, TenantUIDExtraKey: {"uid"}, SpaceUIDExtraKey: {"uid"}, "example.com/Team": {"x"},
+	}
+	extra := map[string][]string{"example.com/Team": {"x"}}
+	for _, key := range reservedExtraKeys {
+		for _, forged := range []string{strings.ToUpper(key), strings.ToUpper(key[:1]) + key[1:], strings.Replace(key, "k8s", "\u212a8s", 1)} {
+			extra[forged] = []string{"b"}
+		}
+	}
+	extra[tenant.UserExtraKey] = []string{"a"}
+	var got map[string][]string
+	hook := webhook{
+		upstream: chain{Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			got = a.GetUser().GetExtra()
+			return authorizer.DecisionNoOpinion, "", nil
+		})},
+		life: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil },
+	}
+	u := &user.DefaultInfo{Name: "jane", Extra: extra}
+	ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Requested: "a", Authenticated: "a"})
+	if _, _, err := hook.Authorize(ctx, authorizer.AttributesRecord{User: u}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

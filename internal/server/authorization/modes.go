@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,9 @@ const (
 	TenantUIDExtraKey = "multi-tenancy.k8s.io/tenant-uid"
 	SpaceUIDExtraKey  = "multi-tenancy.k8s.io/space-uid"
 )
+
+// reservedExtraKeys are those that only the server gives webhooks.
+var reservedExtraKeys = []string{tenant.UserExtraKey, SpaceExtraKey, TenantUIDExtraKey, SpaceUIDExtraKey}
 
 // reloadInterval is how often --authorization-config is read again, beside when
 // it changes; upstream's.
@@ -236,14 +241,14 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if a.GetUser().GetName() == user.Anonymous {
 		own = "" // who has no tenant, and reads the health of the system
 	}
-	located := identity.Of(a.GetUser(), own)
-	if located.Extra == nil {
-		located.Extra = make(map[string][]string, 3)
+	located := identity.Of(a.GetUser(), "")
+	located.Extra = withoutReserved(located.Extra)
+	if own != "" {
+		located.Extra[tenant.UserExtraKey] = []string{string(own)}
 	}
 	located.Extra[SpaceExtraKey] = []string{string(in)}
 	space, _ := in.Tenant()
 	for key, n := range map[string]tenant.Name{TenantUIDExtraKey: own, SpaceUIDExtraKey: space} {
-		delete(located.Extra, key)
 		if !n.IsSpace() {
 			continue
 		}
@@ -254,6 +259,19 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		located.Extra[key] = []string{string(uid)}
 	}
 	return w.upstream.Authorize(ctx, userAttributes{a, located})
+}
+
+// withoutReserved returns a copy of a user's extra without the keys by which webhooks
+// learn of tenants. A review may be about a user with keys of any case, and a webhook may
+// not look at the case.
+func withoutReserved(extra map[string][]string) map[string][]string {
+	kept := make(map[string][]string, len(extra)+len(reservedExtraKeys))
+	for key, values := range extra {
+		if !slices.ContainsFunc(reservedExtraKeys, func(reserved string) bool { return strings.EqualFold(key, reserved) }) {
+			kept[key] = values
+		}
+	}
+	return kept
 }
 
 // RulesFor implements authorizer.RuleResolver.
