@@ -143,15 +143,20 @@ func (s *serializer) encodeList(list runtime.Object, gvk schema.GroupVersionKind
 	})
 }
 
-// Decode implements runtime.Decoder. It takes out the tenant that Encode put in:
-// a JSON patch is applied to the encoded object.
+// Decode implements runtime.Decoder. It takes out the tenant and the link that Encode put
+// in, and clients send back: a JSON patch is applied to the encoded object. Admission
+// compares what comes in with what is stored, which has no link.
 func (s *serializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if bytes.Contains(data, []byte(`"tenant"`)) && gjson.GetBytes(data, "metadata.tenant").Exists() {
 		if stripped, err := sjson.DeleteBytes(data, "metadata.tenant"); err == nil {
 			data = stripped
 		}
 	}
-	return s.Serializer.Decode(data, defaults, into)
+	obj, gvk, err := s.Serializer.Decode(data, defaults, into)
+	if linked, ok := obj.(metav1.ObjectMetaAccessor); ok && err == nil {
+		linked.GetObjectMeta().SetSelfLink("")
+	}
+	return obj, gvk, err
 }
 
 // tenantWriter makes two fields of "selfLink": "<link><separator><tenant><separator>".

@@ -298,6 +298,9 @@ var _ = Describe("A node", Ordered, ContinueOnFailure, func() {
 			Expect(p.patchStatus(ctx, "own", `{"status":{"phase":"Running","message":"here"}}`)).To(Succeed())
 			Expect(p.evict(ctx, "evicted")).To(Succeed())
 			Expect(p.node.CoreV1().Pods("default").Delete(ctx, "doomed", immediately)).To(Succeed())
+			_, err := p.node.CoreV1().PersistentVolumeClaims("default").Patch(ctx, "data", types.MergePatchType,
+				[]byte(`{"status":{"capacity":{"storage":"1Gi"}}}`), metav1.PatchOptions{}, "status")
+			Expect(err).NotTo(HaveOccurred())
 		}
 		system := in(tenant.System)
 		Expect(patchNode(ctx, system.node, attacker, `{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"}]}}`, "status")).To(Succeed())
