@@ -47,16 +47,16 @@ func (c *config) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 }
 
 // validateNodes refuses authorization mode Node without what restricts nodes.
-func (o CompletedOptions) validateNodes() []error {
-	config, err := o.kube.Authorization.ToAuthorizationConfig(nil)
+func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugins *kubeoptions.AdmissionOptions) []error {
+	config, err := authorization.ToAuthorizationConfig(nil)
 	if err != nil || config == nil {
-		return nil // upstream validates its options itself
+		return nil // upstream says what is wrong
 	}
 	isNode := func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == modes.ModeNode }
 	if !slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, isNode) {
 		return nil
 	}
-	if err := admission.ValidateNodes(o.kube.Admission); err != nil {
+	if err := admission.ValidateNodes(plugins); err != nil {
 		return []error{err}
 	}
 	return nil

@@ -151,5 +151,6 @@ func (o CompletedOptions) Validate() []error {
 	if clients := o.authentication.Upstream.ClientCert; clients != nil {
 		trusted = append(trusted, clients.ClientCA)
 	}
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...), o.validateNodes(), validateFeatures())
+	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...),
+		validateNodes(o.kube.Authorization, o.kube.Admission), validateFeatures())
 }

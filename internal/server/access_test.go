@@ -1,0 +1,57 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/internal/server/admission"
+)
+
+// TestValidateNodes checks that there is no mode Node without what restricts nodes.
+func TestValidateNodes(t *testing.T) {
+	file := func(mode string) string {
+		path := filepath.Join(t.TempDir(), "authorization.yaml")
+		if err := os.WriteFile(path, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"+
+			"authorizers:\n- {type: "+mode+", name: "+strings.ToLower(mode)+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "--authorization-config=" + path
+	}
+	const off = "--disable-admission-plugins=NodeRestriction"
+	for name, tc := range map[string]struct {
+		flags   []string
+		refused bool
+	}{
+		"defaults":                         {},
+		"disabled":                         {flags: []string{off}, refused: true},
+		"disabled, without the mode":       {flags: []string{off, "--authorization-mode=RBAC"}},
+		"disabled, mode in a file":         {flags: []string{off, file("Node")}, refused: true},
+		"disabled, no such mode in a file": {flags: []string{off, file("RBAC")}},
+		"another one disabled":             {flags: []string{"--disable-admission-plugins=Priority"}},
+		"not in the list":                  {flags: []string{"--admission-control=ServiceAccount"}, refused: true},
+		"in the list":                      {flags: []string{"--admission-control=ServiceAccount,NodeRestriction"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := NewOptions()
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			for _, set := range o.Flags().FlagSets {
+				flags.AddFlagSet(set)
+			}
+			if err := flags.Parse(tc.flags); err != nil {
+				t.Fatal(err)
+			}
+			if o.Kube.Authorization.AuthorizationConfigurationFile != "" {
+				o.Kube.Authorization.Modes = nil // as upstream does
+			}
+			errs := validateNodes(o.Kube.Authorization, o.Kube.Admission)
+			if refused := len(errs) == 1 && errors.Is(errs[0], admission.ErrUnrestrictedNodes); refused != tc.refused {
+				t.Errorf("%v, want refused: %v", errs, tc.refused)
+			}
+		})
+	}
+}
