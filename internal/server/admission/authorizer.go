@@ -50,6 +50,5 @@ type plainAttributes struct{ authorizer.Attributes }
 
 // GetNamespace returns the plain namespace.
 func (a plainAttributes) GetNamespace() string {
-	_, namespace := tenant.Unflatten(a.Attributes.GetNamespace())
-	return namespace
+	return tenant.Flat(a.Attributes.GetNamespace()).Plain()
 }

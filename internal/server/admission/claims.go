@@ -39,8 +39,7 @@ func (i flatClaimIndexer) GetByKey(key string) (any, bool, error) {
 	if !ok || claim.Spec.VolumeName == "" {
 		return obj, exists, err
 	}
-	space, _ := tenant.Unflatten(claim.Namespace)
 	flat := view.ShallowCopy(claim).(*corev1.PersistentVolumeClaim)
-	flat.Spec.VolumeName = tenant.Flatten(space, claim.Spec.VolumeName)
+	flat.Spec.VolumeName = tenant.Flatten(tenant.Flat(claim.Namespace).Space(), claim.Spec.VolumeName).String()
 	return flat, exists, err
 }
