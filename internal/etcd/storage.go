@@ -71,6 +71,12 @@ func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return l.KV.Get(ctx, key, append(opts, clientv3.WithSerializable())...)
 }
 
+// GetStream implements clientv3.KV. The server in this process has no streams today, and
+// upstream's storage then gets pages.
+func (l localReads) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
+	return l.KV.GetStream(ctx, key, append(opts, clientv3.WithSerializable())...)
+}
+
 // newClient returns a client that only watches. Each resource has its own: a
 // request for progress goes to all watches of one client.
 func (s *Server) newClient() *clientv3.Client {

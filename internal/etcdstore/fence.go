@@ -61,7 +61,7 @@ func (t *fencedTxn) If(compares ...clientv3.Cmp) clientv3.Txn {
 
 // creates reports whether a transaction expects that there is no object yet.
 func creates(c clientv3.Cmp) bool {
-	expected, ok := c.TargetUnion.(*compareMod)
+	expected, ok := c.GetCompare().GetTargetUnion().(*compareMod)
 	return ok && expected.ModRevision == 0
 }
 

@@ -195,7 +195,7 @@ func newDisruption(ctx context.Context, e *environment) (func(context.Context), 
 	c := disruption.NewDisruptionController(ctx, core.Pods(), e.informers.Policy().V1().PodDisruptionBudgets(),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery)
-	return c.Run, nil
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }
 
 func newTTLAfterFinished(ctx context.Context, e *environment) (func(context.Context), error) {
@@ -210,6 +210,6 @@ func newPVCProtection(ctx context.Context, e *environment) (func(context.Context
 }
 
 func newPVProtection(ctx context.Context, e *environment) (func(context.Context), error) {
-	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	c, err := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }

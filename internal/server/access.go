@@ -70,7 +70,7 @@ func (c *config) inService(ctx context.Context, n tenant.Name) (types.UID, bool)
 }
 
 // newAccessPolicies returns the storage of TenantAccessPolicies.
-func (c *config) newAccessPolicies(options generic.RESTOptionsGetter, a authorizer.Authorizer) (*accesspolicy.REST, error) {
+func (c *config) newAccessPolicies(options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer) (*accesspolicy.REST, error) {
 	uidOf := func(ctx context.Context, n tenant.Name) (types.UID, error) {
 		state, _, err := c.tenants.Get(ctx, n)
 		return state.UID, err

@@ -257,6 +257,7 @@ func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.Sh
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
 		controlplane.DefaultAPIResourceConfigSource(),
 		openAPIDefinitions,
+		nil, // its informers have no metrics
 	)
 }
 

@@ -6,6 +6,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
 	"k8s.io/kubernetes/pkg/registry/authorization/localsubjectaccessreview"
@@ -91,8 +92,8 @@ func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfig
 	}
 	for _, storages := range group.VersionedResourcesStorageMap {
 		reviewed := authorization.ForReviews(p.Authorizer)
-		storages["subjectaccessreviews"] = subjectaccessreview.NewREST(reviewed)
-		storages["localsubjectaccessreviews"] = localsubjectaccessreview.NewREST(reviewed)
+		storages["subjectaccessreviews"] = subjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
+		storages["localsubjectaccessreviews"] = localsubjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
 	}
 	return group, nil
 }

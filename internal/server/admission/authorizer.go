@@ -12,7 +12,7 @@ import (
 // inSpace answers the questions of a space's expressions: CEL asks without the
 // request's context, and about any user.
 type inSpace struct {
-	authorizer.Authorizer
+	next   authorizer.UnconditionalAuthorizer
 	tenant tenant.Name
 }
 
@@ -34,7 +34,7 @@ func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (author
 
 func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own tenant.Name) (authorizer.Decision, string, error) {
 	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant.Scope(), Authenticated: own})
-	return s.Authorizer.Authorize(request.WithUser(ctx, a.GetUser()), a)
+	return s.next.Authorize(request.WithUser(ctx, a.GetUser()), a)
 }
 
 // plainNamespaces answers the questions of plugins that know flattened names, about a

@@ -55,7 +55,7 @@ type discovering struct {
 	config *rest.Config
 }
 
-func (d discovering) Discovery() discovery.DiscoveryInterface {
+func (d discovering) Discovery() discovery.DiscoveryInterfaces {
 	return discovery.NewDiscoveryClientForConfigOrDie(d.config)
 }
 

@@ -22,7 +22,7 @@ import (
 // taken: they know the system space only.
 type dependencies struct {
 	apiServerID      string
-	authorizer       authorizer.Authorizer
+	authorizer       authorizer.UnconditionalAuthorizer
 	drained          <-chan struct{}
 	features         featuregate.FeatureGate
 	effectiveVersion compatibility.EffectiveVersion
@@ -34,8 +34,10 @@ type dependencies struct {
 	manifests        *initializer.ManifestLoaders
 }
 
-func (d *dependencies) SetAPIServerID(id string)                      { d.apiServerID = id }
-func (d *dependencies) SetAuthorizer(a authorizer.Authorizer)         { d.authorizer = a }
+func (d *dependencies) SetAPIServerID(id string) { d.apiServerID = id }
+func (d *dependencies) SetUnconditionalAuthorizer(a authorizer.UnconditionalAuthorizer) {
+	d.authorizer = a
+}
 func (d *dependencies) SetDrainedNotification(stop <-chan struct{})   { d.drained = stop }
 func (d *dependencies) InspectFeatureGates(f featuregate.FeatureGate) { d.features = f }
 func (d *dependencies) InspectEffectiveVersion(v compatibility.EffectiveVersion) {
@@ -57,7 +59,7 @@ type surroundings struct {
 	client      kubernetes.Interface
 	dynamic     dynamic.Interface
 	informers   informers.SharedInformerFactory
-	authorizer  authorizer.Authorizer
+	authorizer  authorizer.UnconditionalAuthorizer
 	stop        <-chan struct{}
 	restMapper  meta.RESTMapper
 	services    webhook.ServiceResolver
@@ -70,7 +72,7 @@ type surroundings struct {
 func (d *dependencies) initializer(s surroundings) admission.PluginInitializer {
 	return admission.PluginInitializers{
 		initializer.NewAPIServerIDInitializer(d.apiServerID),
-		initializer.New(s.client, s.dynamic, s.informers, s.authorizer, d.features, d.effectiveVersion, s.stop, s.restMapper),
+		initializer.New(s.client, s.dynamic, s.informers, authorizer.AuthorizerFunc(s.authorizer.Authorize), d.features, d.effectiveVersion, s.stop, s.restMapper),
 		webhookinitializer.NewPluginInitializer(s.webhookAuth, s.services),
 		controlplaneadmission.NewPluginInitializer(s.quota, d.excluded),
 		manifestInitializer{s.manifests},

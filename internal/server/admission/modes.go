@@ -20,7 +20,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
 	"k8s.io/kubernetes/plugin/pkg/admission/gc"
 	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
-	jobadmission "k8s.io/kubernetes/plugin/pkg/admission/job"
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
@@ -29,7 +28,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/nodedeclaredfeatures"
 	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
-	"k8s.io/kubernetes/plugin/pkg/admission/podgroup"
 	"k8s.io/kubernetes/plugin/pkg/admission/podnodeselector"
 	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
 	"k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction"
@@ -102,9 +100,7 @@ var modes = map[string]mode{
 	defaultingressclass.PluginName:          perSpace,
 	denyserviceexternalips.PluginName:       unchanged,
 	podtopologylabels.PluginName:            unchanged,
-	podgroup.PluginName:                     flattened,
 	nodedeclaredfeatures.PluginName:         unchanged,
-	jobadmission.PluginName:                 flattened,
 	podresize.PluginName:                    unchanged,
 	mutatingpolicy.PluginName:               onDemand,
 	mutatingwebhook.PluginName:              onDemand,

@@ -14,7 +14,7 @@ import (
 // TestPlatformRights asks as an expression of a tenant's policy does.
 func TestPlatformRights(t *testing.T) {
 	somebody := &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup}}
-	s := inSpace{tenant: "a", Authorizer: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s := inSpace{tenant: "a", next: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		own, err := tenant.UserTenant(ctx)
 		if err != nil || own != tenant.System || a.GetUser() != user.Info(somebody) {
 			t.Errorf("asked about %v of tenant %q, error %v", a.GetUser(), own, err)

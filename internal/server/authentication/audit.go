@@ -41,7 +41,7 @@ func WithAudit(delegate authenticator.Request) authenticator.Request {
 
 // WithAuditTarget notes in the audit event in which space a request acts whose
 // URL names none.
-func WithAuditTarget(delegate authorizer.Authorizer) authorizer.Authorizer {
+func WithAuditTarget(delegate authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		// What comes before an impersonation is not about the request itself.
 		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
@@ -258,6 +260,17 @@ func (g spaceGetter) GetSecret(ctx context.Context, namespace, name string) (*co
 // objects of the system space, whoever's pods they run.
 func (g spaceGetter) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
 	return g.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetValidatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. No
+// token is bound to one, see server.validateFeatures.
+func (g spaceGetter) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	return nil, apierrors.NewNotFound(admissionregistrationv1.Resource("validatingwebhookconfigurations"), name)
+}
+
+// GetMutatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter.
+func (g spaceGetter) GetMutatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	return nil, apierrors.NewNotFound(admissionregistrationv1.Resource("mutatingwebhookconfigurations"), name)
 }
 
 var _ serviceaccount.ServiceAccountTokenGetter = spaceGetter{}

@@ -224,7 +224,7 @@ func members(object []byte) (map[string]json.RawMessage, error) {
 	return result, nil
 }
 
-// Authorize implements authorizer.Authorizer for users in their space, and system
+// Authorize implements authorizer.UnconditionalAuthorizer for users in their space, and system
 // users anywhere.
 func (l *ABAC) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	for _, list := range l.listsFor(ctx) {

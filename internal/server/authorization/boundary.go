@@ -15,7 +15,7 @@ import (
 
 // boundary is the first authorizer.
 type boundary struct {
-	inside authorizer.Authorizer
+	inside authorizer.UnconditionalAuthorizer
 	grants *Grants
 	abac   *ABAC
 }
@@ -23,11 +23,11 @@ type boundary struct {
 // New returns the server's authorizer. inside decides about what stays in its
 // tenant, in the space of the context. About a request that leaves its tenant
 // grants are asked, and the lines of abac for it; abac may be nil.
-func New(inside authorizer.Authorizer, grants *Grants, abac *ABAC) authorizer.Authorizer {
-	return &boundary{inside: inside, grants: grants, abac: abac}
+func New(inside authorizer.UnconditionalAuthorizer, grants *Grants, abac *ABAC) authorizer.Authorizer {
+	return unconditional(&boundary{inside: inside, grants: grants, abac: abac})
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if own, n, foreign := tenant.Foreign(ctx); foreign {
 		return b.authorizeForeign(ctx, own, n, a)

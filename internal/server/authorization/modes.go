@@ -47,13 +47,16 @@ const (
 // reservedExtraKeys are those that only the server gives webhooks.
 var reservedExtraKeys = []string{tenant.UserExtraKey, SpaceExtraKey, TenantUIDExtraKey, SpaceUIDExtraKey}
 
+// privileged names the first authorizer in reasons; upstream's.
+const privileged = "kubernetes.io/system-privileged-group"
+
 // reloadInterval is how often --authorization-config is read again, beside when
 // it changes; upstream's.
 const reloadInterval = time.Minute
 
 // decider is an authorizer of one mode.
 type decider interface {
-	authorizer.Authorizer
+	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
 }
 
@@ -87,8 +90,15 @@ type Modes struct {
 }
 
 type chain struct {
-	authorizer.Authorizer
+	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
+}
+
+// unconditional returns a for those who also ask for decisions with conditions: it has none.
+// No authorizer here may have upstream's methods for these by embedding another: they would
+// go past its own decision.
+func unconditional(a authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(a.Authorize)
 }
 
 // NewModes returns the configured authorizers and reloads --authorization-config,
@@ -125,7 +135,7 @@ func NewModes(ctx context.Context, config ModesConfig) (*Modes, error) {
 	return m, nil
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (m *Modes) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	return m.current.Load().Authorize(ctx, a)
 }
@@ -168,20 +178,27 @@ func (m *Modes) reload(ctx context.Context) {
 }
 
 func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConfiguration) (*chain, error) {
-	authorizers := []authorizer.Authorizer{masters{}}
+	authorizers := []union.NamedAuthorizer{{AuthorizerName: privileged, Authorizer: unconditional(masters{})}}
 	var resolvers []authorizer.RuleResolver
 	for _, mode := range config.Authorizers {
 		next, err := m.decider(ctx, mode)
 		if err != nil {
 			return nil, fmt.Errorf("creating the authorizer %q: %w", mode.Name, err)
 		}
-		authorizers = append(authorizers, authorizationmetrics.InstrumentedAuthorizer(string(mode.Type), mode.Name, next))
+		authorizers = append(authorizers, union.NamedAuthorizer{
+			AuthorizerName: mode.Name,
+			Authorizer:     authorizationmetrics.InstrumentedAuthorizer(string(mode.Type), mode.Name, unconditional(next)),
+		})
 		resolvers = append(resolvers, next)
 	}
 	if len(resolvers) == 0 {
 		return nil, errors.New("there must be an authorization mode")
 	}
-	return &chain{union.New(authorizers...), union.NewRuleResolvers(resolvers...)}, nil
+	all, err := union.New(authorizers...)
+	if err != nil {
+		return nil, err
+	}
+	return &chain{all, union.NewRuleResolvers(resolvers...)}, nil
 }
 
 func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
@@ -228,7 +245,7 @@ type webhook struct {
 	life     func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	own, err := tenant.UserTenant(ctx)
 	if err != nil {
@@ -292,7 +309,7 @@ func (a userAttributes) GetUser() user.Info { return a.user }
 // does before any other authorizer. In a tenant the group means nothing.
 type masters struct{}
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (masters) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	own, err := tenant.UserTenant(ctx)
 	if err == nil && own == tenant.System && isMaster(a.GetUser()) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
-	certificatesinformers "k8s.io/client-go/informers/certificates/v1beta1"
+	certificatesinformers "k8s.io/client-go/informers/certificates/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -40,7 +40,7 @@ func newNodeAuthorizer(views informers.SharedInformerFactory) *nodeAuthorizer {
 	}
 	var certificateRequests certificatesinformers.PodCertificateRequestInformer
 	if utilfeature.DefaultFeatureGate.Enabled(features.PodCertificateRequest) {
-		certificateRequests = views.Certificates().V1beta1().PodCertificateRequests()
+		certificateRequests = views.Certificates().V1().PodCertificateRequests()
 	}
 	node.RegisterMetrics()
 	graph := node.NewGraph()
@@ -53,7 +53,7 @@ func newNodeAuthorizer(views informers.SharedInformerFactory) *nodeAuthorizer {
 	}
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if _, isNode := n.identifier.NodeIdentity(a.GetUser()); !isNode {
 		return authorizer.DecisionNoOpinion, "", nil

@@ -17,15 +17,19 @@ import (
 )
 
 // reviews answers SubjectAccessReviews.
-type reviews struct{ authorizer.Authorizer }
+type reviews struct {
+	next authorizer.UnconditionalAuthorizer
+}
 
 // ForReviews returns the authorizer that SubjectAccessReviews ask, about users who
 // make no request. A user without tenant is one of the space in which it is
 // asked. In a tenant's space nobody learns about users of others: they can do
 // nothing there as far as a review tells, but to a system user who asks.
-func ForReviews(a authorizer.Authorizer) authorizer.Authorizer { return reviews{a} }
+func ForReviews(a authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
+	return reviews{a}
+}
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	space, err := tenant.SpaceFrom(ctx)
 	if err != nil {
@@ -57,7 +61,7 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 
 func (r reviews) authorizeAs(ctx context.Context, a authorizer.Attributes, space, own tenant.Name) (authorizer.Decision, string, error) {
 	ctx = tenant.WithRequest(request.WithUser(ctx, a.GetUser()), &tenant.Request{Requested: space.Scope(), Authenticated: own})
-	return r.Authorizer.Authorize(ctx, a)
+	return r.next.Authorize(ctx, a)
 }
 
 // groupReview is what a review asks about groups alone. Its user has no name, as no
@@ -95,14 +99,18 @@ func isReserved(group string) bool {
 }
 
 // usable answers the reviews of what somebody can do in a space.
-type usable struct{ authorizer.Authorizer }
+type usable struct {
+	next authorizer.UnconditionalAuthorizer
+}
 
 // WithUse returns the authorizer that reviews ask: what nobody can do in a space is
 // denied there with the reason, whatever rights there are. A request is refused after
 // its rights are checked.
-func WithUse(a authorizer.Authorizer) authorizer.Authorizer { return usable{a} }
+func WithUse(a authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
+	return usable{a}
+}
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (u usable) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n.IsSpace() && a.IsResourceRequest() {
 		resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
@@ -110,5 +118,5 @@ func (u usable) Authorize(ctx context.Context, a authorizer.Attributes) (authori
 			return authorizer.DecisionDeny, reason.Error(), nil
 		}
 	}
-	return u.Authorizer.Authorize(ctx, a)
+	return u.next.Authorize(ctx, a)
 }

@@ -47,16 +47,16 @@ func (f factory) Core() core.Interface { return group{f.SharedInformerFactory.Co
 
 func (g group) V1() coreinformers.Interface { return version{g.Interface.V1(), g.services} }
 
-func (v version) Services() coreinformers.ServiceInformer { return v.services }
+func (v version) Services() coreinformers.TypedServiceInformer { return v.services }
 
 // informer has the events and the list of the system space.
 type informer struct {
-	coreinformers.ServiceInformer
+	coreinformers.TypedServiceInformer
 	views cache.Indexer
 }
 
 func (i informer) Lister() corelisters.ServiceLister {
-	return lister{i.ServiceInformer.Lister(), i.views}
+	return lister{i.TypedServiceInformer.Lister(), i.views}
 }
 
 // plainIndex finds the Services of spaces by ordinary namespace and name.

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,11 +54,6 @@ type Space struct {
 }
 
 var _ storage.Interface = &Space{}
-
-// endpoints are looked for without a tenant when a Service is deleted: upstream's
-// hook has no context of the request and would log an error each time. Finding
-// nothing is as safe, and the endpoints controller deletes them.
-var endpoints = schema.GroupResource{Resource: "endpoints"}
 
 // scope returns what a call is about. Storage of one space serves upstream's
 // controllers of definitions, too, which know no tenants.
@@ -169,9 +163,6 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 // Get implements storage.Interface.
 func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	n, cacheKey, err := s.single(ctx, key)
-	if errors.Is(err, tenant.ErrNoTenant) && s.resource == endpoints {
-		return storage.NewKeyNotFoundError(key, 0)
-	}
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (a *Authorizer) of(ctx context.Context) (*rbac.RBACAuthorizer, error) {
 	return a.space, err
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	source, err := a.of(ctx)
 	if err != nil {

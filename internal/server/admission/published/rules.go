@@ -24,7 +24,7 @@ type Rules struct {
 	Terminating func(tenant.Name) bool
 	// Authorizer is asked for Verb and ForceVerb in the system space. Without one, nobody
 	// changes what is published.
-	Authorizer authorizer.Authorizer
+	Authorizer authorizer.UnconditionalAuthorizer
 	// Shown reports whether every space shows an object of the system space though it
 	// has no annotation. If nil, none is.
 	Shown func(Original) bool

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodeclient "k8s.io/client-go/kubernetes/typed/node/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -31,7 +32,22 @@ func Client(flat kubernetes.Interface, n tenant.Name, discovery discovery.Discov
 	return &client{flat: flat, tenant: n, discovery: discovery}
 }
 
-func (c *client) Discovery() discovery.DiscoveryInterface { return c.discovery }
+func (c *client) Discovery() discovery.DiscoveryInterfaces {
+	if c.discovery == nil {
+		return nil
+	}
+	return bothVariants{c.discovery, discovery.ToDiscoveryInterfaceWithContext(c.discovery)}
+}
+
+// bothVariants offers a discovery client with and without contexts. The variant with
+// contexts is made of the other: what the client answers differently it does in both.
+type bothVariants struct {
+	discovery.DiscoveryInterface
+	discovery.DiscoveryInterfaceWithContext
+}
+
+// RESTClient implements both.
+func (b bothVariants) RESTClient() rest.Interface { return b.DiscoveryInterface.RESTClient() }
 
 func (c *client) CoreV1() coreclient.CoreV1Interface { return coreV1{client: c} }
 func (c *client) NodeV1() nodeclient.NodeV1Interface { return nodeV1{client: c} }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
 	"k8s.io/client-go/informers/policy"
@@ -75,6 +76,7 @@ func (f *factory) Discovery() discovery.Interface        { return discovery.New(
 func (f *factory) Events() events.Interface              { return events.New(f, "", nil) }
 func (f *factory) Extensions() extensions.Interface      { return extensions.New(f, "", nil) }
 func (f *factory) Flowcontrol() flowcontrol.Interface    { return flowcontrol.New(f, "", nil) }
+func (f *factory) Lifecycle() lifecycle.Interface        { return lifecycle.New(f, "", nil) }
 func (f *factory) Networking() networking.Interface      { return networking.New(f, "", nil) }
 func (f *factory) Node() node.Interface                  { return node.New(f, "", nil) }
 func (f *factory) Policy() policy.Interface              { return policy.New(f, "", nil) }

@@ -23,7 +23,7 @@ import (
 type Escalation struct {
 	// Authorizer is asked for the verbs bind and escalate on policies, either of
 	// which lifts the rule.
-	Authorizer authorizer.Authorizer
+	Authorizer authorizer.UnconditionalAuthorizer
 	// RulesFor returns the RBAC rules of a user in a namespace of the space of
 	// ctx, those of cluster scope included.
 	RulesFor func(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error)

@@ -33,10 +33,10 @@ func NewStrategy(typer runtime.ObjectTyper, manifest []byte) (Strategy, rest.Tab
 func (Strategy) NamespaceScoped() bool { return false }
 
 // AllowCreateOnUpdate implements rest.RESTUpdateStrategy.
-func (Strategy) AllowCreateOnUpdate() bool { return false }
+func (Strategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
 // AllowUnconditionalUpdate implements rest.RESTUpdateStrategy.
-func (Strategy) AllowUnconditionalUpdate() bool { return true }
+func (Strategy) AllowUnconditionalUpdate(context.Context) bool { return true }
 
 // Canonicalize implements rest.RESTCreateStrategy.
 func (Strategy) Canonicalize(runtime.Object) {}

@@ -69,7 +69,7 @@ type Roles struct {
 
 // broad refuses roles with too many rights, of users whose rights are compared with them.
 type broad struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	rules      validation.AuthorizationRuleResolver
 	resource   string
 }

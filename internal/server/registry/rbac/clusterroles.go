@@ -24,7 +24,7 @@ import (
 // space say nothing about those.
 type ClusterRoles struct {
 	*clusterrolepolicy.Storage
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	broad      broad
 }
 

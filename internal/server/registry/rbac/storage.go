@@ -30,7 +30,7 @@ import (
 
 // Wrap replaces upstream's storages of RBAC objects, by resource, with those of
 // this package. rights are what users have in their spaces.
-func Wrap(storages map[string]rest.Storage, a authorizer.Authorizer, rights *rbac.Authorizer) error {
+func Wrap(storages map[string]rest.Storage, a authorizer.UnconditionalAuthorizer, rights *rbac.Authorizer) error {
 	roles, isRoles := storages["roles"].(*rolepolicy.Storage)
 	roleBindings, isRoleBindings := storages["rolebindings"].(*rolebindingpolicy.Storage)
 	clusterRoles, isClusterRoles := storages["clusterroles"].(*clusterrolepolicy.Storage)
