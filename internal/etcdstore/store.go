@@ -9,13 +9,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
 type compareMod = etcdserverpb.Compare_ModRevision
@@ -35,11 +33,6 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, c storagebackend.Co
 	}
 	versioner := storage.APIObjectVersioner{}
 	decoder := etcd3.NewDefaultDecoder(c.Codec, versioner)
-	deletesCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
-	if deletesCorrupt {
-		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
-		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
-	}
 	store, err := etcd3.New(stored, compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix,
 		c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
 	if err != nil {
@@ -50,8 +43,5 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, c storagebackend.Co
 		store.Close()
 		closed()
 	})
-	if deletesCorrupt {
-		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, c.GroupResource), destroy, nil
-	}
 	return store, destroy, nil
 }
