@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -20,9 +21,10 @@ import (
 var APIServices = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 
 var (
-	errAbsent = errors.New("it exists in the system space only")
-	errNodes  = errors.New("nodes belong to the system space; a space shows none")
-	errProxy  = errors.New("the API server does not connect to addresses that a tenant chooses; " +
+	errAbsent  = errors.New("it exists in the system space only")
+	errNodes   = errors.New("nodes belong to the system space; a space shows none")
+	errDevices = errors.New("nodes and their devices belong to the system space")
+	errProxy   = errors.New("the API server does not connect to addresses that a tenant chooses; " +
 		"publish the Service on the network of its pods instead")
 	errAggregation = errors.New("other API servers are aggregated by the platform only, for the system space; " +
 		"define own resources with CustomResourceDefinitions")
@@ -38,12 +40,15 @@ var absent = []schema.GroupResource{
 	v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource(),
 }
 
-// ofNodes says why objects of a resource are created in the system space only.
-var ofNodes = map[schema.GroupResource]error{
+// ofPlatform says why objects of a resource are created in the system space only.
+var ofPlatform = map[schema.GroupResource]error{
 	{Resource: "nodes"}: errors.New("nodes belong to the system space"),
 	{Group: storagev1.GroupName, Resource: "csinodes"}:          errors.New("nodes belong to the system space"),
 	{Group: storagev1.GroupName, Resource: "volumeattachments"}: errors.New("nodes and the volumes attached to them belong to the system space"),
-	{Group: resourcev1.GroupName, Resource: "resourceslices"}:   errors.New("nodes and their devices belong to the system space"),
+	{Group: resourcev1.GroupName, Resource: "resourceslices"}:   errDevices,
+	{Group: resourcev1.GroupName, Resource: "devicetaintrules"}: errDevices,
+	// No controller runs them in a space.
+	{Group: storagemigrationv1.GroupName, Resource: "storageversionmigrations"}: errors.New("the platform migrates what is stored, for all spaces at once"),
 }
 
 // IsAbsent reports whether the system space alone has a resource.
@@ -51,7 +56,7 @@ func IsAbsent(resource schema.GroupResource) bool { return slices.Contains(absen
 
 // Creation returns why objects of a resource are created in the system space only, nil
 // if spaces may have some.
-func Creation(resource schema.GroupResource) error { return ofNodes[resource] }
+func Creation(resource schema.GroupResource) error { return ofPlatform[resource] }
 
 // Request returns why a request for a resource that spaces have is refused in all of
 // them, whoever makes it, nil if it is not. Creations are for admission to refuse, but
@@ -83,7 +88,7 @@ func Use(verb string, resource schema.GroupResource, subresource string) error {
 	if isRead(verb) {
 		return nil
 	}
-	return ofNodes[resource]
+	return ofPlatform[resource]
 }
 
 func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
