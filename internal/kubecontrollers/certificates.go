@@ -2,9 +2,11 @@ package kubecontrollers
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/kubernetes/pkg/controller/certificates"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
+	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 )
@@ -24,5 +26,18 @@ func newSigning(ctx context.Context, e *environment) (func(context.Context), err
 func newRequestCleaner(_ context.Context, e *environment) (func(context.Context), error) {
 	c := cleaner.NewCSRCleanerController(e.client.CertificatesV1().CertificateSigningRequests(),
 		e.informers.Certificates().V1().CertificateSigningRequests())
+	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+}
+
+// Upstream's controller manager has the same.
+const (
+	podRequestsLast    = 15 * time.Minute
+	podRequestsChecked = 5 * time.Minute
+)
+
+// newPodRequestCleaner deletes the requests of pods that nobody has answered in time.
+func newPodRequestCleaner(_ context.Context, e *environment) (func(context.Context), error) {
+	c := cleaner.NewPCRCleanerController(e.client, e.informers.Certificates().V1().PodCertificateRequests(),
+		clock.RealClock{}, podRequestsLast, podRequestsChecked)
 	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
-	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/disruption"
 	"k8s.io/kubernetes/pkg/controller/endpoint"
@@ -46,6 +45,7 @@ var controllers = []builder{
 	{name: "root-ca", workers: tenancyWorkers, build: newRootCA},
 	{name: "certificate-signing", workers: fewWorkers, build: newSigning},
 	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
+	{name: "pod-certificate-request-cleaner", workers: oneWorker, build: newPodRequestCleaner},
 	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
 	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector},
 	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
@@ -161,12 +161,6 @@ func newStatefulSet(ctx context.Context, e *environment) (func(context.Context),
 
 func newJob(ctx context.Context, e *environment) (func(context.Context), error) {
 	c, err := job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
-}
-
-func newCronJob(ctx context.Context, e *environment) (func(context.Context), error) {
-	batch := e.informers.Batch().V1()
-	c, err := cronjob.NewControllerV2(ctx, batch.Jobs(), batch.CronJobs(), e.client)
 	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
