@@ -2,13 +2,14 @@
 export CGO_ENABLED := 0
 SHELL := /bin/bash
 
-KUBERNETES_VERSION := v1.36.3
+KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' go.mod)
+KUBERNETES_MINOR := $(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w \
 	-X github.com/tenantry/tenantry/internal/version.commit=$(COMMIT) \
 	-X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)+tenantry \
-	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 \
+	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR) \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
 	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 SOURCES := api cmd config internal test tools/bundle
@@ -22,7 +23,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... intern kubecontrollers/sign
 	$(addprefix server/,audit authentication/... authorization discovery egress flowcontrol/... inprocess loopback metrics quota \
 	registry/accesspolicy registry/rbac serviceips storage usage))
 
-.PHONY: help build run test race races mutants chaos e2e verify lint generate manifests reference bundle bench conformance
+.PHONY: help build run test race races mutants chaos upgrade-test e2e verify lint generate manifests reference bundle bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ mutants: ## Take away lines that defend the boundary, and see that a test notice
 
 chaos: build ## Kill the process again and again while it publishes to 1,000 spaces, and verify every copy.
 	go run ./test/bench/published -kill 12
+
+upgrade-test: build ## Start on a store that another binary has written, and compare: make upgrade-test BEFORE=path/to/tenantry
+	go run ./test/upgrade -before '$(BEFORE)'
 
 e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 	go test -count 1 -tags e2e ./test/e2e
@@ -84,6 +88,11 @@ reference: ## Generate docs/reference.
 
 bundle: manifests ## Generate and validate the OLM bundle.
 	go run -C tools/bundle . ../..
+
+bump: ## Require another version of Kubernetes: make bump KUBERNETES_VERSION=v1.x.y
+	go run -C tools ./bump .. $(KUBERNETES_VERSION)
+	sed -i -E 's/(libraries of Kubernetes )1\.[0-9]+/\11.$(KUBERNETES_MINOR)/' README.md
+	for module in . test/conformance/suite tools/bundle; do go -C $$module mod tidy -e || exit 1; done
 
 bench: build ## Run the benchmarks and print their results, for more than an hour.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -13,16 +13,16 @@ type told struct {
 }
 
 func (t told) Info() *apimachineryversion.Info {
-	return &apimachineryversion.Info{Major: "1", Minor: "36", GitVersion: t.version}
+	return &apimachineryversion.Info{Major: "1", Minor: "2", GitVersion: t.version}
 }
 
 func TestEffectiveVersion(t *testing.T) {
 	for _, tc := range []struct{ built, linked, want string }{
-		{"v0.0.0-master+$Format:%H$", "v1.36.3", "v1.36.3+tenantry"},
+		{"v0.0.0-master+$Format:%H$", "v1.2.3", "v1.2.3+tenantry"},
 		{"v0.0.0-master+$Format:%H$", "", "v0.0.0-master+$Format:%H$"},
-		{"v1.36.3+tenantry", "v1.36.3", "v1.36.3+tenantry"},
+		{"v1.2.3+tenantry", "v1.2.3", "v1.2.3+tenantry"},
 	} {
-		if got := (effectiveVersion{told{version: tc.built}, tc.linked}).Info(); got.GitVersion != tc.want || got.Minor != "36" {
+		if got := (effectiveVersion{told{version: tc.built}, tc.linked}).Info(); got.GitVersion != tc.want || got.Minor != "2" {
 			t.Errorf("built as %q with %q: %+v, want %q", tc.built, tc.linked, got, tc.want)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -28,8 +30,18 @@ import (
 // image is the annotation of the version's image, which the Deployment runs.
 const image = "containerImage"
 
-// kubernetes is the version whose removed APIs the bundle must not use.
-const kubernetes = "1.36"
+// kubernetes returns the version whose removed APIs the bundle must not use, that of the
+// types of this module.
+func kubernetes() (string, error) {
+	build, _ := debug.ReadBuildInfo()
+	for _, dependency := range build.Deps {
+		if version, ok := strings.CutPrefix(dependency.Version, "v0."); ok && dependency.Path == "k8s.io/api" {
+			minor, _, _ := strings.Cut(version, ".")
+			return "1." + minor, nil
+		}
+	}
+	return "", errors.New("the binary does not know the version of k8s.io/api")
+}
 
 var validators = validator.Validators{
 	validation.ClusterServiceVersionValidator,
@@ -142,8 +154,12 @@ func validate(dir string) error {
 	if err != nil {
 		return err
 	}
+	version, err := kubernetes()
+	if err != nil {
+		return err
+	}
 	var failures []error
-	for _, result := range validators.Validate(append(bundle.ObjectsToValidate(), map[string]string{"k8s-version": kubernetes})...) {
+	for _, result := range validators.Validate(append(bundle.ObjectsToValidate(), map[string]string{"k8s-version": version})...) {
 		for _, warning := range result.Warnings {
 			fmt.Println(warning.Error())
 		}
