@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// where is where an object is.
+type where struct{ space, namespace, name string }
+
+// store is what a server shows: the objects by resource and place.
+type store map[schema.GroupVersionResource]map[where]*unstructured.Unstructured
+
+func (s store) resources() []schema.GroupVersionResource { return slices.Collect(maps.Keys(s)) }
+
+func (s store) len() int {
+	n := 0
+	for _, objects := range s {
+		n += len(objects)
+	}
+	return n
+}
+
+// without returns s without some resources.
+func (s store) without(skip func(resource string) bool) store {
+	kept := maps.Clone(s)
+	maps.DeleteFunc(kept, func(r schema.GroupVersionResource, _ map[where]*unstructured.Unstructured) bool {
+		return skip(r.Resource)
+	})
+	return kept
+}
+
+// same reports whether nothing has been written meanwhile.
+func (s store) same(other store) bool {
+	return maps.EqualFunc(s, other, func(a, b map[where]*unstructured.Unstructured) bool {
+		return maps.EqualFunc(a, b, func(a, b *unstructured.Unstructured) bool {
+			return a.GetResourceVersion() == b.GetResourceVersion()
+		})
+	})
+}
+
+// compare returns what was written since, and what is not there or is different though
+// nobody has written it.
+func (s store) compare(found store) (changed, missing []string) {
+	for resource, objects := range s {
+		for at, before := range objects {
+			id := fmt.Sprintf("%s in %q: %s/%s", resource.GroupResource(), at.space, at.namespace, at.name)
+			after, ok := found[resource][at]
+			switch {
+			case !ok && expires(resource.Resource):
+			case !ok:
+				missing = append(missing, id+" is not there")
+			case after.GetUID() != before.GetUID():
+				missing = append(missing, id+" is another object")
+			case after.GetResourceVersion() != before.GetResourceVersion():
+				changed = append(changed, id)
+			case !reflect.DeepEqual(before.Object, after.Object):
+				missing = append(missing, fmt.Sprintf("%s is different: %v, was %v", id, after.Object, before.Object))
+			}
+		}
+	}
+	return changed, missing
+}
+
+// expires reports whether objects of a resource go by themselves.
+func expires(resource string) bool { return resource == "events" || resource == "leases" }
