@@ -21,8 +21,10 @@ const spaceIndex = "tenantry.io/space"
 type Views struct {
 	flat informers.SharedInformerFactory
 
-	mu      sync.Mutex
-	hubs    map[cache.SharedIndexInformer]*Hub
+	mu sync.Mutex
+	// hubs are those of the informers with these indexers. Informers are wrapped anew
+	// whenever they are asked for.
+	hubs    map[cache.Indexer]*Hub
 	builtin map[reflect.Type]map[string]runtime.Object
 }
 
@@ -30,7 +32,7 @@ type Views struct {
 func New(flat informers.SharedInformerFactory) *Views {
 	return &Views{
 		flat:    flat,
-		hubs:    map[cache.SharedIndexInformer]*Hub{},
+		hubs:    map[cache.Indexer]*Hub{},
 		builtin: map[reflect.Type]map[string]runtime.Object{},
 	}
 }
@@ -79,14 +81,14 @@ func (v *Views) Hub(informer cache.SharedIndexInformer) (*Hub, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if hub, ok := v.hubs[informer]; ok {
+	if hub, ok := v.hubs[informer.GetIndexer()]; ok {
 		return hub, nil
 	}
 	hub, err := newHub(informer)
 	if err != nil {
 		return nil, fmt.Errorf("watching every space: %w", err)
 	}
-	v.hubs[informer] = hub
+	v.hubs[informer.GetIndexer()] = hub
 	return hub, nil
 }
 
@@ -99,7 +101,7 @@ func (v *Views) Of(n tenant.Name) informers.SharedInformerFactory {
 		return &informer{
 			SharedIndexInformer: flat,
 			indexer:             indexer{flat: flat.GetIndexer(), tenant: n, builtin: v.builtin[reflect.TypeOf(obj)]},
-			hub:                 v.hubs[flat],
+			hub:                 v.hubs[flat.GetIndexer()],
 		}
 	})
 }
