@@ -57,6 +57,7 @@ var _ = Describe("Series of what tenants define", func() {
 // fixed are metrics whose resources are the platform's, or Kubernetes' own.
 var fixed = map[string]bool{
 	"job_controller_stale_sync_skips_total": true, "replicaset_controller_stale_sync_skips_total": true,
+	"horizontal_pod_autoscaler_controller_stale_sync_skips_total": true, "statefulset_controller_stale_sync_skips_total": true,
 	"pod_security_errors_total": true, "pod_security_evaluations_total": true, "pod_security_exemptions_total": true,
 	"tenantry_published_copies": true, "tenantry_published_objects": true,
 	"tenantry_tenant_quota_hard": true, "tenantry_tenant_quota_used": true, // of spec.quota

@@ -124,6 +124,7 @@ var _ = Describe("The status of a Tenant", func() {
 	It("is not written while the tenant is idle", func(ctx SpecContext) {
 		idle, active := newSpace(ctx), newSpace(ctx)
 		idle.settled(ctx)
+		active.settled(ctx)
 		Eventually(func() any { return idle.read(ctx).Status.Quota }).ShouldNot(BeNil())
 		version := idle.read(ctx).ResourceVersion
 		for range 3 {
