@@ -49,6 +49,7 @@ type space struct {
 }
 
 func connect(config *rest.Config) (*cluster, error) {
+	config.WarningHandler = rest.NoWarnings{} // of deprecated resources
 	c := &cluster{spaces: map[string]*space{}}
 	for _, name := range spaces {
 		in := rest.CopyConfig(config)
@@ -184,14 +185,15 @@ func (c *cluster) read(ctx context.Context, resources []schema.GroupVersionResou
 		found[resource] = map[where]*unstructured.Unstructured{}
 		for name, s := range c.spaces {
 			list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsForbidden(err) {
+				continue // what was found by the one version, and is not by the other, is missing
 			}
 			if err != nil {
 				return nil, fmt.Errorf("listing %s in the space %q: %w", resource.GroupResource(), name, err)
 			}
 			for i := range list.Items {
 				obj := &list.Items[i]
+				delete(obj.Object, "apiVersion") // that of the list
 				found[resource][where{name, obj.GetNamespace(), obj.GetName()}] = obj
 			}
 		}

@@ -52,19 +52,37 @@ func (s store) compare(found store) (changed, missing []string) {
 			id := fmt.Sprintf("%s in %q: %s/%s", resource.GroupResource(), at.space, at.namespace, at.name)
 			after, ok := found[resource][at]
 			switch {
-			case !ok && expires(resource.Resource):
+			case expires(resource.Resource):
 			case !ok:
 				missing = append(missing, id+" is not there")
 			case after.GetUID() != before.GetUID():
 				missing = append(missing, id+" is another object")
 			case after.GetResourceVersion() != before.GetResourceVersion():
 				changed = append(changed, id)
-			case !reflect.DeepEqual(before.Object, after.Object):
+			case !keeps(before.Object, after.Object):
 				missing = append(missing, fmt.Sprintf("%s is different: %v, was %v", id, after.Object, before.Object))
 			}
 		}
 	}
 	return changed, missing
+}
+
+// keeps reports whether a value has kept all that it had. A version may have new fields
+// with defaults.
+func keeps(before, after any) bool {
+	switch b := before.(type) {
+	case map[string]any:
+		a, ok := after.(map[string]any)
+		for name := range b {
+			ok = ok && keeps(b[name], a[name])
+		}
+		return ok
+	case []any:
+		a, ok := after.([]any)
+		return ok && slices.EqualFunc(b, a, keeps)
+	default:
+		return reflect.DeepEqual(before, after)
+	}
 }
 
 // expires reports whether objects of a resource go by themselves.
