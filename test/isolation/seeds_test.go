@@ -1,5 +1,14 @@
 package isolation
 
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/pem"
+	"strconv"
+
+	"k8s.io/client-go/util/cert"
+)
+
 // name is that of every seeded object, in every space.
 const name = "seed"
 
@@ -71,9 +80,25 @@ var seeds = map[string]string{
 	"resourceclaims.resource.k8s.io":                                 `"spec":{}`,
 	"resourceclaimtemplates.resource.k8s.io":                         `"spec":{"spec":{}}`,
 	"resourceslices.resource.k8s.io":                                 refused,
-	"devicetaintrules.resource.k8s.io":                               refused, // needs a device
+	"devicetaintrules.resource.k8s.io":                               refused,
+	"clustertrustbundles.certificates.k8s.io":                        `"spec":{"trustBundle":` + strconv.Quote(authority()) + `}`,
+	"podcertificaterequests.certificates.k8s.io":                     refused, // needs a signed request
+	"storageversionmigrations.storagemigration.k8s.io":               refused,
 }
 
 // refused marks what cannot be created freely in a space. Reading, changing and
 // deleting it across spaces is tested all the same.
 const refused = "refused"
+
+// authority returns the certificate of some authority.
+func authority() string {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err) // of a test
+	}
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "seed"}, key)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: certificate.Raw}))
+}
