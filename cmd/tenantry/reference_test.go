@@ -93,7 +93,7 @@ func commandPage(t *testing.T, cmd *cobra.Command) string {
 func block(text string) string { return "\n```\n" + strings.Trim(text, "\n") + "\n```\n" }
 
 // desc is how the description of a metric prints.
-var desc = regexp.MustCompile(`^Desc\{fqName: (".*"), help: (".*"), constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
+var desc = regexp.MustCompile(`^Desc\{fqName: ("[^"]*"), help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{(.*)\}\}$`)
 
 // metricsPage returns a table of the metrics of Tenantry.
 func metricsPage(t *testing.T) string {

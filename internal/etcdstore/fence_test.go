@@ -14,7 +14,7 @@ import (
 func TestTransactionsAskForOneKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		expected int64 // revision
-		answer   etcdserverpb.TxnResponse
+		answer   *etcdserverpb.TxnResponse
 		asked    []string
 		refused  bool
 		read     int // answers
@@ -64,10 +64,10 @@ func (a *asked) Refused() error {
 // answering is an etcd with one answer.
 type answering struct {
 	clientv3.KV
-	answer etcdserverpb.TxnResponse
+	answer *etcdserverpb.TxnResponse
 }
 
-func (a answering) Txn(context.Context) clientv3.Txn { return answered{&a.answer} }
+func (a answering) Txn(context.Context) clientv3.Txn { return answered{a.answer} }
 
 type answered struct{ answer *etcdserverpb.TxnResponse }
 
@@ -78,11 +78,12 @@ func (a answered) Commit() (*clientv3.TxnResponse, error) {
 	return (*clientv3.TxnResponse)(a.answer), nil
 }
 
-func succeeded() etcdserverpb.TxnResponse { return etcdserverpb.TxnResponse{Succeeded: true} }
+func succeeded() *etcdserverpb.TxnResponse { return &etcdserverpb.TxnResponse{Succeeded: true} }
 
 // failed is the answer of a transaction that was not done: how often there is the object,
 // and the key of the fence.
-func failed(counts ...int64) (answer etcdserverpb.TxnResponse) {
+func failed(counts ...int64) *etcdserverpb.TxnResponse {
+	answer := &etcdserverpb.TxnResponse{}
 	for _, count := range counts {
 		answer.Responses = append(answer.Responses, &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{
 			ResponseRange: &etcdserverpb.RangeResponse{Count: count},

@@ -26,7 +26,7 @@ func TestJobsOfOtherSpaces(t *testing.T) {
 	}
 	const uid = types.UID("known to others")
 	in := func(space tenant.Name, namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: tenant.Flatten(space, namespace), Name: name}
+		return metav1.ObjectMeta{Namespace: tenant.Flatten(space, namespace).String(), Name: name}
 	}
 	nightly := &batchv1.CronJob{ObjectMeta: in("a", "default", "nightly")}
 	nightly.UID = uid

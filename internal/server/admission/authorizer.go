@@ -39,11 +39,13 @@ func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own t
 
 // plainNamespaces answers the questions of plugins that know flattened names, about a
 // request in the space of the context.
-type plainNamespaces struct{ authorizer.Authorizer }
+type plainNamespaces struct {
+	next authorizer.UnconditionalAuthorizer
+}
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (p plainNamespaces) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	return p.Authorizer.Authorize(ctx, plainAttributes{a})
+	return p.next.Authorize(ctx, plainAttributes{a})
 }
 
 type plainAttributes struct{ authorizer.Attributes }
