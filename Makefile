@@ -19,7 +19,7 @@ APIMACHINERY := k8s.io/apimachinery/pkg
 
 # What is compiled a second time for the race detector: all but the packages that link
 # most of Kubernetes' server.
-CONCURRENT := $(addprefix ./internal/,controller/... intern kubecontrollers/signing manager progress spaces/... statedir tenant \
+CONCURRENT := $(addprefix ./internal/,controller/... process/... kubecontrollers/signing manager progress spaces/... statedir tenant \
 	$(addprefix server/,audit authentication/... authorization discovery egress flowcontrol/... inprocess loopback metrics quota \
 	registry/accesspolicy registry/rbac serviceips storage usage))
 

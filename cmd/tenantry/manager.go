@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
-	"github.com/tenantry/tenantry/internal/footprint"
 	"github.com/tenantry/tenantry/internal/manager"
+	"github.com/tenantry/tenantry/internal/process/memory"
 )
 
 func newManagerCommand() *cobra.Command {
@@ -24,7 +24,7 @@ needs a system user with every right (group system:masters).`,
 		Example: `  tenantry manager --kubeconfig .tenantry/admin.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			footprint.Keep(cmd.Context())
+			memory.Keep(cmd.Context(), 0)
 			config, err := clientcmd.BuildConfigFromFlags("", path)
 			if clientcmd.IsEmptyConfig(err) {
 				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")

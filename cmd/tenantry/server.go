@@ -12,14 +12,14 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 
-	"github.com/tenantry/tenantry/internal/footprint"
-	"github.com/tenantry/tenantry/internal/processors"
+	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/server"
 )
 
 func newServerCommand() *cobra.Command {
 	options := server.NewOptions()
 	controllers := true
+	tuning := process.NewOptions()
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the API server alone, against an external etcd",
@@ -38,14 +38,17 @@ Example:
     --service-account-key-file=sa.key --service-account-signing-key-file=sa.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			processors.Spare()
-			footprint.Keep(cmd.Context())
+			if err := tuning.Validate(); err != nil {
+				return err
+			}
+			tuning.Apply(cmd.Context())
 			return runServer(cmd.Context(), options, controllers)
 		},
 	}
 	sets := options.Flags()
 	sets.FlagSet("tenancy").BoolVar(&controllers, "controllers", controllers,
 		"Run the controllers of Kubernetes for all spaces in this process, if it is elected.")
+	tuning.AddFlags(sets.FlagSet("tenancy"))
 	for _, set := range sets.FlagSets {
 		cmd.Flags().AddFlagSet(set)
 	}

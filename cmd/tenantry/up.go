@@ -9,8 +9,7 @@ import (
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/etcd"
-	"github.com/tenantry/tenantry/internal/footprint"
-	"github.com/tenantry/tenantry/internal/processors"
+	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/usage"
@@ -23,6 +22,7 @@ func newUpCommand() *cobra.Command {
 	o := standalone.Options{
 		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach, Usage: &detail,
 	}
+	tuning := process.NewOptions()
 	var logs logFlags
 	managerConfig := ""
 	cmd := &cobra.Command{
@@ -44,9 +44,11 @@ Two kinds of files are of interest to others:
   kubectl --kubeconfig acme.kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			processors.Spare()
-			footprint.Keep(cmd.Context())
 			ctx := cmd.Context()
+			if err := tuning.Validate(); err != nil {
+				return err
+			}
+			tuning.Apply(ctx)
 			if o.RenewPeriod <= 0 {
 				return fmt.Errorf("--certificate-check-period is %s, and must be positive", o.RenewPeriod)
 			}
@@ -62,6 +64,7 @@ Two kinds of files are of interest to others:
 		},
 	}
 	fs := cmd.Flags()
+	tuning.AddFlags(fs)
 	fs.StringVar(&o.Dir, "dir", o.Dir, "Directory of all state.")
 	fs.IntVar(&o.Port, "secure-port", o.Port, "Port of the API server.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of the API server.")

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/tenantry/tenantry/internal/intern"
+	"github.com/tenantry/tenantry/internal/process/intern"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

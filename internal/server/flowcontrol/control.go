@@ -81,7 +81,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			leave(later, busy)
 		}()
 	case n.IsSpace():
-		c.turns.shared(n, time.Now()) // it is company for others
+		c.turns.shared(n, time.Now()) // others are not alone
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {
@@ -138,14 +138,6 @@ func (c *Control) capacity(n tenant.Name, class class) int {
 	}
 }
 
-// perWatch is for how long a write keeps its place after its end, for each watch
-// that sees it. Telling one takes a core about a tenth of that; with two places
-// for each core, watches take a fifth of the machine at most.
-const perWatch = 250 * time.Microsecond
-
-// fewWatches are too few to be worth waiting for.
-const fewWatches = 10
-
 // delivery returns for how long a request is at work after its end.
 func (c *Control) delivery(ctx context.Context, class class, info *request.RequestInfo) time.Duration {
 	in, err := tenant.ScopeFrom(ctx)
@@ -157,9 +149,6 @@ func (c *Control) delivery(ctx context.Context, class class, info *request.Reque
 	}
 	return 0
 }
-
-// largeSeats is from how many seats on, of 100 kB each, a read is large.
-const largeSeats = 4
 
 // readSeats returns the seats that a list or watch would have if its priority
 // level had any number, zero for other requests.
@@ -196,10 +185,6 @@ func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats f
 	r.URL = sentFrom(ctx).url
 	return estimate(r, schema, level)
 }
-
-// uncachedBytes is the size of objects that no watch cache holds, of which
-// upstream knows the number alone: events.
-const uncachedBytes = 1000
 
 // statsOf returns what a scope holds of a resource. Of a resource without a watch
 // cache, that of all spaces is the best there is.

@@ -9,27 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-const (
-	// heavyBody is from how many bytes on a write is taken to be costly before it has
-	// been executed. Those of clients at work have a few thousand.
-	heavyBody = 64 << 10
-	// costlyTime is how long a costly write keeps a core busy at least.
-	costlyTime = 50 * time.Millisecond
-	// costlyWeight is how many places a costly write takes: with a place for each core,
-	// such writes of a tenant take half of the cores, and others find one.
-	costlyWeight = 2
-	// costlyPatience is patience with a costly write, which is known to be at work.
-	costlyPatience = 25 * patience
-	// costlyRest bounds how long a place rests after a costly write.
-	costlyRest = time.Second
-	// definitionAftermath is what a write of a definition causes after its answer, as
-	// a multiple of what it took itself: its schema is read, validated and published
-	// by half a dozen controllers.
-	definitionAftermath = 5
-	// halfLife is after how long what requests have cost counts for half.
-	halfLife = 5 * time.Second
-)
-
 // costs are what the requests of a tenant have lately cost, as time in which they kept a
 // core busy.
 type costs struct {

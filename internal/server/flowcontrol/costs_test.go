@@ -108,7 +108,7 @@ func TestCostlyWritesOfOneTenantAloneAreNotMore(t *testing.T) {
 	for _, bytes := range []int{heavyBody - 1, heavyBody} {
 		c, _ := newControl()
 		c.config.Concurrency = Concurrency{Writes: 2}
-		c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-solitude)})
+		c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-aloneAfter)})
 		ctx := context.WithValue(t.Context(), sentKey{}, sent{bodyBytes: int64(bytes)})
 		o := c.order(ctx, laneKey{"acme", write}, 2)
 		if got, want := o.capacity/o.places(), map[bool]int{false: 2 * wide, true: 1}[bytes >= heavyBody]; got != want {

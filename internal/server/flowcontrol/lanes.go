@@ -10,19 +10,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	// waitingRequests is how many requests of a tenant may wait for a lane.
-	waitingRequests = 200
-	// patience is after how long a write that is still executed may well wait itself,
-	// for etcd or for its client, and another may begin. But it may be at work, too: so
-	// only a few others may, see lane.spare. A write that is known to wait for a webhook
-	// leaves at once: what the webhook sends may have to begin.
-	patience = 200 * time.Millisecond
-	// mostLate is how many requests, as a multiple of the lane's capacity, are
-	// executed in all, most of which wait for webhooks.
-	mostLate = 8
-)
-
 // lanes bounds how many requests of a tenant are executed at a time; further
 // ones wait. Upstream's queues see to it that tenants get seats in turn, but not
 // that one tenant leaves any: answers that nobody reads, or webhooks of the

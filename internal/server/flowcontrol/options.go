@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tenantry/tenantry/internal/processors"
+	"github.com/tenantry/tenantry/internal/process/processors"
 )
 
 // Options are the flags.

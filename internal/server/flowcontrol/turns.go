@@ -7,16 +7,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	// company is for how long after another tenant's request a tenant is not alone.
-	company = time.Second
-	// solitude is after how long without others a tenant has wide lanes, and wide is
-	// how many times as wide they are. Nobody has to wait for it then, and requests
-	// that wait for etcd leave the cores to others.
-	solitude = 10 * time.Second
-	wide     = 8
-)
-
 // turns notices whether one tenant is served at a time or several are.
 //
 // While several are, a place rests after a request. To read requests, to encrypt and
@@ -42,14 +32,14 @@ func (t *turns) shared(n tenant.Name, now time.Time) bool {
 		t.last.Store(&turn{tenant: n, since: now, after: true})
 		return true
 	default:
-		return last.after && now.Sub(last.since) < company
+		return last.after && now.Sub(last.since) < othersFor
 	}
 }
 
 // alone reports whether n has long been the only tenant that is served.
 func (t *turns) alone(n tenant.Name, now time.Time) bool {
 	last := t.last.Load()
-	return last != nil && last.tenant == n && now.Sub(last.since) >= solitude
+	return last != nil && last.tenant == n && now.Sub(last.since) >= aloneAfter
 }
 
 // rest returns for how long a place rests after a request that took some time: no
@@ -58,12 +48,12 @@ func (t *turns) alone(n tenant.Name, now time.Time) bool {
 func rest(class class, took, busy time.Duration, aftermath int) time.Duration {
 	switch {
 	case class == read:
-		return min(took, time.Millisecond)
+		return min(took, readRest)
 	case class == write && busy >= costlyTime:
 		return time.Duration(aftermath) * min(busy, costlyRest)
 	case class == write:
-		return min(took, 5*time.Millisecond)
+		return min(took, writeRest)
 	default:
-		return min(2*took, 100*time.Millisecond)
+		return min(2*took, largeReadRest)
 	}
 }

@@ -20,12 +20,12 @@ func TestShared(t *testing.T) {
 	}{
 		{0, "acme", false, false},
 		{0, "acme", false, false}, // not shared from the start
-		{solitude, "acme", false, true},
+		{aloneAfter, "acme", false, true},
 		{0, "globex", true, false},
 		{0, "acme", true, false},
-		{company / 2, "acme", true, false},
-		{company / 2, "acme", false, false}, // not shared again
-		{solitude, "acme", false, true},
+		{othersFor / 2, "acme", true, false},
+		{othersFor / 2, "acme", false, false}, // not shared again
+		{aloneAfter, "acme", false, true},
 		{time.Hour, "acme", false, true},
 		{0, "globex", true, false},
 	} {
@@ -71,9 +71,9 @@ func TestLanesOfOneTenantAloneAreWide(t *testing.T) {
 		last turn
 		want int
 	}{
-		"alone":                  {turn{tenant: "acme", since: time.Now().Add(-solitude)}, 2 * wide},
+		"alone":                  {turn{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 2 * wide},
 		"alone for a moment":     {turn{tenant: "acme", since: time.Now()}, 2},
-		"another has been alone": {turn{tenant: "globex", since: time.Now().Add(-solitude)}, 2},
+		"another has been alone": {turn{tenant: "globex", since: time.Now().Add(-aloneAfter)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newControl()
@@ -92,7 +92,7 @@ func TestLanesOfOneTenantAloneAreWide(t *testing.T) {
 
 func TestTenantsWithoutLanesAreCompany(t *testing.T) {
 	c, _ := newControl() // of any number of requests at a time
-	c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-solitude)})
+	c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-aloneAfter)})
 	serve(t, c, "globex", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), nothing)
 	if c.turns.alone("acme", time.Now()) {
 		t.Error("a tenant is alone beside another")

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/core"
 
-	"github.com/tenantry/tenantry/internal/intern"
+	"github.com/tenantry/tenantry/internal/process/intern"
 )
 
 // rootCAConfigMap is the config map with the cluster's certificate authorities,

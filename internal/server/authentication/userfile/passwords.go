@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/tenantry/tenantry/internal/processors"
+	"github.com/tenantry/tenantry/internal/process/processors"
 )
 
 var errWrongPassword = errors.New("invalid user name or password")

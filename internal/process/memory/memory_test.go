@@ -1,4 +1,4 @@
-package footprint
+package memory
 
 import (
 	"runtime"
@@ -39,7 +39,7 @@ func TestGarbage(t *testing.T) {
 		"as hard, and half so": {1000 * mb, 500 * mb, 100},
 		"nothing alive":        {0, 0, 100},
 	} {
-		if got := garbage(heap{allocated: mb}, heap{allocated: mb + test.allocated, live: test.live}); got != test.percent {
+		if got := garbage(heap{allocated: mb}, heap{allocated: mb + test.allocated, live: test.live}, 512*mb); got != test.percent {
 			t.Errorf("%s: %d percent, want %d", name, got, test.percent)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package footprint keeps a process that rests at the size of what it uses, and
+// Package memory keeps a process that rests at the size of what it uses, and
 // collects garbage less often while it is at work.
-package footprint
+package memory
 
 import (
 	"context"
@@ -22,28 +22,30 @@ const (
 	// what is alive. A collection costs about a millisecond per megabyte alive.
 	worthwhile      = 32 << 20
 	worthwhileShare = 4
-	// pause is how long there should be between two collections at work, and most the
-	// garbage that may be left for it, in bytes.
+	// pause is how long there should be between two collections at work.
 	pause = 4 * time.Second
-	most  = 512 << 20
 )
 
-// Keep adjusts the garbage collector, until ctx ends.
+// Keep adjusts the garbage collector, until ctx ends. most is how much garbage may be left
+// for a busy process to have pauses between collections, in bytes; zero leaves that to Go.
 //
 // When the process comes to rest, and while it rests and holds much more than it uses,
 // unused memory returns to the operating system. Go would keep what it needed at the
 // peak, and not even look how much that is before it has as much again.
 //
 // While it works so hard that garbage would be collected several times a second, more
-// of it may wait. Who asks while it is collected waits for a core: in a tenth of all
-// cases otherwise (test/bench/RESULTS.md, "The noisy neighbour").
+// of it may wait. Requests that arrive during a collection wait for a core: a tenth of
+// them otherwise, on two cores (test/bench/RESULTS.md, "The noisy neighbour").
 //
 // GOGC, if it is set, and GOMEMLIMIT hold nevertheless.
-func Keep(ctx context.Context) {
-	go watch(ctx, os.Getenv("GOGC") == "")
+func Keep(ctx context.Context, most uint64) {
+	if os.Getenv("GOGC") != "" {
+		most = 0
+	}
+	go watch(ctx, most)
 }
 
-func watch(ctx context.Context, adjust bool) {
+func watch(ctx context.Context, most uint64) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	rest := time.NewTicker(restInterval)
@@ -57,7 +59,7 @@ func watch(ctx context.Context, adjust bool) {
 			return
 		case <-ticker.C:
 			now := read()
-			if wanted := garbage(last, now); adjust && wanted != percent {
+			if wanted := garbage(last, now, most); most > 0 && wanted != percent {
 				debug.SetGCPercent(wanted)
 				percent = wanted
 			}
@@ -81,7 +83,7 @@ func watch(ctx context.Context, adjust bool) {
 const usual = 100
 
 // garbage returns how much garbage there may be, as a percentage of what is alive.
-func garbage(last, now heap) int {
+func garbage(last, now heap, most uint64) int {
 	perSecond := (now.allocated - last.allocated) / uint64(interval/time.Second)
 	wanted := min(perSecond*uint64(pause/time.Second), most)
 	const step = 25 // for each change stops the process for a moment

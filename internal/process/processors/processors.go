@@ -14,19 +14,15 @@ import (
 	"runtime"
 )
 
-// perCore is how many processors there are for each core. Fewer help less; more let the
-// garbage collector take all cores at a time (test/bench/RESULTS.md, "The noisy
-// neighbour").
-const perCore = 2
-
 // cores are those that the process may use, by its cgroup, too.
 var cores = runtime.GOMAXPROCS(0)
 
 // Cores returns how many cores this process could use when it began.
 func Cores() int { return cores }
 
-// Spare sets the number of processors, unless the environment does (GOMAXPROCS).
-func Spare() {
+// Spare sets how many processors there are for each core, unless the environment says
+// how many there are (GOMAXPROCS).
+func Spare(perCore int) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(perCore * cores)
 	}
