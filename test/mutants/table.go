@@ -72,8 +72,8 @@ var table = []mutant{
 	{
 		name:   "webhooks find services of their own space",
 		file:   "internal/server/admission/ondemand.go",
-		before: `services: ServicesIn{p.shared.services, n}`,
-		after:  `services: ServicesIn{p.shared.services, tenant.System}`,
+		before: `services: view.ServicesIn{Flat: p.shared.services, Tenant: n}`,
+		after:  `services: view.ServicesIn{Flat: p.shared.services, Tenant: tenant.System}`,
 		tests:  []string{"./internal/server/admission", "-run=TestWebhookService"},
 	},
 	{

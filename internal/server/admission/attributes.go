@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 
-	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 )
 
 // withLiveNamespaces returns shared with a lister of namespaces that asks the

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
-	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -87,7 +87,7 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	built, err := p.build(nil, p.initializer(surroundings{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
 		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
-		services: ServicesIn{p.shared.services, n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
+		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
 	}))
 	if err == nil && schemas != nil {
 		schemas.taken(stop)

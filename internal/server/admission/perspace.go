@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/lru"
 
-	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

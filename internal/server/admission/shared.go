@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	spacequota "github.com/tenantry/tenantry/internal/server/admission/quota"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
-	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

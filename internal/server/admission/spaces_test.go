@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -34,7 +35,7 @@ func TestServices(t *testing.T) {
 	resolver := s.plugins["ValidatingAdmissionWebhook"].shared.services
 	for n, want := range map[tenant.Name]string{"a": "a.example.com:443", "b": "b.example.com:443", "c": ""} {
 		got := ""
-		if endpoint, err := (ServicesIn{resolver, n}).ResolveEndpoint("default", "hook", 443); err == nil {
+		if endpoint, err := (view.ServicesIn{Flat: resolver, Tenant: n}).ResolveEndpoint("default", "hook", 443); err == nil {
 			got = endpoint.Host
 		}
 		if got != want {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 
-	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -59,12 +59,12 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
 	config.ExtraConfig.CRDRESTOptionsGetter = s.storageFor(config.ExtraConfig.CRDRESTOptionsGetter, n)
-	own.LoopbackClientConfig.Wrap(viewOf(n))
+	own.LoopbackClientConfig.Wrap(selectedFor(n))
 	if n != tenant.System {
 		own.LoopbackClientConfig.Host += n.Root()
 		// Conversion webhooks are the tenant's: they find services of its space only.
 		config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
-		config.ExtraConfig.ServiceResolver = admission.ServicesIn{Flat: s.Services, Tenant: n}
+		config.ExtraConfig.ServiceResolver = view.ServicesIn{Flat: s.Services, Tenant: n}
 	}
 	groups := aggregated.NewResourceManager("apis")
 	groups.SetGroups(s.Builtin())

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/admission/view"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

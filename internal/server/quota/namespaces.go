@@ -11,8 +11,8 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/internal/server/admission/view"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

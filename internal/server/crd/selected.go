@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// view is how a server sees definitions: those that it serves.
-type view struct {
+// selected is how a server sees definitions: those that it serves.
+type selected struct {
 	next http.RoundTripper
 	// selector is by labels.
 	selector string
@@ -24,19 +24,19 @@ type view struct {
 	readOnly bool
 }
 
-// viewOf wraps requests of the server of n: the space's own definitions or, for the
+// selectedFor wraps requests of the server of n: the space's own definitions or, for the
 // system space, the published ones.
-func viewOf(n tenant.Name) transport.WrapperFunc {
+func selectedFor(n tenant.Name) transport.WrapperFunc {
 	return func(next http.RoundTripper) http.RoundTripper {
 		if n == tenant.System {
-			return view{next: next, selector: tenant.PublishedDefinitionLabel, readOnly: true}
+			return selected{next: next, selector: tenant.PublishedDefinitionLabel, readOnly: true}
 		}
-		return view{next: next, selector: "!" + tenant.PublishedCopyLabel}
+		return selected{next: next, selector: "!" + tenant.PublishedCopyLabel}
 	}
 }
 
 // RoundTrip implements http.RoundTripper.
-func (v view) RoundTrip(req *http.Request) (*http.Response, error) {
+func (v selected) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case req.Method == http.MethodGet:
 		req = req.Clone(req.Context())

@@ -1,4 +1,4 @@
-package admission
+package view
 
 import (
 	"net/url"
