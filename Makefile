@@ -19,7 +19,7 @@ APIMACHINERY := k8s.io/apimachinery/pkg
 
 # What is compiled a second time for the race detector: all but the packages that link
 # most of Kubernetes' server.
-CONCURRENT := $(addprefix ./internal/,controller/... process/... kubecontrollers/signing manager progress spaces/... statedir tenant \
+CONCURRENT := $(addprefix ./internal/,controller/... process/... manager progress signing spaces/... statedir tenant \
 	$(addprefix server/,audit authentication/... authorization discovery egress flowcontrol/... inprocess loopback metrics quota \
 	registry/accesspolicy registry/rbac serviceips storage usage))
 
@@ -92,6 +92,7 @@ bundle: manifests ## Generate and validate the OLM bundle.
 bump: ## Require another version of Kubernetes: make bump KUBERNETES_VERSION=v1.x.y
 	go run -C tools ./bump .. $(KUBERNETES_VERSION)
 	sed -i -E 's/(libraries of Kubernetes )1\.[0-9]+/\11.$(KUBERNETES_MINOR)/' README.md
+	sed -i -E 's/(kubernetesVersion: ")[0-9.]+/\11.$(KUBERNETES_MINOR)/' tools/reference/config.yaml
 	for module in . test/conformance/suite tools/bundle; do go -C $$module mod tidy -e || exit 1; done
 
 bench: build ## Run the benchmarks and print their results, for more than an hour.

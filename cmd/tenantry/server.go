@@ -12,6 +12,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 
+	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/server"
 )
@@ -79,7 +80,7 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 			if err := s.WaitUntilReady(groupCtx); err != nil {
 				return ignoreCanceled(err)
 			}
-			return ignoreCanceled(s.RunControllers(groupCtx, true))
+			return ignoreCanceled(kubecontrollers.RunFor(groupCtx, s, true))
 		})
 	}
 	return group.Wait()

@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/utils/clock"
 
-	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
+	"github.com/tenantry/tenantry/internal/signing"
 )
 
 // newSigning issues the certificates of approved requests, if there is an authority.

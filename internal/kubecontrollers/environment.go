@@ -22,7 +22,7 @@ import (
 	jobutil "k8s.io/kubernetes/pkg/controller/job/util"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
+	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/spaces"
 )
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
+	"github.com/tenantry/tenantry/internal/signing"
 )
 
 // Config is what the controllers need.
@@ -39,6 +39,24 @@ type Config struct {
 	// LeaderElection makes Run wait for the lease tenantry-controllers in
 	// kube-system of the system space. Several replicas of the server need it.
 	LeaderElection bool
+}
+
+// Server is what the controllers need of the API server whose objects they look after.
+type Server interface {
+	LoopbackConfig() *rest.Config
+	Informers() informers.SharedInformerFactory
+	RootCA() []byte
+	LegacyTokens() serviceaccount.TokenGenerator
+	Signing() signing.Config
+}
+
+// RunFor runs the controllers for all spaces of a server until ctx ends. With elected,
+// several replicas agree on one that does.
+func RunFor(ctx context.Context, s Server, elected bool) error {
+	return Run(ctx, Config{
+		ServerConfig: s.LoopbackConfig(), Informers: s.Informers(), RootCA: s.RootCA(),
+		LegacyTokens: s.LegacyTokens(), Signing: s.Signing(), LeaderElection: elected,
+	})
 }
 
 const (

@@ -12,13 +12,13 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
-	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/server/usage"
+	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

@@ -26,8 +26,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	"github.com/tenantry/tenantry/internal/kubecontrollers"
-	"github.com/tenantry/tenantry/internal/kubecontrollers/signing"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
@@ -35,6 +33,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/signing"
 )
 
 // Server is an assembled API server.
@@ -131,18 +130,18 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *api
 	}
 }
 
-// RunControllers runs the controllers of Kubernetes for all spaces until ctx
-// ends. With elected, several replicas agree on one that does.
-func (s *Server) RunControllers(ctx context.Context, elected bool) error {
-	return kubecontrollers.Run(ctx, kubecontrollers.Config{
-		ServerConfig:   s.LoopbackConfig(),
-		Informers:      s.views,
-		RootCA:         s.rootCA,
-		LegacyTokens:   s.legacyTokens,
-		Signing:        s.signing,
-		LeaderElection: elected,
-	})
-}
+// Informers returns those of all spaces, in the flattened view.
+func (s *Server) Informers() informers.SharedInformerFactory { return s.views }
+
+// RootCA returns the PEM bundle that pods verify the server by.
+func (s *Server) RootCA() []byte { return s.rootCA }
+
+// LegacyTokens returns what makes the tokens in secrets of service accounts, nil if
+// nothing does.
+func (s *Server) LegacyTokens() serviceaccount.TokenGenerator { return s.legacyTokens }
+
+// Signing returns the authority that signs CertificateSigningRequests.
+func (s *Server) Signing() signing.Config { return s.signing }
 
 // LoopbackConfig returns the credentials by which the server calls itself, as a
 // user of the system tenant with every right, and a transport that does so

@@ -24,6 +24,7 @@ import (
 	"github.com/tenantry/tenantry/internal/atomicfile"
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/manager"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server"
@@ -335,7 +336,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, ready func() error
 		if err := s.WaitUntilReady(groupCtx); err != nil {
 			return ignoreCanceled(err)
 		}
-		group.Go(func() error { return ignoreCanceled(s.RunControllers(groupCtx, false)) })
+		group.Go(func() error { return ignoreCanceled(kubecontrollers.RunFor(groupCtx, s, false)) })
 		reconciling.Show(manager.Metrics())
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,15 +15,9 @@ import (
 
 const module = "github.com/tenantry/tenantry/"
 
-// toMend lists the imports that break the rule of layers today, from room to room, and
-// why. It may only get shorter: what is no longer imported must leave it.
-var toMend = map[string]string{
-	"server kubecontrollers/...": "the server runs the controllers (RunControllers), and asks what certificates they may sign",
-}
-
 func TestImportsPointDown(t *testing.T) {
 	r := readRules(t, "../../ARCHITECTURE.md")
-	found := map[string]string{}
+	checked := 0
 	for _, p := range list(t) {
 		if strings.HasPrefix(p.ImportPath, module+"test/") {
 			continue
@@ -35,8 +28,9 @@ func TestImportsPointDown(t *testing.T) {
 			continue
 		}
 		for _, imported := range p.Imports {
+			checked++
 			if to, ok := r.allowed(from, imported); !ok {
-				found[from+" "+to] = p.ImportPath + " imports " + imported
+				t.Errorf("%s imports %s, but %s is in no layer below %s", p.ImportPath, imported, to, from)
 			}
 		}
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
@@ -45,15 +39,8 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 	}
-	for _, arrow := range slices.Sorted(maps.Keys(found)) {
-		if _, known := toMend[arrow]; !known {
-			t.Errorf("%s, which is in no layer below its own (%s)", found[arrow], arrow)
-		}
-	}
-	for arrow := range toMend {
-		if found[arrow] == "" {
-			t.Errorf("%q is mended: take it off the list", arrow)
-		}
+	if checked == 0 {
+		t.Error("no import was checked")
 	}
 }
 
