@@ -134,6 +134,9 @@ func run(ctx context.Context, config Config) error {
 			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
 		}
 		loop, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
+		if ctx.Err() != nil { // and so does the server, which answers this one no more
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("creating the %s controller: %w", c.name, err)
 		}

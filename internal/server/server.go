@@ -44,7 +44,6 @@ type Server struct {
 	// legacyTokens are for the secrets of service accounts; nil makes none.
 	legacyTokens serviceaccount.TokenGenerator
 	signing      signing.Config
-	preShutdown  *preShutdown
 }
 
 // New assembles the API server and its storage. It listens already, but serves
@@ -90,11 +89,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 			return nil, fmt.Errorf("reading the root CA: %w", err)
 		}
 	}
-	hooks, err := boundPreShutdown(aggregator.GenericAPIServer, kube.GenericAPIServer)
-	if err != nil {
-		return nil, fmt.Errorf("adding a hook: %w", err)
-	}
-	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing, preShutdown: hooks}
+	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing}
 	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
 		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
 			return nil, err
@@ -128,6 +123,15 @@ func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *api
 		Egress:      c.egress,
 		NotFound:    notFound,
 	}
+}
+
+// Run serves until ctx ends and then drains.
+func (s *Server) Run(ctx context.Context) error {
+	prepared, err := s.aggregator.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
 }
 
 // Informers returns those of all spaces, in the flattened view.
