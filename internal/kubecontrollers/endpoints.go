@@ -20,7 +20,6 @@ func (c namedEndpoints) CoreV1() coreclient.CoreV1Interface {
 
 type namedEndpointsCore struct{ coreclient.CoreV1Interface }
 
-//nolint:staticcheck // what the endpoints controller is about
 func (c namedEndpointsCore) Endpoints(namespace string) coreclient.EndpointsInterface {
 	return endpointsIn{c.CoreV1Interface.Endpoints(namespace), namespace}
 }
@@ -31,8 +30,6 @@ type endpointsIn struct {
 }
 
 // Create also sets the namespace of what it is given.
-//
-//nolint:staticcheck // what the endpoints controller is about
 func (c endpointsIn) Create(ctx context.Context, endpoints *corev1.Endpoints, opts metav1.CreateOptions) (*corev1.Endpoints, error) {
 	endpoints.Namespace = c.namespace
 	return c.EndpointsInterface.Create(ctx, endpoints, opts)

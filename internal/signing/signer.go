@@ -186,7 +186,7 @@ func (s *Signer) user(n tenant.Name, csr *certificatesv1.CertificateSigningReque
 
 // kubelet returns a certificate as upstream's signer does.
 func (s *Signer) kubelet(csr *certificatesv1.CertificateSigningRequest, request *x509.CertificateRequest,
-	validate func(*x509.CertificateRequest, sets.String) error) ([]byte, error) {
+	validate func(*x509.CertificateRequest, sets.String) error) ([]byte, error) { //nolint:staticcheck // upstream's
 	usages := sets.NewString()
 	for _, usage := range csr.Spec.Usages {
 		usages.Insert(string(usage))

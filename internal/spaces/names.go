@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +30,7 @@ func checkName(name string) error {
 		return fmt.Errorf("name %q is empty", name)
 	}
 	for _, segment := range []string{name, plain} {
-		if reasons := path.IsValidPathSegmentName(segment); len(reasons) > 0 {
+		if reasons := content.IsPathSegmentName(segment); len(reasons) > 0 {
 			return fmt.Errorf("name %q %s", name, strings.Join(reasons, ", "))
 		}
 	}

@@ -143,7 +143,6 @@ func TestManyObjects(t *testing.T) {
 		return err
 	}
 	endpoints := func(ctx context.Context, client *kubernetes.Clientset, i int) error {
-		//nolint:staticcheck // what the endpoints controller creates
 		created := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
 		_, err := client.CoreV1().Endpoints("a|ns").Create(ctx, created, metav1.CreateOptions{})
 		return err

@@ -90,7 +90,10 @@ func expect(status int, err error, expected ...int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("status %d, error %v", status, err)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("unexpected status %d", status)
 }
 
 // members returns the members of a JSON object with a value.

@@ -230,7 +230,6 @@ var _ = Describe("Webhooks that hang", func() {
 		Eventually(webhook.asked).WithContext(ctx).Should(BeClosed())
 		service(other, "web")
 		Eventually(func() error {
-			//nolint:staticcheck // what the endpoints controller creates
 			_, err := client(other).CoreV1().Endpoints("default").Get(ctx, "web", metav1.GetOptions{})
 			return err
 		}).WithContext(ctx).WithTimeout(prompt).Should(Succeed())

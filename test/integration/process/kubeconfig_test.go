@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,8 +29,8 @@ func output(ctx context.Context, args ...string) (string, string) {
 	var complaint string
 	out, err := exec.CommandContext(ctx, binary, args...).Output()
 	if exit := (*exec.ExitError)(nil); err != nil {
-		Expect(err).To(BeAssignableToTypeOf(exit))
-		complaint = string(err.(*exec.ExitError).Stderr)
+		Expect(errors.As(err, &exit)).To(BeTrue(), "%v", err)
+		complaint = string(exit.Stderr)
 	}
 	return string(out), complaint
 }

@@ -7,7 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -72,7 +72,7 @@ func checkOwner(at *field.Path, ref metav1.OwnerReference) field.ErrorList {
 	var problems field.ErrorList
 	check := func(name, value string, segments ...string) {
 		for _, segment := range segments {
-			if reasons := path.IsValidPathSegmentName(segment); len(reasons) > 0 {
+			if reasons := content.IsPathSegmentName(segment); len(reasons) > 0 {
 				problems = append(problems, field.Invalid(at.Child(name), value,
 					fmt.Sprintf("must be that of an object: %s", strings.Join(reasons, ", "))))
 			}
