@@ -113,14 +113,22 @@ func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Nam
 	if err != nil {
 		return "", "", apierrors.NewForbidden(tenants, "", err)
 	}
-	if received, ok := request.ReceivedTimestampFrom(ctx); ok && received.Before(found.CredentialsNotBefore) {
-		// The tenant that the user belongs to has gone while the request waited.
-		return "", "", apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
+	if err := checkAge(ctx, n, found); err != nil {
+		return "", "", err
 	}
 	if err := checkLife(ctx, n, found, state); err != nil {
 		return "", "", err
 	}
 	return n, found.UID, admit(n, own, info, found, exists, shows)
+}
+
+// checkAge refuses a request that was received before its tenant took the name of an
+// earlier one: that one's users may have sent it.
+func checkAge(ctx context.Context, n tenant.Name, found tenantregistry.State) error {
+	if received, ok := request.ReceivedTimestampFrom(ctx); ok && received.Before(found.CredentialsNotBefore) {
+		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
+	}
+	return nil
 }
 
 // checkLife refuses a request whose credentials were checked for an earlier tenant of the
@@ -135,6 +143,9 @@ func checkLife(ctx context.Context, n tenant.Name, found tenantregistry.State, s
 		var err error
 		if found, _, err = state(ctx, r.Authenticated); err != nil {
 			return apierrors.NewInternalError(err)
+		}
+		if err := checkAge(ctx, r.Authenticated, found); err != nil {
+			return err
 		}
 	}
 	if !r.IsOfLife(found.UID) {

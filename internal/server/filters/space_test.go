@@ -141,6 +141,37 @@ func TestRequestsOfAnEarlierTenant(t *testing.T) {
 	}
 }
 
+// TestRequestsOfAnEarlierTenantElsewhere checks the same where a policy lets users of the
+// tenant into another's space.
+func TestRequestsOfAnEarlierTenantElsewhere(t *testing.T) {
+	since := time.Now()
+	for name, tc := range map[string]struct {
+		received time.Time
+		refused  bool
+	}{
+		"received before": {received: since.Add(-time.Nanosecond), refused: true},
+		"received then":   {received: since},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := checked("b", "a", "uid-a")
+			r.Admit("a")
+			ctx := request.WithReceivedTimestamp(tenant.WithRequest(t.Context(), r), tc.received)
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: "pods"})
+			_, _, err := admitToSpace(httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil),
+				func(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
+					state, exists, err := known(ctx, n)
+					if n == "a" {
+						state.CredentialsNotBefore = since
+					}
+					return state, exists, err
+				}, nil)
+			if refused := apierrors.IsForbidden(err); refused != tc.refused || err != nil && !refused {
+				t.Errorf("got error %v, want it refused: %t", err, tc.refused)
+			}
+		})
+	}
+}
+
 // TestCredentialsOfAnEarlierTenant checks that credentials which were checked for one tenant
 // are not those of the next one of its name: neither in its space nor in another's.
 func TestCredentialsOfAnEarlierTenant(t *testing.T) {
