@@ -21,8 +21,9 @@ import (
 )
 
 // factory is a SharedInformerFactory whose informers read the objects of all
-// spaces, flattened. Its API groups are those of client-go (groups.go).
+// spaces, flattened.
 type factory struct {
+	Groups
 	config *rest.Config
 	client *http.Client
 	resync time.Duration
@@ -58,13 +59,15 @@ func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.Sh
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the shared informers: %w", err)
 	}
-	return &factory{
+	f := &factory{
 		config:    config,
 		client:    client,
 		resync:    resync,
 		informers: map[reflect.Type]cache.SharedIndexInformer{},
 		started:   map[reflect.Type]bool{},
-	}, nil
+	}
+	f.Groups = Groups{f}
+	return f, nil
 }
 
 // InformerFor returns the shared informer of the type of obj, which must be in

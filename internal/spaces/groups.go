@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers/events"
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
@@ -65,28 +66,37 @@ var kindsByResource = sync.OnceValue(func() map[schema.GroupVersionResource]sche
 	return kinds
 })
 
-func (f *factory) Admissionregistration() admissionregistration.Interface {
-	return admissionregistration.New(f, "", nil)
+// Groups are the API groups of a SharedInformerFactory that has the informers of Factory.
+// A factory that embeds them, and no other factory, does not compile when client-go adds
+// a group: it has to be told whether its informers see that one.
+type Groups struct {
+	Factory internalinterfaces.SharedInformerFactory
 }
-func (f *factory) Apps() apps.Interface                 { return apps.New(f, "", nil) }
-func (f *factory) Autoscaling() autoscaling.Interface   { return autoscaling.New(f, "", nil) }
-func (f *factory) Batch() batch.Interface               { return batch.New(f, "", nil) }
-func (f *factory) Certificates() certificates.Interface { return certificates.New(f, "", nil) }
-func (f *factory) Coordination() coordination.Interface { return coordination.New(f, "", nil) }
-func (f *factory) Core() core.Interface                 { return core.New(f, "", nil) }
-func (f *factory) Discovery() discovery.Interface       { return discovery.New(f, "", nil) }
-func (f *factory) Events() events.Interface             { return events.New(f, "", nil) }
-func (f *factory) Extensions() extensions.Interface     { return extensions.New(f, "", nil) }
-func (f *factory) Flowcontrol() flowcontrol.Interface   { return flowcontrol.New(f, "", nil) }
-func (f *factory) Lifecycle() lifecycle.Interface       { return lifecycle.New(f, "", nil) }
-func (f *factory) Networking() networking.Interface     { return networking.New(f, "", nil) }
-func (f *factory) Node() node.Interface                 { return node.New(f, "", nil) }
-func (f *factory) Policy() policy.Interface             { return policy.New(f, "", nil) }
-func (f *factory) Rbac() rbac.Interface                 { return rbac.New(f, "", nil) }
-func (f *factory) Resource() resource.Interface         { return resource.New(f, "", nil) }
-func (f *factory) Scheduling() scheduling.Interface     { return scheduling.New(f, "", nil) }
-func (f *factory) Storage() storage.Interface           { return storage.New(f, "", nil) }
-func (f *factory) Storagemigration() storagemigration.Interface {
-	return storagemigration.New(f, "", nil)
+
+func (g Groups) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(g.Factory, "", nil)
 }
-func (f *factory) Internal() apiserverinternal.Interface { return apiserverinternal.New(f, "", nil) }
+func (g Groups) Apps() apps.Interface                 { return apps.New(g.Factory, "", nil) }
+func (g Groups) Autoscaling() autoscaling.Interface   { return autoscaling.New(g.Factory, "", nil) }
+func (g Groups) Batch() batch.Interface               { return batch.New(g.Factory, "", nil) }
+func (g Groups) Certificates() certificates.Interface { return certificates.New(g.Factory, "", nil) }
+func (g Groups) Coordination() coordination.Interface { return coordination.New(g.Factory, "", nil) }
+func (g Groups) Core() core.Interface                 { return core.New(g.Factory, "", nil) }
+func (g Groups) Discovery() discovery.Interface       { return discovery.New(g.Factory, "", nil) }
+func (g Groups) Events() events.Interface             { return events.New(g.Factory, "", nil) }
+func (g Groups) Extensions() extensions.Interface     { return extensions.New(g.Factory, "", nil) }
+func (g Groups) Flowcontrol() flowcontrol.Interface   { return flowcontrol.New(g.Factory, "", nil) }
+func (g Groups) Lifecycle() lifecycle.Interface       { return lifecycle.New(g.Factory, "", nil) }
+func (g Groups) Networking() networking.Interface     { return networking.New(g.Factory, "", nil) }
+func (g Groups) Node() node.Interface                 { return node.New(g.Factory, "", nil) }
+func (g Groups) Policy() policy.Interface             { return policy.New(g.Factory, "", nil) }
+func (g Groups) Rbac() rbac.Interface                 { return rbac.New(g.Factory, "", nil) }
+func (g Groups) Resource() resource.Interface         { return resource.New(g.Factory, "", nil) }
+func (g Groups) Scheduling() scheduling.Interface     { return scheduling.New(g.Factory, "", nil) }
+func (g Groups) Storage() storage.Interface           { return storage.New(g.Factory, "", nil) }
+func (g Groups) Storagemigration() storagemigration.Interface {
+	return storagemigration.New(g.Factory, "", nil)
+}
+func (g Groups) Internal() apiserverinternal.Interface {
+	return apiserverinternal.New(g.Factory, "", nil)
+}
