@@ -63,7 +63,6 @@ func ByPublisher(ctx context.Context) bool {
 	if err != nil || own != System {
 		return false
 	}
-	s, err := ScopeFrom(ctx)
-	_, ok = s.Tenant()
-	return err == nil && ok
+	n, err := SpaceFrom(ctx)
+	return err == nil && n.IsSpace()
 }

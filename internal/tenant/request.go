@@ -55,7 +55,7 @@ func (r *Request) IsOfLife(uid types.UID) bool { return r != nil && r.life != ni
 
 // Admit notes that a policy of the requested space lets a user of tenant own in.
 // Only the authorizer calls it, once it has allowed the request. Whatever asks
-// about rights afterwards must use Foreign before From: within the space, the
+// about rights afterwards must use Foreign before ScopeFrom: within the space, the
 // user is still somebody else than the space's own user of that name.
 func (r *Request) Admit(own Name) {
 	if r.admitted == "" {

@@ -61,7 +61,7 @@ func newClients(config *rest.Config) (*clients, error) {
 		return nil, err
 	}
 	everywhere := rest.CopyConfig(config)
-	everywhere.Host += "/tenants/" + string(tenant.All)
+	everywhere.Host += tenant.All.Root()
 	all, err := metadata.NewForConfig(metadata.ConfigFor(everywhere))
 	return &clients{config: config, typed: typed, system: system, all: all}, err
 }

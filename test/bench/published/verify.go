@@ -89,7 +89,7 @@ func (t *trial) originals(ctx context.Context) (map[string]*unstructured.Unstruc
 func (c *clients) inSpace(ctx context.Context, n tenant.Name, resource schema.GroupVersionResource) (map[string]*unstructured.Unstructured, error) {
 	config := rest.CopyConfig(c.config)
 	if n != tenant.System {
-		config.Host += "/tenants/" + n.String()
+		config.Host += n.Root()
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

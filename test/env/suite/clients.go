@@ -41,7 +41,7 @@ func (e *Environment) User(n tenant.Name, name string, groups ...string) *rest.C
 // In returns a config with the same credentials, at the root of the space of n.
 func (e *Environment) In(n tenant.Name, config *rest.Config) *rest.Config {
 	config = e.ShortPath(config)
-	config.Host += "/tenants/" + n.String()
+	config.Host += n.Root()
 	return config
 }
 

@@ -85,7 +85,7 @@ func (s *server) dynamicAdmin(n tenant.Name) dynamic.Interface {
 	GinkgoHelper()
 	config := s.config(tenant.System)
 	if n != tenant.System {
-		config.Host += "/tenants/" + n.String()
+		config.Host += n.Root()
 	}
 	client, err := dynamic.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
