@@ -74,7 +74,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 		shared := c.turns.shared(n, began)
 		defer func() {
 			later, took := c.delivery(ctx, class, digest.RequestInfo), time.Since(began)
-			busy := busy(ctx, took)
+			busy := busy(ctx, took-sentFrom(ctx).body.slowness())
 			if shared {
 				later = max(later, rest(class, took, busy, aftermathOf(digest.RequestInfo)))
 			}
@@ -113,7 +113,9 @@ func (c *Control) order(ctx context.Context, key laneKey, capacity int) order {
 	o := order{key: key, capacity: capacity}
 	alone := c.turns.alone(key.tenant, time.Now())
 	if key.class == write {
-		o.costly = sentFrom(ctx).heavy() || !alone && c.lanes.costly(key)
+		sent := sentFrom(ctx)
+		o.body = sent.body
+		o.costly = sent.heavy() || !alone && c.lanes.costly(key)
 	}
 	if alone && !o.costly {
 		o.capacity *= wide
@@ -207,7 +209,8 @@ type sentKey struct{}
 // sent is what the filters of priority and fairness do not pass on of a request.
 type sent struct {
 	url       *url.URL
-	bodyBytes int64 // -1 if nobody says
+	bodyBytes int64     // -1 if nobody says
+	body      *incoming // nil if there is none
 }
 
 // heavy reports whether a request has a large body, or one of a length that nobody
@@ -215,14 +218,22 @@ type sent struct {
 func (s sent) heavy() bool { return s.bodyBytes < 0 || s.bodyBytes >= heavyBody }
 
 // WithSent keeps what is known of a request for the estimate of its cost, and notices
-// when it waits for webhooks.
+// when it waits for webhooks or its client.
 func WithSent(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.RawQuery != "" || req.ContentLength != 0 {
-			req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent{url: req.URL, bodyBytes: req.ContentLength}))
-		}
-		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		writes := req.Method != http.MethodGet && req.Method != http.MethodHead
+		if writes {
 			req = req.WithContext(waiting.With(req.Context(), &waiting.Webhooks{}))
+		}
+		if req.URL.RawQuery != "" || req.ContentLength != 0 {
+			sent := sent{url: req.URL, bodyBytes: req.ContentLength}
+			if writes && req.Body != nil {
+				sent.body = &incoming{ReadCloser: req.Body}
+			}
+			req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
+			if sent.body != nil {
+				req.Body = sent.body
+			}
 		}
 		handler.ServeHTTP(w, req)
 	})

@@ -40,8 +40,9 @@ type lane struct {
 	capacity int
 	prompt   int       // places of requests under way, without
 	overdue  int       // those of requests that may wait or be at work, and
-	late     int       // those of requests that wait for webhooks
-	queue    []*waiter // in the order of their arrival
+	late     int       // those of requests that wait for webhooks or their clients
+	back     []*stay   // whose clients have sent their bodies, before
+	queue    []*waiter // new requests, both in the order of their arrival
 	dropped  bool      // no longer in lanes; another takes its place
 	costs    costs
 }
@@ -59,6 +60,8 @@ type order struct {
 	capacity int
 	// costly is whether the request is known to keep a core busy for long.
 	costly bool
+	// body is what the client of a write may still have to send, nil if nothing.
+	body *incoming
 }
 
 // places returns how many the request takes.
@@ -113,51 +116,40 @@ func (l *lanes) enter(ctx context.Context, o order, queued func(bool)) (leave le
 
 // begin is called when a request is counted as prompt. It returns what ends it.
 func (l *lanes) begin(ctx context.Context, o order, own *lane) leave {
-	places := o.places()
-	counted := &own.prompt // in which number, under own's lock
-	ended := false
-	move := func(to *int, unless *int) {
-		own.mu.Lock()
-		defer own.mu.Unlock()
-		if ended || counted == to || counted == unless {
-			return
-		}
-		*counted -= places
-		*to += places
-		counted = to
-		own.next()
-	}
-	stop := func() bool { return true }
+	s := &stay{ctx: ctx, lane: own, order: o, counted: &own.prompt, later: l.later, stop: func() bool { return true }}
 	if o.key.class == write {
-		stop = l.later(o.patience(), func() { move(&own.overdue, &own.late) })
+		s.receiving = o.body.notify(s.received)
+		s.watchTime()
 		waiting.Notify(ctx, func(waits bool) {
 			if waits {
-				move(&own.late, nil)
+				s.move(&own.late)
 			} else {
-				move(&own.prompt, nil)
+				s.move(&own.prompt)
 			}
 		})
 	}
-	end := func() {
-		own.mu.Lock()
-		defer own.mu.Unlock()
-		ended = true
-		*counted -= places
-		own.next()
-		if own.prompt+own.overdue+own.late == 0 {
-			own.dropped = true
-			l.lanes.CompareAndDelete(o.key, own)
-		}
-	}
 	return func(later, busy time.Duration) {
-		stop()
+		s.halt()
 		waiting.Notify(ctx, nil)
 		own.note(busy)
 		if later > 0 {
-			l.later(later, end)
+			l.later(later, func() { l.end(s) })
 		} else {
-			end()
+			l.end(s)
 		}
+	}
+}
+
+// end takes a request out of its lane, and the lane away after its last one.
+func (l *lanes) end(s *stay) {
+	own := s.lane
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	s.recount(nil)
+	own.next()
+	if own.prompt+own.overdue+own.late == 0 {
+		own.dropped = true
+		l.lanes.CompareAndDelete(s.order.key, own)
 	}
 }
 
@@ -197,9 +189,14 @@ func (l *lanes) lock(key laneKey) *lane {
 	}
 }
 
+// hasRoom reports whether a new request may begin.
 func (l *lane) hasRoom(places int) bool {
-	held := l.prompt + max(0, l.overdue-l.spare())
-	return held+places <= l.capacity && l.prompt+l.overdue+l.late+places <= mostLate*l.capacity
+	return len(l.back) == 0 && l.free(places) && l.prompt+l.overdue+l.late+places <= mostLate*l.capacity
+}
+
+// free reports whether so many places are free.
+func (l *lane) free(places int) bool {
+	return l.prompt+max(0, l.overdue-l.spare())+places <= l.capacity
 }
 
 // spare is how many places of overdue requests others may have, half of all.
@@ -207,6 +204,12 @@ func (l *lane) spare() int { return max(1, l.capacity/costlyWeight) }
 
 // next gives requests that wait their turn, as far as there is room.
 func (l *lane) next() {
+	for len(l.back) > 0 && l.free(min(l.back[0].order.places(), l.capacity)) {
+		s := l.back[0]
+		s.recount(&l.prompt)
+		close(s.turn)
+		l.back = slices.Delete(l.back, 0, 1)
+	}
 	for len(l.queue) > 0 && l.hasRoom(min(l.queue[0].places, l.capacity)) {
 		l.prompt += l.queue[0].places
 		close(l.queue[0].turn)

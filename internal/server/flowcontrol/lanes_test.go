@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -197,6 +198,91 @@ func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
 		t.Errorf("%d lanes of one request", got)
 	}
 	end(0, 0)
+	if got := lanesOf(l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+// TestSlowBodiesMakeRoom checks that writes whose clients take their time hold no places,
+// but wait for one when they have a body.
+func TestSlowBodiesMakeRoom(t *testing.T) {
+	l, pass := newLanes()
+	acme := laneKey{tenant: "acme", class: write}
+	var slow []*io.PipeWriter
+	var received []chan struct{}
+	var ends []leave
+	for range mostLate {
+		reader, writer := io.Pipe()
+		body, done := &incoming{ReadCloser: reader}, make(chan struct{})
+		ends = append(ends, <-beginOrder(t.Context(), l, order{key: acme, capacity: 1, body: body}).leave)
+		go func() {
+			defer close(done)
+			_, _ = io.Copy(io.Discard, body)
+		}()
+		slow, received = append(slow, writer), append(received, done)
+		pass()
+	}
+	own := l.lock(acme)
+	if own.late != mostLate || own.prompt != 0 {
+		t.Errorf("%d wait for their clients and %d do not, want %d and 0", own.late, own.prompt, mostLate)
+	}
+	own.mu.Unlock()
+	fresh := begin(t.Context(), l, acme, 1)
+	if waits := <-fresh.waits; !waits {
+		t.Errorf("more than %d requests are under way", mostLate)
+	}
+	for i := range slow {
+		if err := slow[i].Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-received[i]
+		if own := l.lock(acme); own.prompt != 1 || own.late != mostLate-1-i {
+			t.Errorf("%d are executed and %d wait for their clients, want 1 and %d", own.prompt, own.late, mostLate-1-i)
+			own.mu.Unlock()
+		} else {
+			own.mu.Unlock()
+		}
+		if i+1 < len(slow) { // has to wait for this one
+			if err := slow[i+1].Close(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool { own := l.lock(acme); defer own.mu.Unlock(); return len(own.back) == 1 })
+		}
+		ends[i](0, 0)
+	}
+	(<-fresh.leave)(0, 0)
+	if got := lanesOf(l); got != 0 {
+		t.Errorf("%d lanes are left without requests", got)
+	}
+}
+
+func waitFor(t *testing.T, holds func() bool) {
+	t.Helper()
+	for !holds() {
+		if t.Context().Err() != nil {
+			t.Fatal("never")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestBodyThatNeverComes checks that a request leaves its lane when its client gives up.
+func TestBodyThatNeverComes(t *testing.T) {
+	l, pass := newLanes()
+	acme := laneKey{tenant: "acme", class: write}
+	reader, writer := io.Pipe()
+	body := &incoming{ReadCloser: reader}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := <-beginOrder(ctx, l, order{key: acme, capacity: 1, body: body}).leave
+	pass()
+	busy := <-begin(t.Context(), l, acme, 1).leave
+	cancel()
+	_ = writer.Close()
+	if _, err := io.ReadAll(body); err != nil {
+		t.Error(err)
+	}
+	end(0, 0)
+	busy(0, 0)
 	if got := lanesOf(l); got != 0 {
 		t.Errorf("%d lanes are left without requests", got)
 	}

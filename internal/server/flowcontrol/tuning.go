@@ -27,8 +27,10 @@ const (
 	// only a few others may, see lane.spare. A write that is known to wait for a webhook
 	// leaves at once: what the webhook sends may have to begin.
 	patience = 200 * time.Millisecond
+	// bodyPatience is after how long a write whose client still sends it makes room.
+	bodyPatience = patience
 	// mostLate is how many requests, as a multiple of the lane's capacity, are
-	// executed in all, most of which wait for webhooks.
+	// executed in all, most of which wait for webhooks or their clients.
 	mostLate = 8
 
 	// perWatch is for how long a write keeps its seat after its end, for each watch

@@ -1,0 +1,60 @@
+package flowcontrol
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// incoming is the body of a request, which its client may send slowly.
+type incoming struct {
+	io.ReadCloser
+	waited   atomic.Int64 // in nanoseconds, for the client and for received
+	mu       sync.Mutex
+	complete bool   // or of no more use
+	received func() // when it is complete
+}
+
+// Read implements io.Reader.
+func (b *incoming) Read(p []byte) (int, error) {
+	began := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.finish()
+	}
+	b.waited.Add(int64(time.Since(began)))
+	return n, err
+}
+
+func (b *incoming) finish() {
+	b.mu.Lock()
+	received := b.received
+	b.complete, b.received = true, nil
+	b.mu.Unlock()
+	if received != nil {
+		received()
+	}
+}
+
+// notify sets what is called, once and by whoever reads, when the body is complete. It
+// reports whether that is still to come.
+func (b *incoming) notify(received func()) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.complete {
+		b.received = received
+	}
+	return !b.complete
+}
+
+// slowness returns for how long the request was not at work while its body was read.
+func (b *incoming) slowness() time.Duration {
+	if b == nil {
+		return 0
+	}
+	return time.Duration(b.waited.Load())
+}
