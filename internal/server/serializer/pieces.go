@@ -61,7 +61,7 @@ func (p *pieces) flush() error {
 	return err
 }
 
-// protobuf encodes the items of a list one after the other in the same memory.
+// protobuf writes lists in few pieces.
 type protobuf struct {
 	runtime.Serializer
 	allocating runtime.EncoderWithAllocator
@@ -75,17 +75,18 @@ func wrapProtobuf(delegate runtime.Serializer) runtime.Serializer {
 	return &protobuf{Serializer: delegate, allocating: allocating}
 }
 
-// EncodeWithAllocator implements runtime.EncoderWithAllocator.
+// EncodeWithAllocator implements runtime.EncoderWithAllocator, by which upstream encodes
+// answers that it converts.
 func (p *protobuf) EncodeWithAllocator(obj runtime.Object, w io.Writer, memory runtime.MemoryAllocator) error {
-	return p.allocating.EncodeWithAllocator(obj, w, memory)
+	if _, ok := obj.(metav1.ListMetaAccessor); !ok {
+		return p.allocating.EncodeWithAllocator(obj, w, memory)
+	}
+	return inFewPieces(w, func(w io.Writer) error { return p.allocating.EncodeWithAllocator(obj, w, memory) })
 }
 
-// Encode implements runtime.Encoder.
+// Encode implements runtime.Encoder, by which upstream encodes what it does not convert.
 func (p *protobuf) Encode(obj runtime.Object, w io.Writer) error {
-	if _, ok := obj.(metav1.ListMetaAccessor); !ok {
-		return p.Serializer.Encode(obj, w)
-	}
 	memory := runtime.AllocatorPool.Get().(*runtime.Allocator)
 	defer runtime.AllocatorPool.Put(memory)
-	return inFewPieces(w, func(w io.Writer) error { return p.allocating.EncodeWithAllocator(obj, w, memory) })
+	return p.EncodeWithAllocator(obj, w, memory)
 }

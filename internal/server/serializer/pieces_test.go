@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	k8sserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -147,4 +151,35 @@ func TestProtobufIsUpstreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnswersAreInFewPieces checks that upstream, when it answers, encodes lists by the
+// method that writes them in few pieces.
+func TestAnswersAreInFewPieces(t *testing.T) {
+	list := &corev1.ConfigMapList{}
+	for i := range 1000 {
+		object := configMap("acme", fmt.Sprint("c-", i))
+		object.Data["k"] = strings.Repeat("v", 1000)
+		list.Items = append(list.Items, object)
+	}
+	for name, upstream := range map[string]runtime.NegotiatedSerializer{"converted": streaming, "not converted": streaming.WithoutConversion()} {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Header.Set("Accept", runtime.ContentTypeProtobuf)
+		answer := &countingResponse{ResponseRecorder: httptest.NewRecorder()}
+		responsewriters.WriteObjectNegotiated(Wrap(upstream, testLinks), negotiation.DefaultEndpointRestrictions,
+			corev1.SchemeGroupVersion, answer, request, http.StatusOK, list, false)
+		if size := answer.Body.Len(); size < 1000*1000 || answer.writes > size/pieceSize+2 {
+			t.Errorf("%s: %d bytes in %d pieces", name, size, answer.writes)
+		}
+	}
+}
+
+type countingResponse struct {
+	*httptest.ResponseRecorder
+	writes int
+}
+
+func (r *countingResponse) Write(p []byte) (int, error) {
+	r.writes++
+	return r.ResponseRecorder.Write(p)
 }
