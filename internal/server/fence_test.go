@@ -31,7 +31,7 @@ func BenchmarkCreate(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer destroy()
-	c := &config{deletions: &tenantregistry.Deletions{Prefix: "/registry"}}
+	c := &stores{deletions: &tenantregistry.Deletions{Prefix: "/registry"}}
 	uid := types.UID("2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7d")
 	for name, in := range map[string]func(context.Context) context.Context{
 		"in a space": func(ctx context.Context) context.Context { return etcdstore.WithFence(ctx, c.fence("acme", uid)) },

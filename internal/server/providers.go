@@ -17,135 +17,82 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
-	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/certificates"
 	"github.com/tenantry/tenantry/internal/server/registry/eviction"
 	rbacregistry "github.com/tenantry/tenantry/internal/server/registry/rbac"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/serializer"
-	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
-// provider wraps one of upstream's API groups.
+// provider is one of upstream's API groups, of which storage is changed.
 type provider struct {
 	controlplaneapiserver.RESTStorageProvider
+	change func(group *genericapiserver.APIGroupInfo, options generic.RESTOptionsGetter) error
 }
 
 // NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
 func (p provider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
 	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	if err == nil && p.change != nil {
+		err = p.change(&group, options)
+	}
 	if err != nil || len(group.VersionedResourcesStorageMap) == 0 {
 		return group, err
 	}
-	group.NegotiatedSerializer = serializer.Wrap(group.NegotiatedSerializer, serializer.LinksOf(&group))
+	group.NegotiatedSerializer = serializer.Wrap(group.NegotiatedSerializer, serializer.LinksOf(&group)) // tenants on the wire
 	return group, nil
 }
 
-// reviewProvider is the group of TokenReviews, which are answered for a space.
-type reviewProvider struct {
-	authenticationrest.RESTStorageProvider
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p reviewProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	for _, storage := range group.VersionedResourcesStorageMap {
-		if _, ok := storage["tokenreviews"]; ok {
-			storage["tokenreviews"] = authentication.NewTokenReviews(p.Authenticator, p.APIAudiences)
+// eachVersion changes the storage of each version of a group.
+func eachVersion(change func(storages map[string]rest.Storage) error) func(*genericapiserver.APIGroupInfo, generic.RESTOptionsGetter) error {
+	return func(group *genericapiserver.APIGroupInfo, _ generic.RESTOptionsGetter) error {
+		for _, storages := range group.VersionedResourcesStorageMap {
+			if err := change(storages); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return group, err
 }
 
-// rbacProvider is the group of RBAC objects.
-type rbacProvider struct {
-	rbacrest.RESTStorageProvider
-	rights *spacerbac.Authorizer
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
+// forSpaces returns one of upstream's groups with what is particular about it in spaces.
+func (a *assembly) forSpaces(group controlplaneapiserver.RESTStorageProvider, budgets policyclient.PodDisruptionBudgetsGetter) provider {
+	switch group := group.(type) {
+	case authenticationrest.RESTStorageProvider: // TokenReviews are answered for a space
+		return provider{group, eachVersion(func(storages map[string]rest.Storage) error {
+			if _, ok := storages["tokenreviews"]; ok {
+				storages["tokenreviews"] = authentication.NewTokenReviews(group.Authenticator, group.APIAudiences)
+			}
+			return nil
+		})}
+	case authorizationrest.RESTStorageProvider: // reviews are about the users of the space that they are asked in
+		group.Authorizer = authorization.WithUse(group.Authorizer)
+		return provider{group, eachVersion(func(storages map[string]rest.Storage) error {
+			reviewed := authorization.ForReviews(group.Authorizer)
+			storages["subjectaccessreviews"] = subjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
+			storages["localsubjectaccessreviews"] = localsubjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
+			return nil
+		})}
+	case certificatesrest.RESTStorageProvider: // keys are bounded
+		return provider{group, eachVersion(certificates.Wrap)}
+	case rbacrest.RESTStorageProvider:
+		return provider{group, eachVersion(func(storages map[string]rest.Storage) error {
+			return rbacregistry.Wrap(storages, group.Authorizer, a.rights)
+		})}
 	}
-	for _, storages := range group.VersionedResourcesStorageMap {
-		if err := rbacregistry.Wrap(storages, p.Authorizer, p.rights); err != nil {
-			return group, err
+	if group.GroupName() != "" {
+		return provider{RESTStorageProvider: group}
+	}
+	// Quotas are charged where they are stored, and pods are evicted by the budgets of
+	// their space.
+	return provider{group, func(group *genericapiserver.APIGroupInfo, options generic.RESTOptionsGetter) error {
+		core := group.VersionedResourcesStorageMap["v1"]
+		if err := a.ledger.Store.Use(core); err != nil {
+			return err
 		}
-	}
-	return group, nil
-}
-
-// accessProvider is the group of SubjectAccessReviews, which are about the users
-// of the space that they are asked in.
-type accessProvider struct {
-	authorizationrest.RESTStorageProvider
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p accessProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	p.Authorizer = authorization.WithUse(p.Authorizer)
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
-	}
-	for _, storages := range group.VersionedResourcesStorageMap {
-		reviewed := authorization.ForReviews(p.Authorizer)
-		storages["subjectaccessreviews"] = subjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
-		storages["localsubjectaccessreviews"] = localsubjectaccessreview.NewREST(reviewed, legacyscheme.Scheme)
-	}
-	return group, nil
-}
-
-// certificatesProvider is the group of CertificateSigningRequests, whose keys are bounded.
-type certificatesProvider struct {
-	certificatesrest.RESTStorageProvider
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p certificatesProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
-	}
-	for _, storages := range group.VersionedResourcesStorageMap {
-		if err := certificates.Wrap(storages); err != nil {
-			return group, err
-		}
-	}
-	return group, nil
-}
-
-// quotaProvider is the core group, whose quotas are charged where they are stored.
-type quotaProvider struct {
-	controlplaneapiserver.RESTStorageProvider
-	quotas *quota.Store
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p quotaProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
-	}
-	return group, p.quotas.Use(group.VersionedResourcesStorageMap["v1"])
-}
-
-// evictionProvider is the core group, whose pods are evicted by the budgets of their
-// space.
-type evictionProvider struct {
-	controlplaneapiserver.RESTStorageProvider
-	budgets policyclient.PodDisruptionBudgetsGetter
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (p evictionProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
-	}
-	return group, eviction.Wrap(group.VersionedResourcesStorageMap["v1"], options, p.budgets)
+		a.tenants.AddToCore(core)
+		return eviction.Wrap(core, options, budgets)
+	}}
 }
 
 // hookedProvider is a provider that also has a hook; upstream finds out by the
@@ -155,33 +102,16 @@ type hookedProvider struct {
 	genericapiserver.PostStartHookProvider
 }
 
-// wrapProviders shows tenants on the wire of every group and adds Tenants to
-// the core group and as a group of their own, with others.
-func wrapProviders(upstream []controlplaneapiserver.RESTStorageProvider, tenants *tenantregistry.Storage, others map[string]rest.Storage, rights *spacerbac.Authorizer, quotas *quota.Store, budgets policyclient.PodDisruptionBudgetsGetter) []controlplaneapiserver.RESTStorageProvider {
-	upstream = append(upstream, tenantregistry.Group{Storage: tenants, Others: others})
-	for i := range upstream {
-		switch group := upstream[i].(type) {
-		case authenticationrest.RESTStorageProvider:
-			upstream[i] = reviewProvider{group}
-		case authorizationrest.RESTStorageProvider:
-			upstream[i] = accessProvider{group}
-		case certificatesrest.RESTStorageProvider:
-			upstream[i] = certificatesProvider{group}
-		case rbacrest.RESTStorageProvider:
-			upstream[i] = rbacProvider{group, rights}
+// apiGroups returns upstream's API groups for spaces, Tenants in the core group and in a
+// group of their own, with others.
+func (a *assembly) apiGroups(upstream []controlplaneapiserver.RESTStorageProvider, others map[string]rest.Storage, budgets policyclient.PodDisruptionBudgetsGetter) []controlplaneapiserver.RESTStorageProvider {
+	upstream = append(upstream, tenantregistry.Group{Storage: a.tenants, Others: others})
+	for i, group := range upstream {
+		changed := a.forSpaces(group, budgets)
+		upstream[i] = changed
+		if hooks, ok := group.(genericapiserver.PostStartHookProvider); ok {
+			upstream[i] = hookedProvider{changed, patientHooks{hooks}}
 		}
 	}
-	wrapped := make([]controlplaneapiserver.RESTStorageProvider, len(upstream))
-	for i := range upstream {
-		group := provider{upstream[i]}
-		if upstream[i].GroupName() == "" {
-			pods := evictionProvider{upstream[i], budgets}
-			group = provider{quotaProvider{tenantregistry.CoreGroup{RESTStorageProvider: pods, Storage: tenants}, quotas}}
-		}
-		wrapped[i] = group
-		if hooks, ok := upstream[i].(genericapiserver.PostStartHookProvider); ok {
-			wrapped[i] = hookedProvider{group, patientHooks{hooks}}
-		}
-	}
-	return wrapped
+	return upstream
 }

@@ -9,8 +9,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-
-	"github.com/tenantry/tenantry/internal/server/quota"
 )
 
 // slowGroup is an API group whose hook fails at first.
@@ -42,7 +40,7 @@ func TestHooksOfGroupsAreTriedAgain(t *testing.T) {
 func testHooksOfGroups(t *testing.T) {
 	for _, name := range []string{"", "rbac.authorization.k8s.io"} {
 		attempts := 0
-		wrapped := wrapProviders([]controlplaneapiserver.RESTStorageProvider{slowGroup{name, &attempts}}, nil, nil, nil, &quota.Store{}, nil)
+		wrapped := (&assembly{stores: &stores{}}).apiGroups([]controlplaneapiserver.RESTStorageProvider{slowGroup{name, &attempts}}, nil, nil)
 		hooked, ok := wrapped[0].(genericapiserver.PostStartHookProvider)
 		if !ok {
 			t.Fatalf("group %q has no hook", name)

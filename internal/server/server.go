@@ -9,30 +9,20 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
-	registryrest "k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
-	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
-	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/inprocess"
-	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
-	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
-	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
 	"github.com/tenantry/tenantry/internal/signing"
 )
 
@@ -46,50 +36,38 @@ type Server struct {
 	signing      signing.Config
 }
 
-// New assembles the API server and its storage. It listens already, but serves
+// assembly is everything that the servers are made of.
+type assembly struct {
+	opts CompletedOptions
+	*base
+	*stores
+	*policy
+	*configs
+}
+
+// New assembles the API server and its storage, in stages. It listens already, but serves
 // nothing before Run.
 func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
-	c, err := newConfig(ctx, opts)
+	a, err := assemble(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
-	notFound := notfoundhandler.New(c.kube.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	extensions, err := c.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	extensions, err := a.extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(a.notFound))
 	if err != nil {
 		return nil, fmt.Errorf("creating the custom resource server: %w", err)
 	}
-	kube, err := c.newKube(c.kube.Complete(), extensions.GenericAPIServer)
+	kube, err := a.newKube(a.kube.Complete(), extensions.GenericAPIServer)
 	if err != nil {
 		return nil, fmt.Errorf("creating the resource server: %w", err)
 	}
-	c.routeSpaces(kube, extensions, notFound)
-	crds := c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
-		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	aggregator, err := controlplaneapiserver.CreateAggregatorServer(c.aggregator.Complete(), kube.GenericAPIServer,
-		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities())
+	aggregator, err := a.newAggregator(kube, extensions)
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	if crds {
-		aggregator.GenericAPIServer.AddPostStartHookOrDie("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
-			go func() {
-				if err := c.crds.Run(hook); err != nil {
-					klog.ErrorS(err, "Following the definitions of all spaces")
-				}
-			}()
-			return waitUntil(hook, c.crds.HasSynced)
-		})
+	s := &Server{aggregator: aggregator, views: a.views, signing: opts.signing}
+	if s.rootCA, err = a.rootCA(); err != nil {
+		return nil, err
 	}
-	if err := aggregator.GenericAPIServer.AddReadyzChecks(c.admission.Checks()...); err != nil {
-		return nil, fmt.Errorf("adding the checks of admission: %w", err)
-	}
-	rootCA, _ := c.kube.ControlPlane.Generic.SecureServing.Cert.CurrentCertKeyContent()
-	if file := opts.rootCAFile; file != "" {
-		if rootCA, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("reading the root CA: %w", err)
-		}
-	}
-	s := &Server{aggregator: aggregator, views: c.views, rootCA: rootCA, signing: opts.signing}
 	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
 		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
 			return nil, err
@@ -98,31 +76,84 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	return s, nil
 }
 
-// routeSpaces decides what serves the requests of spaces.
-func (c *config) routeSpaces(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions, notFound http.Handler) {
-	generic := c.kube.ControlPlane.Generic
-	c.router = &discovery.Router{
-		Builtin:     kube.GenericAPIServer.UnprotectedHandler(),
-		Definitions: extensions.GenericAPIServer.UnprotectedHandler(),
-		AllGroups:   generic.AggregatedDiscoveryGroupManager,
-		IsBuiltin: func(group string) bool {
-			return legacyscheme.Scheme.IsGroupRegistered(group)
-		},
+// assemble makes what the servers are made of. Each stage needs those before it, and is
+// complete when the next one begins.
+func assemble(ctx context.Context, opts CompletedOptions) (*assembly, error) {
+	b, err := newBase(opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStores(opts, b)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPolicy(ctx, opts, b, s)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newConfigs(opts, b, s, p)
+	return &assembly{opts, b, s, p, c}, err
+}
+
+// newAggregator creates the outermost server, which alone filters requests and sends each
+// to what serves its space.
+func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions) (*aggregatorapiserver.APIAggregator, error) {
+	generic := &a.aggregator.GenericConfig.Config
+	router := a.newRouter(kube, extensions)
+	served := apiservice.Served{Versions: router.Versions, Changes: a.crds.Changes}
+	generic.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: generic.RESTOptionsGetter, Served: served}
+	generic.BuildHandlerChainFunc = func(system http.Handler, generic *genericapiserver.Config) http.Handler {
+		if proxy := a.kube.ControlPlane.Extra.PeerProxy; proxy != nil { // as upstream wraps the chain that it finds
+			system = proxy.WrapHandler(system)
+		}
+		return a.handlerChain(router.Over(system), served, generic)
+	}
+	crds := a.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	aggregator, err := controlplaneapiserver.CreateAggregatorServer(a.aggregator.Complete(), kube.GenericAPIServer,
+		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities())
+	if err != nil {
+		return nil, err
+	}
+	if crds {
+		aggregator.GenericAPIServer.AddPostStartHookOrDie("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
+			go func() {
+				if err := a.crds.Run(hook); err != nil {
+					klog.ErrorS(err, "Following the definitions of all spaces")
+				}
+			}()
+			return waitUntil(hook, a.crds.HasSynced)
+		})
+	}
+	return aggregator, aggregator.GenericAPIServer.AddReadyzChecks(a.admission.Checks()...)
+}
+
+// newRouter returns what serves the requests of spaces.
+func (a *assembly) newRouter(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions) *discovery.Router {
+	return &discovery.Router{
+		SharedGroups: a.groups,
+		Builtin:      kube.GenericAPIServer.UnprotectedHandler(),
+		Definitions:  extensions.GenericAPIServer.UnprotectedHandler(),
 		OpenAPIv2: func() []*spec.Swagger {
 			return []*spec.Swagger{kube.GenericAPIServer.StaticOpenAPISpec, extensions.GenericAPIServer.StaticOpenAPISpec}
 		},
-		Custom:     c.crds,
-		NotFound:   notFound,
-		Serializer: generic.Serializer,
+		Custom:     a.crds,
+		NotFound:   a.notFound,
+		Serializer: a.generic.Serializer,
 	}
-	c.crds.Options = crd.Options{
-		Config:      c.extensions,
-		Definitions: extensions.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister(),
-		Builtin:     c.router.Groups,
-		Services:    aggregatorapiserver.NewClusterIPServiceResolver(c.views.Core().V1().Services().Lister()),
-		Egress:      c.egress,
-		NotFound:    notFound,
+}
+
+// rootCA returns the PEM bundle that pods verify the server by.
+func (a *assembly) rootCA() ([]byte, error) {
+	if file := a.opts.rootCAFile; file != "" {
+		bundle, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the root CA: %w", err)
+		}
+		return bundle, nil
 	}
+	bundle, _ := a.generic.SecureServing.Cert.CurrentCertKeyContent()
+	return bundle, nil
 }
 
 // Run serves until ctx ends and then drains.
@@ -155,89 +186,6 @@ func (s *Server) LoopbackConfig() *rest.Config {
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = inprocess.NewTransport(s.aggregator.GenericAPIServer.Handler)
 	return config
-}
-
-// newKube creates the server of the built-in resources with the controllers
-// that belong to the server itself.
-func (config *config) newKube(c controlplane.CompletedConfig, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
-	server, err := c.ControlPlane.New(controlplaneapiserver.KubeAPIServer, delegate)
-	if err != nil {
-		return nil, err
-	}
-	// Upstream's system namespaces controller asks for this informer while the
-	// factory starts, and counts on admission to have asked before it.
-	c.ControlPlane.Extra.VersionedInformers.Core().V1().Namespaces().Informer()
-	client, err := kubernetes.NewForConfig(c.ControlPlane.Generic.LoopbackClientConfig)
-	if err != nil {
-		return nil, err
-	}
-	providers, serving, err := storageProviders(c, config.own)
-	if err != nil {
-		return nil, err
-	}
-	tenants, err := tenantregistry.NewStorage(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter, config.ranges, config.deletions)
-	if err != nil {
-		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
-	}
-	config.tenants = tenantregistry.NewLookup(tenants)
-	config.tenants.ServeMetrics()
-	policies, err := config.newAccessPolicies(c.ControlPlane.Generic.RESTOptionsGetter, c.ControlPlane.Generic.Authorization.Authorizer)
-	if err != nil {
-		return nil, err
-	}
-	reports, err := publishedobject.NewREST(legacyscheme.Scheme, c.ControlPlane.Generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, fmt.Errorf("creating the storage of reports about published objects: %w", err)
-	}
-	config.reports = reports
-	others := map[string]registryrest.Storage{accesspolicy.Resource.Resource: policies, publishedobject.Resource.Resource: reports}
-	if err := server.InstallAPIs(wrapProviders(providers, tenants, others, config.rights, config.ledger.Store, serving.PolicyV1())...); err != nil {
-		return nil, err
-	}
-	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
-		config.views.StartWithContext(hook)
-		go config.admission.Run(hook)
-		return waitUntil(hook, config.rbac.HasSynced)
-	})
-	server.GenericAPIServer.AddPostStartHookOrDie("tenant-lookup", func(hook genericapiserver.PostStartHookContext) error {
-		go config.tenants.Run(hook)
-		go config.ledger.Run(hook)
-		go config.recorder.Run(hook)
-		go policies.Follow(hook, config.grants)
-		return nil
-	})
-	return server, installServiceControllers(c, server.GenericAPIServer, client)
-}
-
-// installServiceControllers keeps the service "kubernetes" of the system space
-// and the default range of cluster addresses.
-func installServiceControllers(c controlplane.CompletedConfig, server *genericapiserver.GenericAPIServer, client *kubernetes.Clientset) error {
-	_, port, err := c.ControlPlane.Generic.SecureServing.HostPort()
-	if err != nil {
-		return fmt.Errorf("reading the listener's address: %w", err)
-	}
-	service := kubernetesservice.New(kubernetesservice.Config{
-		PublicIP:                  c.ControlPlane.Generic.PublicAddress,
-		EndpointReconciler:        c.EndpointReconcilerConfig.Reconciler,
-		EndpointInterval:          c.EndpointReconcilerConfig.Interval,
-		ServiceIP:                 c.APIServerServiceIP,
-		ServicePort:               c.APIServerServicePort,
-		PublicServicePort:         port,
-		KubernetesServiceNodePort: c.KubernetesServiceNodePort,
-	}, client, c.ControlPlane.Extra.VersionedInformers.Core().V1().Services())
-	server.AddPostStartHookOrDie("bootstrap-controller", func(hook genericapiserver.PostStartHookContext) error {
-		service.Start(hook.Done())
-		return nil
-	})
-	server.AddPreShutdownHookOrDie("stop-kubernetes-service-controller", func() error {
-		service.Stop()
-		return nil
-	})
-	server.AddPostStartHookOrDie("start-kubernetes-service-cidr-controller", func(hook genericapiserver.PostStartHookContext) error {
-		defaultservicecidr.NewController(c.ServiceIPRange, c.SecondaryServiceIPRange, client).Start(hook)
-		return nil
-	})
-	return nil
 }
 
 // priorities orders the built-in groups in discovery as upstream's scheme does.

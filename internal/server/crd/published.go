@@ -23,12 +23,12 @@ var errPublished = errors.New("the platform publishes this definition to every s
 	tenant.OwnDefinitionAnnotation + "=true: it takes the place of the published one")
 
 // Defaults are the definitions that every space has without storing them.
-func (s *Servers) Defaults(hidden func(tenant.Name) bool) *storage.Defaults {
+func (s *Servers) Defaults() *storage.Defaults {
 	return &storage.Defaults{
 		Keys:     s.index.names,
 		Adapt:    published,
 		Replaced: storage.ByCreation,
-		Hidden:   hidden,
+		Hidden:   s.Terminating,
 		Changes:  s.index.changes,
 		Draft:    draft,
 		Own:      s.own,
@@ -113,11 +113,11 @@ func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apie
 		return nil
 	}
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	count, err := s.ranges.CountOf(ctx, n, resource, "")
+	count, err := s.Ranges.CountOf(ctx, n, resource, "")
 	if err != nil || count == 0 {
 		return err
 	}
-	shared, err := s.Definitions.Get(definition.Name)
+	shared, err := s.definition(ctx, definition.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

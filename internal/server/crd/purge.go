@@ -43,7 +43,7 @@ func (s *Servers) purge(ctx context.Context) error {
 }
 
 func (s *Servers) purgeDefinition(ctx context.Context, name string) (done bool, err error) {
-	definition, err := s.Definitions.Get(name)
+	definition, err := s.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -65,7 +65,7 @@ func (s *Servers) purgeDefinition(ctx context.Context, name string) (done bool, 
 			return false, err
 		}
 	}
-	return s.release(ctx, name)
+	return s.release(ctx, definition)
 }
 
 // deleteAll deletes the objects of a resource in all spaces and returns how many there
@@ -103,17 +103,23 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 	return len(list.Items), errors.Join(failed...)
 }
 
+// definition returns a definition of the system space.
+func (s *Servers) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	client, err := clientset.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	return client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
+}
+
 // release takes the finalizer from a definition.
-func (s *Servers) release(ctx context.Context, name string) (bool, error) {
+func (s *Servers) release(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	client, err := clientset.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
 	if err != nil {
 		return false, err
 	}
-	current, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		current.Finalizers = slices.DeleteFunc(current.Finalizers, func(f string) bool { return f == tenant.PublishedDefinitionFinalizer })
-		_, err = client.ApiextensionsV1().CustomResourceDefinitions().Update(ctx, current, metav1.UpdateOptions{})
-	}
+	definition.Finalizers = slices.DeleteFunc(definition.Finalizers, func(f string) bool { return f == tenant.PublishedDefinitionFinalizer })
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Update(ctx, definition, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil

@@ -13,7 +13,6 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,8 +37,6 @@ type Options struct {
 	// Config is that of the extension server of the system space, like which the others
 	// are made.
 	Config *apiextensionsapiserver.Config
-	// Definitions are those of the system space.
-	Definitions listers.CustomResourceDefinitionLister
 	// Builtin returns the API groups that every space has.
 	Builtin func() []apidiscoveryv2.APIGroupDiscovery
 	// Services resolves services by flattened names, and Egress is how tenants'
@@ -48,17 +45,17 @@ type Options struct {
 	Egress   egress.Options
 	// NotFound answers what nobody serves.
 	NotFound http.Handler
+	// Terminating reports whether a tenant is being deleted.
+	Terminating func(tenant.Name) bool
+	// Ranges counts what tenants have in etcd.
+	Ranges *storage.Ranges
 }
 
 // Servers runs the extension servers of the spaces that have definitions, and the one
 // for published definitions, which counts as that of the system space here.
 type Servers struct {
 	Options
-	index *index
-	// terminating reports whether a tenant is being deleted.
-	terminating func(tenant.Name) bool
-	// ranges counts what tenants have in etcd.
-	ranges *storage.Ranges
+	index  *index
 	synced atomic.Bool
 	// listeners wait for changes of what In returns.
 	listeners listeners
@@ -77,16 +74,14 @@ type server struct {
 	stop    context.CancelFunc
 }
 
-// New returns Servers that serve nothing before they are given their Options and are
-// run.
-func New(terminating func(tenant.Name) bool, ranges *storage.Ranges) *Servers {
+// New returns Servers that serve nothing before they are run.
+func New(options Options) *Servers {
 	return &Servers{
-		index:       newIndex(),
-		terminating: terminating,
-		ranges:      ranges,
-		servers:     make(map[tenant.Name]*server),
-		queue:       newQueue("space_crds"),
-		purges:      newQueue("purged_crds"),
+		Options: options,
+		index:   newIndex(),
+		servers: make(map[tenant.Name]*server),
+		queue:   newQueue("space_crds"),
+		purges:  newQueue("purged_crds"),
 	}
 }
 
@@ -112,7 +107,7 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 		in = append(in, discovery.Server{
 			Shared: true, Handler: shared.handler, Groups: shared.groups,
 			Serves: func(resource schema.GroupResource, hidden bool) bool { return s.serves(n, resource, hidden) },
-			Unseen: strings.Join(s.index.unseen(n, s.terminating(n)), " "),
+			Unseen: strings.Join(s.index.unseen(n, s.Terminating(n)), " "),
 		})
 	}
 	return in
@@ -126,7 +121,7 @@ func (s *Servers) Changes(n tenant.Name) (<-chan struct{}, func()) { return s.li
 // that are hidden are for the controllers of the platform, and while a space is emptied.
 func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bool) bool {
 	name := resource.String()
-	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.terminating(n))
+	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.Terminating(n))
 }
 
 // listWatch is read by list and watch: a streaming list would key definitions by
@@ -242,7 +237,7 @@ func (s *Servers) know(definition *metav1.PartialObjectMetadata) error {
 	if spaceOf(definition) != tenant.System || !s.index.shares(definition.Name, true) {
 		return nil
 	}
-	return s.ranges.Know(schema.ParseGroupResource(definition.Name))
+	return s.Ranges.Know(schema.ParseGroupResource(definition.Name))
 }
 
 // HasSynced reports whether it is known which definitions there are.

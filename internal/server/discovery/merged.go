@@ -45,14 +45,14 @@ func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
 			}
 			custom = r.addGroups(custom, list.Items, servers[i].Serves)
 		}
-		return newMerged(r.Groups(), custom), nil
+		return newMerged(r.List(), custom), nil
 	})
 }
 
 // addGroups adds to groups what a server serves of others.
 func (r *Router) addGroups(groups, others []apidiscoveryv2.APIGroupDiscovery, serves func(schema.GroupResource, bool) bool) []apidiscoveryv2.APIGroupDiscovery {
 	for _, other := range others {
-		if slices.ContainsFunc(r.Groups(), func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == other.Name }) {
+		if slices.ContainsFunc(r.List(), func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == other.Name }) {
 			continue
 		}
 		for _, from := range other.Versions {

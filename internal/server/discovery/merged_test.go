@@ -71,10 +71,10 @@ func namesOf(groups []apidiscoveryv2.APIGroupDiscovery) (names []string) {
 
 func newRouter() *Router {
 	router := &Router{
-		AllGroups: http.NotFoundHandler(), Builtin: http.NotFoundHandler(), NotFound: http.NotFoundHandler(),
-		IsBuiltin: func(string) bool { return false }, OpenAPIv2: func() []*spec.Swagger { return nil },
+		SharedGroups: &SharedGroups{All: http.NotFoundHandler(), IsBuiltin: func(string) bool { return false }},
+		Builtin:      http.NotFoundHandler(), NotFound: http.NotFoundHandler(), OpenAPIv2: func() []*spec.Swagger { return nil },
 	}
-	router.once.Do(router.share)
+	router.share()
 	return router
 }
 

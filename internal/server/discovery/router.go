@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,20 +22,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Router serves the requests of spaces. System is for all others.
+// Router serves the requests of spaces.
 type Router struct {
-	// System serves the system space, through the aggregator.
-	System http.Handler
+	*SharedGroups
 	// Builtin serves the built-in resources, Definitions the resource
 	// CustomResourceDefinition, both in every space.
 	Builtin, Definitions http.Handler
-	// AllGroups is the aggregated discovery of the system space.
-	AllGroups http.Handler
 	// OpenAPIv2 returns the documents of Builtin and Definitions. It is called
 	// when the server serves.
-	OpenAPIv2 func() []*spec.Swagger
-	// IsBuiltin reports whether an API group is built in and served in spaces.
-	IsBuiltin  func(group string) bool
+	OpenAPIv2  func() []*spec.Swagger
 	Custom     CustomResources
 	NotFound   http.Handler
 	Serializer runtime.NegotiatedSerializer
@@ -45,7 +39,6 @@ type Router struct {
 	// installs all API groups before it serves.
 	once    sync.Once
 	groups  aggregated.ResourceManager
-	list    []apidiscoveryv2.APIGroupDiscovery
 	openAPI *openAPI
 	merged  *kept[*merged]
 	// core serves the versions of the core group, and documents are those of built-in
@@ -54,39 +47,36 @@ type Router struct {
 	documents map[string]runtime.Object
 }
 
-// Groups returns the API groups that every space has.
-func (r *Router) Groups() []apidiscoveryv2.APIGroupDiscovery {
-	r.once.Do(r.share)
-	return r.list
+// share makes what all spaces share.
+func (r *Router) share() {
+	r.once.Do(func() {
+		r.groups = aggregated.NewResourceManager("apis")
+		r.groups.SetGroups(r.List())
+		r.openAPI = newOpenAPI(r.OpenAPIv2)
+		r.merged = newKept[*merged]()
+		r.core = r.Builtin
+		if err := r.shareDocuments(); err != nil {
+			klog.ErrorS(err, "Reading the API resources of all spaces")
+		}
+	})
 }
 
-func (r *Router) share() {
-	groups, err := readGroups(r.AllGroups, "/apis")
-	if err != nil {
-		klog.ErrorS(err, "Reading the API groups of all spaces")
-	}
-	for _, group := range groups {
-		if group.Name == apiregistration.GroupName || group.Name == apiextensions.GroupName || r.IsBuiltin(group.Name) {
-			r.list = append(r.list, usableIn(group))
-		}
-	}
-	r.groups = aggregated.NewResourceManager("apis")
-	r.groups.SetGroups(r.list)
-	r.openAPI = newOpenAPI(r.OpenAPIv2)
-	r.merged = newKept[*merged]()
-	r.core = r.Builtin
-	if err := r.shareDocuments(); err != nil {
-		klog.ErrorS(err, "Reading the API resources of all spaces")
-	}
+// Over returns what serves the requests of spaces and, by system, those of the system
+// space: system is the aggregator.
+func (r *Router) Over(system http.Handler) http.Handler { return &router{r, system} }
+
+type router struct {
+	*Router
+	system http.Handler
 }
 
 // ServeHTTP implements http.Handler.
-func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	in, err := tenant.ScopeFrom(req.Context())
 	n, one := in.Space()
 	switch {
 	case err != nil || n == tenant.System:
-		r.System.ServeHTTP(w, req)
+		r.system.ServeHTTP(w, req)
 	case !one:
 		r.handlerOfMany(req).ServeHTTP(w, req)
 	default:
@@ -94,8 +84,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (r *Router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Request) {
-	r.Groups()
+func (r *router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Request) {
+	r.share()
 	if document, ok := r.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok && req.Method == http.MethodGet {
 		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
 			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
@@ -106,10 +96,10 @@ func (r *Router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Requ
 
 // handlerOfMany returns what serves a request that is about many spaces. Of custom
 // resources they have those in common that are published.
-func (r *Router) handlerOfMany(req *http.Request) http.Handler {
+func (r *router) handlerOfMany(req *http.Request) http.Handler {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest || r.IsBuiltin(info.APIGroup) {
-		return r.System
+		return r.system
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	for _, server := range r.Custom.In("") { // no tenant defines them itself
@@ -117,11 +107,11 @@ func (r *Router) handlerOfMany(req *http.Request) http.Handler {
 			return server.Handler
 		}
 	}
-	return r.System
+	return r.system
 }
 
 // handler returns what serves a path in the space of n.
-func (r *Router) handler(n tenant.Name, path string) http.Handler {
+func (r *router) handler(n tenant.Name, path string) http.Handler {
 	if path == "/apis" || path == "/apis/" {
 		return r.discovery(n)
 	}
@@ -136,9 +126,9 @@ func (r *Router) handler(n tenant.Name, path string) http.Handler {
 	group, ok := groupOf(path)
 	switch {
 	case isHealth(path):
-		return r.System // the health of the whole server
+		return r.system // the health of the whole server
 	case ok && group == apiregistration.GroupName && strings.HasPrefix(path, "/apis/"):
-		return r.System // whose storage shows each space what it serves
+		return r.system // whose storage shows each space what it serves
 	case !ok || r.IsBuiltin(group) || group == apiextensions.GroupName:
 		return r.handlerOfGroup(group)
 	default:
@@ -157,7 +147,7 @@ func (r *Router) handlerOfGroup(group string) http.Handler {
 // Versions returns the group versions that the space of n serves: those that every
 // space does, and those of its definitions.
 func (r *Router) Versions(n tenant.Name) (builtin, custom []schema.GroupVersion, err error) {
-	for _, group := range r.Groups() {
+	for _, group := range r.List() {
 		if group.Name == apiregistration.GroupName {
 			continue
 		}
@@ -170,6 +160,7 @@ func (r *Router) Versions(n tenant.Name) (builtin, custom []schema.GroupVersion,
 	if len(servers) == 0 {
 		return builtin, nil, nil
 	}
+	r.share()
 	found, err := r.merge(n, servers)
 	if err != nil {
 		return nil, nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
@@ -185,7 +176,7 @@ func (r *Router) custom(n tenant.Name) http.Handler {
 	case isWhole(servers):
 		return servers[0].Handler
 	default:
-		r.Groups()
+		r.share()
 		return r.customAmong(n, servers)
 	}
 }
@@ -211,7 +202,7 @@ func groupOf(path string) (string, bool) {
 
 // openAPIv2 returns what serves the document of OpenAPI v2 in the space of n.
 func (r *Router) openAPIv2(n tenant.Name) http.Handler {
-	r.Groups()
+	r.share()
 	servers := r.Custom.In(n)
 	if len(servers) == 0 {
 		return r.openAPI.builtinV2
@@ -229,7 +220,7 @@ func (r *Router) openAPIv3(n tenant.Name) http.Handler {
 	case isWhole(servers):
 		return mergedPaths(source{server: r.Builtin}, source{server: servers[0].Handler})
 	default:
-		r.Groups()
+		r.share()
 		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName},
 			source{server: r.openAPI.rootAmong(n, servers, r)})
 	}
@@ -237,7 +228,7 @@ func (r *Router) openAPIv3(n tenant.Name) http.Handler {
 
 // discovery returns what serves the groups of the space of n.
 func (r *Router) discovery(n tenant.Name) http.Handler {
-	r.Groups()
+	r.share()
 	switch servers := r.Custom.In(n); {
 	case len(servers) == 0:
 		return r.groupList(r.groups)

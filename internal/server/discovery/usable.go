@@ -82,7 +82,7 @@ func (r *Router) shareDocuments() error {
 	manager.SetGroups(core)
 	r.core = aggregated.WrapAggregatedDiscoveryToHandler(r.Builtin, manager, manager)
 	r.documents = make(map[string]runtime.Object)
-	for _, group := range slices.Concat(core, r.list) {
+	for _, group := range slices.Concat(core, r.List()) {
 		if group.Name == apiregistration.GroupName {
 			r.addDocumentsOf(group)
 			continue

@@ -8,7 +8,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -32,23 +31,10 @@ func (g Group) NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RES
 	return group, nil
 }
 
-// CoreGroup adds Tenants to upstream's core group, as v1.
-type CoreGroup struct {
-	controlplaneapiserver.RESTStorageProvider
-	Storage *Storage
-}
-
-// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
-func (g CoreGroup) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := g.RESTStorageProvider.NewRESTStorage(resources, options)
-	if err != nil {
-		return group, err
-	}
-	for path, storage := range g.Storage.Map() {
-		group.VersionedResourcesStorageMap["v1"][path] = storage
-	}
-	group.VersionedResourcesStorageMap["v1"][Resource.Resource] = coreREST{g.Storage.Tenant}
-	return group, nil
+// AddToCore adds Tenants to the storages of upstream's core group, as v1.
+func (s *Storage) AddToCore(storages map[string]rest.Storage) {
+	maps.Copy(storages, s.Map())
+	storages[Resource.Resource] = coreREST{s.Tenant}
 }
 
 // coreREST has the short name; in both groups it would be ambiguous.

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	"github.com/tenantry/tenantry/internal/server/metrics"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/version"
+)
+
+// base is what all that follows is built on: upstream's configuration of any of the three
+// servers, and the clients by which the server calls itself.
+type base struct {
+	generic *genericapiserver.Config
+	storage *serverstorage.DefaultStorageFactory
+	// informers are those of the system space, views those of every space.
+	informers, views informers.SharedInformerFactory
+	// loopback are the credentials by which the server calls itself, for clients that name
+	// a space in each request.
+	loopback *rest.Config
+	// informersToken is that of the informers of the system space.
+	informersToken string
+	// flattened is a client of every space.
+	flattened kubernetes.Interface
+}
+
+// registerTypes makes Tenants and what belongs to them known to the scheme of the
+// built-in resources.
+var registerTypes = sync.OnceFunc(func() {
+	tenantregistry.AddToScheme(legacyscheme.Scheme)
+	accesspolicy.AddToScheme(legacyscheme.Scheme)
+	publishedobject.AddToScheme(legacyscheme.Scheme)
+})
+
+// openAPIDefinitions are those of the built-in resources and of Tenants.
+func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+	definitions := generatedopenapi.GetOpenAPIDefinitions(ref)
+	maps.Copy(definitions, v1alpha1.GetOpenAPIDefinitions(ref))
+	return definitions
+}
+
+func newBase(opts CompletedOptions) (*base, error) {
+	registerTypes()
+	metrics.Bound(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	flowcontrol.Register()
+	generic, systemInformers, storageFactory, err := buildGeneric(opts)
+	if err != nil {
+		return nil, err
+	}
+	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
+	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}
+	b.loopback, b.informersToken = ownClients(generic)
+	if b.flattened, err = kubernetes.NewForConfig(spaces.NewClientConfig(generic.LoopbackClientConfig)); err != nil {
+		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
+	}
+	b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0)
+	return b, err
+}
+
+// buildGeneric builds upstream's configuration. Its authentication is that of
+// the system space's own accounts; the rest comes after, with the tenants.
+func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.SharedInformerFactory, *serverstorage.DefaultStorageFactory, error) {
+	all := opts.kube.Authentication
+	opts.kube.Authentication = authentication.SystemAccounts(all)
+	defer func() { opts.kube.Authentication = all }()
+	return controlplaneapiserver.BuildGenericConfig(
+		opts.kube.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(),
+		openAPIDefinitions,
+		nil, // its informers have no metrics
+	)
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/admission/published"
+	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/usage"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// policy decides who may do what, and how much of it.
+type policy struct {
+	rbac      *spacerbac.Index
+	rights    *spacerbac.Authorizer
+	grants    *authorization.Grants
+	published published.Rules
+	egress    egress.Options
+	ledger    *quota.Ledger
+	// admission tells which of its plugins are ready.
+	admission *admission.Readiness
+	usage     *usage.Meter
+	// recorder is nil if the status of Tenants does not show what they use.
+	recorder *usage.Recorder
+}
+
+// newPolicy makes authentication, authorization and admission of the base's configuration
+// those of spaces.
+func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
+	accounts, err := serviceAccounts(opts, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := authentication.Apply(ctx, b.generic, authentication.Config{
+		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
+		Since: s.credentialsSince, Life: s.uid,
+	}); err != nil {
+		return nil, err
+	}
+	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil)}
+	if p.rbac, err = spacerbac.NewIndex(b.views, s.lookup.Labels); err != nil {
+		return nil, err
+	}
+	p.rights = spacerbac.NewAuthorizer(p.rbac)
+	if err := p.authorize(ctx, opts.kube.Authorization, b, s); err != nil {
+		return nil, fmt.Errorf("configuring authorization: %w", err)
+	}
+	p.published = published.Rules{
+		Terminating: s.lookup.Terminating, Authorizer: b.generic.Authorization.Authorizer,
+		Shown: isServiceOfSpaces, Published: s.publishedIn, Publishable: opts.publishable,
+	}
+	if p.ledger, err = quota.New(quota.Config{
+		Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Settle: opts.quotaSettle,
+		Terminating: s.lookup.Terminating, Stop: b.generic.DrainedNotify(),
+	}); err != nil {
+		return nil, err
+	}
+	p.ledger.ServeMetrics(opts.usage.Tenants)
+	p.meterUsage(opts.usage, s)
+	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
+		Quota:       p.ledger,
+		Informers:   b.views,
+		Client:      b.flattened,
+		Loopback:    b.loopback,
+		Egress:      p.egress,
+		Placement:   s.lookup.NodePlacement,
+		DaemonSets:  s.lookup.DaemonSets,
+		Terminating: s.lookup.Terminating,
+		Life:        s.lookup.UID,
+		Published:   p.published,
+	})
+	return p, err
+}
+
+// meterUsage shows what tenants use in the metrics and in the status of Tenants.
+func (p *policy) meterUsage(opts usage.Options, s *stores) {
+	p.usage = usage.NewMeter(opts.Tenants)
+	p.usage.Exists = func(n tenant.Name) bool {
+		_, exists := s.lookup.Usage(n)
+		return exists
+	}
+	p.usage.Serve()
+	if opts.Period == 0 {
+		return
+	}
+	p.recorder = &usage.Recorder{
+		Period: opts.Period, Known: s.lookup.Usage, Names: s.lookup.Names, Stored: p.ledger.Stored, Update: s.lookup.UpdateUsage,
+	}
+	usage.Stored{Limit: opts.Tenants, Each: s.lookup.EachUsage}.Serve()
+}
+
+// authorize makes the server's authorizer tenant-aware: the modes of the flags,
+// behind the boundary.
+func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuthorizationOptions, b *base, s *stores) error {
+	upstream, err := options.ToAuthorizationConfig(b.views)
+	if err != nil {
+		return err
+	}
+	if b.generic.EgressSelector != nil {
+		if upstream.CustomDial, err = b.generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
+			return err
+		}
+	}
+	inside, err := authorization.NewModes(ctx, authorization.ModesConfig{
+		Upstream: upstream, RBAC: p.rights, Views: b.views, ServerID: b.generic.APIServerID, Life: s.uid,
+	})
+	if err != nil {
+		return err
+	}
+	p.grants = authorization.NewGrants(s.inService)
+	b.generic.Authorization.Authorizer = authorization.New(inside, p.grants, inside.ABAC())
+	b.generic.RuleResolver = authorization.NewRuleResolver(inside, p.grants, inside.ABAC())
+	return nil
+}
+
+// newAccessPolicies returns the storage of TenantAccessPolicies.
+func (a *assembly) newAccessPolicies(options generic.RESTOptionsGetter) (*accesspolicy.REST, error) {
+	escalation := accesspolicy.Escalation{Authorizer: a.generic.Authorization.Authorizer, RulesFor: spacerbac.NewRules(a.rbac, nil).RulesFor}
+	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, a.uid, escalation)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of access policies: %w", err)
+	}
+	return policies, nil
+}
+
+// validateNodes refuses authorization mode Node without what restricts nodes.
+func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugins *kubeoptions.AdmissionOptions) []error {
+	config, err := authorization.ToAuthorizationConfig(nil)
+	if err != nil || config == nil {
+		return nil // upstream says what is wrong
+	}
+	isNode := func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == modes.ModeNode }
+	if !slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, isNode) {
+		return nil
+	}
+	if err := admission.ValidateNodes(plugins); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// serviceAccounts returns how tokens of tenants' service accounts are verified:
+// by the same keys as those of the system space.
+func serviceAccounts(opts CompletedOptions, b *base) (authentication.ServiceAccounts, error) {
+	options := opts.kube.Authentication.ServiceAccounts
+	accounts := authentication.ServiceAccounts{
+		Issuers:   options.Issuers,
+		Keys:      options.ExternalPublicKeysGetter,
+		Audiences: b.generic.Authentication.APIAudiences,
+		Client:    b.flattened,
+	}
+	if accounts.Keys != nil || len(options.KeyFiles) == 0 {
+		return accounts, nil
+	}
+	var keys []any
+	for _, file := range options.KeyFiles {
+		read, err := keyutil.PublicKeysFromFile(file)
+		if err != nil {
+			return accounts, fmt.Errorf("reading --service-account-key-file %q: %w", file, err)
+		}
+		keys = append(keys, read...)
+	}
+	var err error
+	accounts.Keys, err = serviceaccount.StaticPublicKeysGetter(keys)
+	return accounts, err
+}
