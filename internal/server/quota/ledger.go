@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -78,11 +79,13 @@ var _ storage.Ledger = &Ledger{}
 
 // New returns a Ledger. It charges from the start, and recounts once it runs.
 func New(config Config) (*Ledger, error) {
-	objects, err := newObjects(config.Loopback, config.Ranges)
+	client, err := newClient(config.Loopback)
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := quotainstall.NewQuotaConfigurationForControllers(objects.lister, config.Informers)
+	upstream, err := quotainstall.NewQuotaConfigurationForControllers(func(resource schema.GroupVersionResource) (cache.GenericLister, error) {
+		return lister{client: client, ranges: config.Ranges, resource: resource}, nil
+	}, config.Informers)
 	if err != nil {
 		return nil, fmt.Errorf("creating the evaluators of quotas: %w", err)
 	}

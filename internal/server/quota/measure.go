@@ -19,20 +19,15 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// keys counts what a tenant has in etcd.
-type keys interface {
-	CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
-	Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error)
-}
 
 // measure counts what a space holds. What is a number of objects or bytes is read
 // off etcd's keys; the rest is added up by upstream's evaluators.
 type measure struct {
 	evaluators quota.Registry
-	ranges     keys
+	ranges     *storage.Ranges
 	ignored    map[schema.GroupResource]struct{}
 }
 
@@ -117,14 +112,8 @@ func countedBy(name corev1.ResourceName) (schema.GroupResource, bool) {
 	}
 }
 
-// objects lists the objects of a space for upstream's evaluators, which take the
-// tenant for a namespace.
-type objects struct {
-	client rest.Interface
-	ranges keys
-}
-
-func newObjects(loopback *rest.Config, ranges keys) (*objects, error) {
+// newClient returns the client that lists the objects of spaces.
+func newClient(loopback *rest.Config) (rest.Interface, error) {
 	config := rest.CopyConfig(loopback)
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api" // paths are absolute
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -134,40 +123,36 @@ func newObjects(loopback *rest.Config, ranges keys) (*objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of quotas: %w", err)
 	}
-	return &objects{client, ranges}, nil
+	return client, nil
 }
 
-func (o *objects) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
-	return lister{o, resource}, nil
-}
-
+// lister lists the objects of a resource for upstream's evaluators, which take the tenant
+// for a namespace.
 type lister struct {
-	*objects
+	client   rest.Interface
+	ranges   *storage.Ranges
 	resource schema.GroupVersionResource
+	tenant   tenant.Name // whose objects are listed
 }
+
+var _ cache.GenericLister = lister{}
 
 // ByNamespace implements cache.GenericLister.
 func (l lister) ByNamespace(n string) cache.GenericNamespaceLister {
-	return spaceLister{l, tenant.Name(n)}
+	l.tenant = tenant.Name(n)
+	return l
+}
+
+// Get implements cache.GenericLister. No evaluator asks for one object.
+func (l lister) Get(name string) (runtime.Object, error) {
+	return nil, fmt.Errorf("reading %s %q of tenant %q is not implemented", l.resource.Resource, name, l.tenant)
 }
 
 // List implements cache.GenericLister. Nothing is counted for all tenants.
 func (l lister) List(labels.Selector) ([]runtime.Object, error) {
-	return nil, fmt.Errorf("listing %s of no tenant", l.resource.Resource)
-}
-
-// Get implements cache.GenericLister.
-func (l lister) Get(name string) (runtime.Object, error) {
-	return nil, fmt.Errorf("reading %s %q of no tenant", l.resource.Resource, name)
-}
-
-type spaceLister struct {
-	lister
-	tenant tenant.Name
-}
-
-// List implements cache.GenericNamespaceLister.
-func (l spaceLister) List(labels.Selector) ([]runtime.Object, error) {
+	if !l.tenant.IsSpace() {
+		return nil, fmt.Errorf("listing %s of no tenant", l.resource.Resource)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	// Most spaces have nothing of most resources. To list what is not there means to

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -189,22 +190,17 @@ func (r *recounter) recountQuiet(ctx context.Context) {
 	}
 }
 
-// attempts is how often a count is begun anew because the limits have changed.
-const attempts = 5
-
-// count puts the limits of the quota of n in force and counts what has a new one.
-// What had one before was charged all the time and stays. It returns nil if there
-// is no quota.
+// count puts the limits of the quota of n in force and counts what has a new one, again if
+// the limits change meanwhile. What had one before was charged all the time and stays. It
+// returns nil if there is no quota.
 func (r *recounter) count(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
 	counted, err, _ := r.counting.Do(string(n), func() (any, error) {
-		var err error
-		for range attempts {
-			var q *corev1.ResourceQuota
-			if q, err = r.countOnce(context.WithoutCancel(ctx), n); !apierrors.IsConflict(err) {
-				return q, err
-			}
-		}
-		return (*corev1.ResourceQuota)(nil), err
+		var q *corev1.ResourceQuota
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+			q, err = r.countOnce(context.WithoutCancel(ctx), n)
+			return err
+		})
+		return q, err
 	})
 	return counted.(*corev1.ResourceQuota), err
 }
