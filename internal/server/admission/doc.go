@@ -2,8 +2,8 @@
 // one chain for all, in which each plugin reads the objects of the request's
 // space and never those of another.
 //
-// The plugins are upstream's, unmodified, save for the shell around upstream's
-// quota evaluator (package quota) and those that are ours (packages spacepolicy and
+// The plugins are upstream's, unmodified, save for the one over upstream's quota
+// evaluator (internal/server/quota) and those that are ours (packages spacepolicy and
 // published). What each of them joins on decides how it gets there (modes.go):
 //
 //	unchanged  reads no object of a space; one instance

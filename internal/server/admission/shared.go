@@ -23,8 +23,8 @@ import (
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/tenantry/tenantry/internal/server/admission/published"
-	spacequota "github.com/tenantry/tenantry/internal/server/admission/quota"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	tenantquota "github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -65,7 +65,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		}),
 		spaces: newSpaceClients(config.Loopback),
 	}
-	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return spacequota.New(config, s.Quota) })
+	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
 	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
 	published.Register(s.own, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {

@@ -3,16 +3,66 @@
 //
 // The quota is the ResourceQuota v1alpha1.TenantQuota in the namespace "default" of
 // the space, kept there by the operator and changed by nobody in the space (Protect).
-// Its status is the account. Upstream's evaluators say what an object uses, and
-// upstream's admission evaluator, asked tenant by tenant, checks and charges what
-// waits at the same time in one write (accessor).
+// Its status is the account. Quotas of namespaces are upstream's, in spaces as in the
+// system space. Upstream's evaluators say what an object uses, and upstream's admission
+// evaluator checks and charges (accessor): one for the tenants' quotas, and one for those
+// of namespaces.
 //
-// A Ledger stands around each write in a space. It charges before the write and
-// gives back after one that failed or that freed something, so that used is never
-// less than what is stored, whatever servers race. What can be lost, by a crash or
-// when etcd does not answer, is given back later: the recount repairs it once a
-// tenant has been quiet for so long that nothing can be under way (recounter).
+// # A write in a space
 //
-// Quotas of namespaces are upstream's, in spaces as in the system space. Here they
-// are asked at the same place, after the tenant's.
+//	request          Plugin (admission)   Ledger                     etcd
+//	   │                    │
+//	   ├─ dry run? ────────►│ fits the tenant's and the namespace's quotas, or 403.
+//	   │                    │ Nothing is charged. Any other request passes.
+//	   │
+//	storage.Space ─ Tracks ──────────────►│ does any quota limit it? (memory)
+//	   │
+//	   ├─ Charge ────────────────────────►│ 1 the namespace: does it fit? (memory)
+//	   │                    one write for │ 2 the tenant: fits, ──────► used += added
+//	   │                      all waiting │ 3 the namespace: fits, ───► used += added
+//	   │                                  │   or 2 is given back ─────► used -= added
+//	   │
+//	   ├─ write ───────────────────────────────────────────────────────► object
+//	   │
+//	   └─ Settle ────────────────────────►│
+//	        Written                       │ give back what it freed ──► used -= freed
+//	        Dropped (refused, conflict)   │ give back the charge ─────► used -= added
+//	        Unknown (no answer)           │ leave it to the recount
+//
+// An update is charged at each attempt, and the attempt before it is dropped. A deletion
+// is charged nothing. What the platform observes and publishes is added without asking
+// whether it fits. What is given back to a quota while it is being written waits, and is
+// one write.
+//
+// A charge is a difference (charge): it is added to what etcd says is used, in one
+// transaction, which fails with a conflict if that does not fit any more. Upstream then
+// decides anew. So servers that race for the last unit do not both get it.
+//
+// Once a limit is counted, used is never less than what is stored, whatever servers race: a
+// charge comes before its write, and a refund after it.
+//
+// # What a crash leaves
+//
+//	after 2 or 3, before the write   too much is used: what was charged
+//	after the write, before Settle   too much is used: what was freed
+//
+// The tenant's quota is recounted after its last change, in any server, and after a
+// start (recounter). A count that finds too much corrects it when the quota did not change
+// for longer than a request takes, twice.
+//
+// # What stays approximate
+//
+//   - Until the recount, a crash and an etcd that does not answer leave too much used. While a tenant is never quiet for that long, it stays.
+//   - What is new in a quota is counted while requests go on. What they write meanwhile may
+//     be counted or not; the recount corrects both.
+//   - A dry run does not know the size of an object (stored-bytes), and looks at creations
+//     alone.
+//   - A namespace's quota is not recounted here but by upstream's controller, which knows no
+//     custom resources. It gets back nothing for what was written when etcd did not answer.
+//     If it is created while something is written, it gets nothing back of that.
+//   - Without a ledger, and in the system space, namespaces' quotas are charged in admission,
+//     as upstream does: refunds are upstream's controller's.
+//
+// The package must not let a request in a space pass that it cannot charge, and must keep
+// nothing for an idle tenant.
 package quota

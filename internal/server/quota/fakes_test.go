@@ -46,10 +46,10 @@ type fakeStore struct {
 	before func(*corev1.ResourceQuota)
 }
 
-func (s *fakeStore) Get(context.Context, types.NamespacedName) (*corev1.ResourceQuota, error) {
+func (s *fakeStore) Get(_ context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.quota == nil {
+	if s.quota == nil || nameOf(s.quota) != key {
 		return nil, nil
 	}
 	return s.quota.DeepCopy(), nil
@@ -92,8 +92,8 @@ func (s *fakeStore) used(name corev1.ResourceName) string {
 	return amount.String()
 }
 
-// newLatest returns a Latest whose informer shows the given quotas, and no change.
-func newLatest(t *testing.T, quotas ...*corev1.ResourceQuota) *Latest {
+// latestOf returns a latest whose informer shows the given quotas, and no change.
+func latestOf(t *testing.T, quotas ...*corev1.ResourceQuota) *latest {
 	t.Helper()
 	client := fake.NewClientset()
 	for _, q := range quotas {
@@ -102,11 +102,11 @@ func newLatest(t *testing.T, quotas ...*corev1.ResourceQuota) *Latest {
 		}
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	latest, err := NewLatest(factory.Core().V1().ResourceQuotas(), nil)
+	l, err := newLatest(factory.Core().V1().ResourceQuotas(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
-	return latest
+	return l
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Latest knows the newest state of quotas: that of the informers or, if they have
+// latest knows the newest state of quotas: that of the informers or, if they have
 // not caught up yet, of what this server has written or read. Namespaces are
 // flattened. What it returns is shared.
-type Latest struct {
+type latest struct {
 	informer  coreinformers.ResourceQuotaInformer
 	hasSynced cache.InformerSynced
 
@@ -24,10 +25,10 @@ type Latest struct {
 	ahead map[types.NamespacedName]*corev1.ResourceQuota
 }
 
-// NewLatest follows the informer. changed, if not nil, is told of every quota that
+// newLatest follows the informer. changed, if not nil, is told of every quota that
 // the informer shows.
-func NewLatest(informer coreinformers.ResourceQuotaInformer, changed func(*corev1.ResourceQuota)) (*Latest, error) {
-	l := &Latest{informer: informer, ahead: map[types.NamespacedName]*corev1.ResourceQuota{}}
+func newLatest(informer coreinformers.ResourceQuotaInformer, changed func(*corev1.ResourceQuota)) (*latest, error) {
+	l := &latest{informer: informer, ahead: map[types.NamespacedName]*corev1.ResourceQuota{}}
 	seen := func(obj any) {
 		quota, ok := obj.(*corev1.ResourceQuota)
 		if !ok {
@@ -50,20 +51,15 @@ func NewLatest(informer coreinformers.ResourceQuotaInformer, changed func(*corev
 	return l, nil
 }
 
-// HasSynced reports whether the quotas were read once.
-func (l *Latest) HasSynced() bool { return l.hasSynced() }
-
 // caughtUp forgets a quota that the informers have.
-func (l *Latest) caughtUp(seen *corev1.ResourceQuota) {
+func (l *latest) caughtUp(seen *corev1.ResourceQuota) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ahead, ok := l.ahead[nameOf(seen)]; ok && !Newer(ahead, seen) {
-		delete(l.ahead, nameOf(seen))
-	}
+	l.newest(seen)
 }
 
 // gone forgets a quota that was deleted.
-func (l *Latest) gone(obj any) {
+func (l *latest) gone(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -74,22 +70,23 @@ func (l *Latest) gone(obj any) {
 	}
 }
 
-// List returns the quotas of a namespace.
-func (l *Latest) List(namespace string) ([]*corev1.ResourceQuota, error) {
+// ofNamespace returns the quotas of a namespace, that of the tenant left out.
+func (l *latest) ofNamespace(namespace string) ([]*corev1.ResourceQuota, error) {
 	quotas, err := l.informer.Lister().ResourceQuotas(namespace).List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("listing quotas: %w", err)
 	}
+	quotas = slices.DeleteFunc(quotas, IsTenantQuota)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range quotas {
-		quotas[i] = l.newest(quotas[i])
+	for i, q := range quotas {
+		quotas[i] = l.newest(q)
 	}
 	return quotas, nil
 }
 
-// Get returns a quota, or nil if the informers know none.
-func (l *Latest) Get(key types.NamespacedName) *corev1.ResourceQuota {
+// get returns a quota, or nil if the informers know none.
+func (l *latest) get(key types.NamespacedName) *corev1.ResourceQuota {
 	quota, err := l.informer.Lister().ResourceQuotas(key.Namespace).Get(key.Name)
 	if err != nil {
 		return nil
@@ -99,29 +96,26 @@ func (l *Latest) Get(key types.NamespacedName) *corev1.ResourceQuota {
 	return l.newest(quota)
 }
 
-// newest returns the newer of the informers' state and what was remembered.
-func (l *Latest) newest(listed *corev1.ResourceQuota) *corev1.ResourceQuota {
+// newest returns the newer of the informers' state and what was remembered, which it
+// forgets if it is not newer.
+func (l *latest) newest(listed *corev1.ResourceQuota) *corev1.ResourceQuota {
 	ahead, ok := l.ahead[nameOf(listed)]
-	switch {
-	case !ok:
-		return listed
-	case ahead.UID == listed.UID && Newer(ahead, listed):
+	if ok && ahead.UID == listed.UID && newer(ahead, listed) {
 		return ahead
-	default:
-		delete(l.ahead, nameOf(listed))
-		return listed
 	}
+	delete(l.ahead, nameOf(listed))
+	return listed
 }
 
-// Remember keeps a quota until the informers have it.
-func (l *Latest) Remember(quota *corev1.ResourceQuota) {
+// remember keeps a quota until the informers have it.
+func (l *latest) remember(quota *corev1.ResourceQuota) {
 	listed, err := l.informer.Lister().ResourceQuotas(quota.Namespace).Get(quota.Name)
-	if err != nil || listed.UID != quota.UID || !Newer(quota, listed) {
+	if err != nil || listed.UID != quota.UID || !newer(quota, listed) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.ahead[nameOf(quota)]; !ok || Newer(quota, known) {
+	if known, ok := l.ahead[nameOf(quota)]; !ok || newer(quota, known) {
 		l.ahead[nameOf(quota)] = quota
 	}
 }
@@ -130,7 +124,7 @@ func nameOf(quota *corev1.ResourceQuota) types.NamespacedName {
 	return types.NamespacedName{Namespace: quota.Namespace, Name: quota.Name}
 }
 
-// Newer reports whether a is a later state than b.
-func Newer(a, b *corev1.ResourceQuota) bool {
+// newer reports whether a is a later state than b.
+func newer(a, b *corev1.ResourceQuota) bool {
 	return storage.APIObjectVersioner{}.CompareResourceVersion(a, b) > 0
 }

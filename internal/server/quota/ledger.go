@@ -26,9 +26,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// workers is how many tenants are charged at once. A charge is a write.
-const workers = 32
-
 // conflicts is how often a charge is tried again that others keep from fitting.
 // Each time, somebody else is admitted.
 const conflicts = 16
@@ -56,23 +53,16 @@ type Ledger struct {
 	// Store must be told the storages of quotas before anything is served.
 	Store *Store
 
-	accessor    *accessor
-	returns     *returns
+	accounts    *accounts
+	refunds     *refunds
 	recounter   *recounter
 	measure     *measure
 	meters      meters
 	ignored     map[schema.GroupResource]struct{}
-	evaluator   resourcequota.Evaluator
-	namespaces  Namespaces
+	evaluator   resourcequota.Evaluator // of tenants' quotas
 	terminating func(tenant.Name) bool
-}
-
-// Namespaces charges the quotas of namespaces, as upstream does.
-type Namespaces interface {
-	// Limits reports whether a quota may limit anything in a flattened namespace.
-	Limits(namespace string) bool
-	// Evaluate charges a request, or, if it is a dry run, says whether it fits.
-	Evaluate(a admission.Attributes) error
+	// namespaces, if set, charges the quotas of namespaces.
+	namespaces *Plugin
 }
 
 var _ storage.Ledger = &Ledger{}
@@ -98,14 +88,19 @@ func New(config Config) (*Ledger, error) {
 	l.measure = &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
 	l.recounter = newRecounter(l.Store, l.measure.of, config.Settle)
 	l.recounter.countIn = config.Ranges.CountOf
-	l.accessor = &accessor{store: l.Store, count: l.recounter.count}
-	l.accessor.latest, err = NewLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
+	l.accounts = &accounts{store: l.Store, count: l.recounter.count}
+	l.accounts.latest, err = newLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
 	if err != nil {
 		return nil, err
 	}
-	l.returns = &returns{subtract: l.accessor.subtract, failed: l.notReturned}
-	l.evaluator = resourcequota.NewQuotaEvaluator(l.accessor, nil, l.meters, nil, nil, workers, config.Stop)
+	l.connect(config.Stop)
 	return l, nil
+}
+
+// connect makes the parts work together until stop.
+func (l *Ledger) connect(stop <-chan struct{}) {
+	l.refunds = &refunds{subtract: l.accounts.subtract, failed: l.notRefunded}
+	l.evaluator = newEvaluator(&accessor{read: l.accounts.ofTenant, write: l.accounts.charge}, l.meters, nil, nil, stop)
 }
 
 // Stored returns the number of objects of the space of n and the bytes they take in
@@ -114,15 +109,9 @@ func (l *Ledger) Stored(ctx context.Context, n tenant.Name) (objects, bytes int6
 	return l.measure.ranges.Stored(ctx, n, l.measure.isCharged)
 }
 
-// SetNamespaces makes the ledger charge the quotas of namespaces too.
-func (l *Ledger) SetNamespaces(n Namespaces) { l.namespaces = n }
-
-// Latest returns what the ledger knows of quotas.
-func (l *Ledger) Latest() *Latest { return l.accessor.latest }
-
-// notReturned leaves what a quota has not got back to a recount, that of a
+// notRefunded leaves what a quota has not got back to a recount, that of a
 // namespace to upstream's controller.
-func (l *Ledger) notReturned(key types.NamespacedName) {
+func (l *Ledger) notRefunded(key types.NamespacedName) {
 	if n := tenant.Flat(key.Namespace).Space(); key == keyOf(n) {
 		l.recounter.doubt(n)
 	}
@@ -137,12 +126,12 @@ func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.Grou
 	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
 		return false
 	}
-	if namespace != "" && l.namespaces != nil && l.namespaces.Limits(tenant.Flatten(n, namespace).String()) {
+	if namespace != "" && l.namespaces != nil && l.namespaces.limits(tenant.Flatten(n, namespace).String()) {
 		return true
 	}
-	known := l.accessor.known(n)
+	known := l.accounts.known(n)
 	if known == nil {
-		return !l.accessor.latest.HasSynced() || !byPlatform(ctx)
+		return !l.accounts.latest.hasSynced() || !byPlatform(ctx)
 	}
 	return !complete(known) || len(l.meters.of(resource).MatchingResources(quota.ResourceNames(known.Status.Hard))) > 0
 }
@@ -167,53 +156,37 @@ func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Ent
 		e.Settle(storage.Dropped)
 		return nil, err
 	}
-	if inNamespace == nil {
-		return e, nil
-	}
-	return entries{e, inNamespace}, nil
+	e.inNamespace = inNamespace
+	return e, nil
 }
 
-// entries are settled together.
-type entries []storage.Entry
-
-// Settle implements storage.Entry.
-func (e entries) Settle(outcome storage.Outcome) {
-	for _, entry := range e {
-		entry.Settle(outcome)
-	}
-}
-
-// Check says whether a request that writes nothing would fit into the quota of n.
+// check says whether a request that writes nothing would fit into the quota of n.
 // Its size is not known.
-func (l *Ledger) Check(ctx context.Context, n tenant.Name, a admission.Attributes) error {
-	if _, ok := l.ignored[a.GetResource().GroupResource()]; ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
+func (l *Ledger) check(n tenant.Name, a admission.Attributes) error {
+	resource := a.GetResource()
+	if _, ok := l.ignored[resource.GroupResource()]; ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
 		return nil
 	}
-	current, err := l.accessor.current(ctx, n)
-	if err != nil || current == nil {
-		return err
-	}
-	meter := l.meters.of(a.GetResource().GroupResource())
-	usage, err := meter.Evaluator.Usage(a.GetObject())
+	usage, err := l.meters.of(resource.GroupResource()).Evaluator.Usage(a.GetObject())
 	if err != nil {
 		return err
 	}
-	_, err = resourcequota.CheckRequest([]corev1.ResourceQuota{*current.DeepCopy()}, admission.NewAttributesRecord(
-		newReading(a.GetName(), usage), nil, a.GetKind(), "", a.GetName(), a.GetResource(), "", admission.Create, nil, true, nil), meter, nil)
-	return err
+	return l.evaluator.Evaluate(admission.NewAttributesRecord(newReading(a.GetName(), usage), nil, a.GetKind(),
+		keyOf(n).Namespace, a.GetName(), resource, "", admission.Create, nil, true, nil))
 }
 
 // chargeTenant charges the tenant's quota.
 func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entry, error) {
 	n := change.Tenant
+	e := &entry{ledger: l, tenant: n}
 	current, err := l.quotaOf(ctx, change)
 	if err != nil || current == nil {
-		return &entry{}, err
+		return e, err
 	}
 	meter := l.meters.of(change.Resource)
 	names := meter.MatchingResources(quota.ResourceNames(current.Status.Hard))
 	if len(names) == 0 {
-		return &entry{}, nil
+		return e, nil
 	}
 	before, err := meter.read(n, change.Old, names, change.Size)
 	if err != nil {
@@ -223,11 +196,8 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if err != nil {
 		return nil, fmt.Errorf("measuring what is used: %w", err)
 	}
-	e := &entry{
-		ledger: l, tenant: n,
-		added: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before)),
-		freed: quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after)),
-	}
+	e.added = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before))
+	e.freed = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after))
 	if change.New == nil {
 		return e, nil
 	}
@@ -242,7 +212,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	case len(e.added) == 0:
 		return e, nil
 	case force:
-		return e, l.accessor.add(keyOf(n), e.added)
+		return e, l.accounts.add(keyOf(n), e.added)
 	}
 	return e, l.evaluate(ctx, n, a)
 }
@@ -250,7 +220,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 // quotaOf returns the quota that a change is charged to. The platform's own
 // requests may come before there is one, those of the tenant's users may not.
 func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.ResourceQuota, error) {
-	current, err := l.accessor.current(ctx, change.Tenant)
+	current, err := l.accounts.current(ctx, change.Tenant)
 	if err != nil || current != nil || change.New == nil || change.Old != nil {
 		return current, err
 	}
@@ -289,7 +259,7 @@ func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attrib
 		case apierrors.IsForbidden(err) && !refreshed:
 			// Another server may have given back what this one does not know of.
 			refreshed = true
-			if newer, refreshErr := l.accessor.refresh(ctx, n); refreshErr == nil && newer {
+			if changed, refreshErr := l.accounts.refresh(ctx, n); refreshErr == nil && changed {
 				continue
 			}
 		case err != nil && !apierrors.IsForbidden(err):
@@ -334,29 +304,24 @@ func nameIn(obj runtime.Object) string {
 	return accessor.GetName()
 }
 
-// entry is a change that the tenant is charged for.
+// entry is a change that quotas are charged for.
 type entry struct {
-	ledger       *Ledger
-	tenant       tenant.Name
+	ledger *Ledger
+	tenant tenant.Name
+	// added and freed are of the tenant's quota.
 	added, freed corev1.ResourceList
+	inNamespace  *namespaceEntry
 }
 
 // Settle implements storage.Entry.
 func (e *entry) Settle(outcome storage.Outcome) {
 	switch outcome {
 	case storage.Written:
-		e.giveBack(e.freed)
+		e.ledger.refunds.giveBack(keyOf(e.tenant), e.freed)
 	case storage.Dropped:
-		e.giveBack(e.added)
+		e.ledger.refunds.giveBack(keyOf(e.tenant), e.added)
 	case storage.Unknown:
-		if e.ledger != nil {
-			e.ledger.recounter.doubt(e.tenant)
-		}
+		e.ledger.recounter.doubt(e.tenant)
 	}
-}
-
-func (e *entry) giveBack(freed corev1.ResourceList) {
-	if len(freed) > 0 {
-		e.ledger.returns.giveBack(keyOf(e.tenant), freed)
-	}
+	e.inNamespace.settle(outcome)
 }

@@ -33,7 +33,7 @@ var slot metrics.Slot
 // how many of them have series of their own.
 func (l *Ledger) ServeMetrics(limit int) {
 	slot.Show(collector{limit, func() []*corev1.ResourceQuota {
-		quotas, err := l.accessor.latest.informer.Lister().List(labels.Everything())
+		quotas, err := l.accounts.latest.informer.Lister().List(labels.Everything())
 		if err != nil {
 			return nil
 		}

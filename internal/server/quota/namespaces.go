@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/klog/v2"
 
@@ -15,26 +16,6 @@ import (
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// QuotasIn returns the quotas of a namespace of a space for upstream's evaluator.
-func (l *Ledger) QuotasIn(namespace string) ([]corev1.ResourceQuota, error) {
-	latest, err := l.accessor.latest.List(namespace)
-	if err != nil {
-		return nil, err
-	}
-	quotas := make([]corev1.ResourceQuota, 0, len(latest))
-	for _, q := range latest {
-		if !IsTenantQuota(q) {
-			quotas = append(quotas, toCharge(q))
-		}
-	}
-	return quotas, nil
-}
-
-// ChargeQuota writes what upstream's evaluator has charged to a quota of QuotasIn.
-func (l *Ledger) ChargeQuota(charged *corev1.ResourceQuota) error {
-	return l.accessor.UpdateQuotaStatus(charged)
-}
 
 // namespaceEntry is a change in a namespace that has quotas. What is charged to them
 // is decided by upstream's plugin, what is freed is given back at once.
@@ -45,7 +26,8 @@ type namespaceEntry struct {
 	namespace string // flattened
 	// old and new are the object in the flattened namespace.
 	old, new runtime.Object
-	charged  bool
+	// quotas are those that there were before the change.
+	quotas []*corev1.ResourceQuota
 }
 
 // inNamespace returns the entry of a change in a namespace with quotas, nil in
@@ -60,7 +42,7 @@ func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) *namesp
 		return nil
 	}
 	e := &namespaceEntry{ledger: l, ctx: ctx, change: change, namespace: tenant.Flatten(change.Tenant, accessor.GetNamespace()).String()}
-	if !l.namespaces.Limits(e.namespace) {
+	if !l.namespaces.limits(e.namespace) {
 		return nil
 	}
 	if change.Old != nil {
@@ -73,70 +55,64 @@ func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) *namesp
 }
 
 // check says whether the change fits.
-func (e *namespaceEntry) check() error { return e.evaluate(true) }
+func (e *namespaceEntry) check() error {
+	if e == nil || e.new == nil || unlimited(e.ctx) {
+		return nil
+	}
+	return view.PlainError(e.ledger.namespaces.evaluate(e.attributes(true)), e.change.Tenant)
+}
 
 // charge charges the change.
-func (e *namespaceEntry) charge() error {
-	err := e.evaluate(false)
-	if e != nil {
-		e.charged = err == nil
-	}
-	return err
-}
-
-func (e *namespaceEntry) evaluate(dryRun bool) error {
-	switch {
-	case e == nil || e.new == nil:
-		return nil
-	case unlimited(e.ctx):
-		if !dryRun {
-			e.each(e.new, e.old, e.ledger.accessor.add)
-		}
+func (e *namespaceEntry) charge() (err error) {
+	if e == nil {
 		return nil
 	}
-	a := attributes(subresource(e.ctx), e.change, e.old, e.new, e.namespace, dryRun)
-	return view.PlainError(e.ledger.namespaces.Evaluate(a), e.change.Tenant)
+	if e.quotas, err = e.ledger.accounts.latest.ofNamespace(e.namespace); err != nil || e.new == nil {
+		return err
+	}
+	if unlimited(e.ctx) {
+		e.each(e.new, e.old, e.add)
+		return nil
+	}
+	return view.PlainError(e.ledger.namespaces.evaluate(e.attributes(false)), e.change.Tenant)
 }
 
-// Settle implements storage.Entry.
-func (e *namespaceEntry) Settle(outcome storage.Outcome) {
+func (e *namespaceEntry) add(key types.NamespacedName, amount corev1.ResourceList) {
+	if err := e.ledger.accounts.add(key, amount); err != nil && !apierrors.IsNotFound(err) {
+		klog.ErrorS(err, "Charging a quota", "quota", key)
+	}
+}
+
+// settle gives back what the change has freed, or what was charged for it.
+func (e *namespaceEntry) settle(outcome storage.Outcome) {
+	if e == nil {
+		return
+	}
 	switch outcome {
 	case storage.Written:
-		e.each(e.old, e.new, e.giveBack)
+		e.each(e.old, e.new, e.ledger.refunds.giveBack)
 	case storage.Dropped:
-		evaluator := e.ledger.meters.of(e.change.Resource).Evaluator
-		if e.charged && (unlimited(e.ctx) || evaluator.Handles(attributes(subresource(e.ctx), e.change, e.old, e.new, e.namespace, false))) {
-			e.each(e.new, e.old, e.giveBack)
+		if unlimited(e.ctx) || e.ledger.meters.of(e.change.Resource).Evaluator.Handles(e.attributes(false)) {
+			e.each(e.new, e.old, e.ledger.refunds.giveBack)
 		}
 	}
 }
 
-func (e *namespaceEntry) giveBack(key types.NamespacedName, freed corev1.ResourceList) error {
-	e.ledger.returns.giveBack(key, freed)
-	return nil
+// attributes are the change as upstream's plugin is asked about it.
+func (e *namespaceEntry) attributes(dryRun bool) admission.Attributes {
+	return attributes(subresource(e.ctx), e.change, e.old, e.new, e.namespace, dryRun)
 }
 
-// each calls do with each quota of the namespace and what more uses more of it than
-// less. What fails is left to upstream's controller.
-func (e *namespaceEntry) each(more, less runtime.Object, do func(key types.NamespacedName, amount corev1.ResourceList) error) {
+// each calls do with each quota of the namespace of which more uses more than less, and
+// how much. What fails is left to upstream's controller.
+func (e *namespaceEntry) each(more, less runtime.Object, do func(key types.NamespacedName, amount corev1.ResourceList)) {
 	if more == nil {
 		return
 	}
-	quotas, err := e.ledger.accessor.latest.List(e.namespace)
-	if err != nil {
-		klog.ErrorS(err, "Charging the quotas of a namespace", "namespace", e.namespace)
-		return
-	}
-	for _, q := range quotas {
-		if IsTenantQuota(q) {
-			continue
-		}
+	for _, q := range e.quotas {
 		amount := quota.RemoveZeros(quota.SubtractWithNonNegativeResult(e.usage(q, more), e.usage(q, less)))
-		if len(amount) == 0 {
-			continue
-		}
-		if err := do(nameOf(q), amount); err != nil && !apierrors.IsNotFound(err) {
-			klog.ErrorS(err, "Charging a quota", "quota", nameOf(q))
+		if len(amount) > 0 {
+			do(nameOf(q), amount)
 		}
 	}
 }

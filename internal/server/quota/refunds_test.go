@@ -10,14 +10,14 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 )
 
-// TestReturnsTogether checks that what is given back during a write goes together
+// TestRefundsTogether checks that what is given back during a write goes together
 // in the next one, that nobody returns before, and that nothing stays behind.
-func TestReturnsTogether(t *testing.T) {
+func TestRefundsTogether(t *testing.T) {
 	const others = 20
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	freed, writes := corev1.ResourceList{}, 0
-	r := &returns{subtract: func(_ types.NamespacedName, amount corev1.ResourceList) error {
+	r := &refunds{subtract: func(_ types.NamespacedName, amount corev1.ResourceList) error {
 		mu.Lock()
 		defer mu.Unlock()
 		freed = quota.Add(freed, amount)
@@ -47,9 +47,9 @@ func TestReturnsTogether(t *testing.T) {
 	}
 }
 
-func TestReturnsFail(t *testing.T) {
+func TestRefundsFail(t *testing.T) {
 	var doubted []types.NamespacedName
-	r := &returns{
+	r := &refunds{
 		subtract: func(types.NamespacedName, corev1.ResourceList) error { return errors.New("etcd does not answer") },
 		failed:   func(key types.NamespacedName) { doubted = append(doubted, key) },
 	}

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -19,37 +18,33 @@ import (
 // writeTimeout ends a write that nobody waits for with a deadline of its own.
 const writeTimeout = 30 * time.Second
 
+// keyOf returns the flattened key of the quota of n.
+func keyOf(n tenant.Name) types.NamespacedName {
+	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
+}
+
 // store is what Store does.
 type store interface {
 	Get(ctx context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error)
 	Update(ctx context.Context, key types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error)
 }
 
-// accessor is where upstream's evaluator reads and charges the quota of a tenant.
-// Its namespaces are flattened: they name the tenant, and the one namespace in
-// which the quota is.
-type accessor struct {
+// accounts are the statuses of the quotas in spaces.
+type accounts struct {
 	store  store
-	latest *Latest
-	// count sets the limits and what is not counted yet.
+	latest *latest
+	// count sets the limits of a tenant's quota and counts what is not counted yet.
 	count func(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error)
 }
 
-var _ resourcequota.QuotaAccessor = &accessor{}
-
-// keyOf returns the flattened key of the quota of n.
-func keyOf(n tenant.Name) types.NamespacedName {
-	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
-}
-
 // known returns what this server knows of the quota of n, nil if nothing.
-func (a *accessor) known(n tenant.Name) *corev1.ResourceQuota {
-	return a.latest.Get(keyOf(n))
+func (a *accounts) known(n tenant.Name) *corev1.ResourceQuota {
+	return a.latest.get(keyOf(n))
 }
 
 // current returns the quota of n with all limits in force and counted, nil if there
 // is none.
-func (a *accessor) current(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
+func (a *accounts) current(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error) {
 	current := a.known(n)
 	if current == nil {
 		var err error
@@ -62,7 +57,7 @@ func (a *accessor) current(ctx context.Context, n tenant.Name) (*corev1.Resource
 	}
 	counted, err := a.count(ctx, n)
 	if counted != nil {
-		a.latest.Remember(counted)
+		a.latest.remember(counted)
 	}
 	return counted, err
 }
@@ -80,33 +75,22 @@ func complete(q *corev1.ResourceQuota) bool {
 	return true
 }
 
-// GetQuotas implements resourcequota.QuotaAccessor.
-func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
+// ofTenant returns the quota of the tenant of a flattened namespace.
+func (a *accounts) ofTenant(namespace string) ([]*corev1.ResourceQuota, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	n := tenant.Flat(namespace).Space()
-	current, err := a.current(ctx, n)
+	current, err := a.current(ctx, tenant.Flat(namespace).Space())
 	if err != nil || current == nil {
 		return nil, err
 	}
-	return []corev1.ResourceQuota{toCharge(current)}, nil
+	return []*corev1.ResourceQuota{current}, nil
 }
 
-// toCharge returns a copy of a quota for upstream's evaluator. The limits of its
-// specification, which the evaluator does not read, are what was used before it
-// charged.
-func toCharge(current *corev1.ResourceQuota) corev1.ResourceQuota {
-	q := *current.DeepCopy()
-	q.Spec.Hard = q.Status.Used.DeepCopy()
-	return q
-}
-
-// UpdateQuotaStatus implements resourcequota.QuotaAccessor. It adds what was charged
-// to what is used by now. If that does not fit it fails with a conflict, and the
-// evaluator decides anew.
-func (a *accessor) UpdateQuotaStatus(charged *corev1.ResourceQuota) error {
-	added := quota.RemoveZeros(quota.SubtractWithNonNegativeResult(charged.Status.Used, charged.Spec.Hard))
-	err := a.update(nameOf(charged), func(q *corev1.ResourceQuota) error {
+// charge adds what a charge has added to what is used by now. If that does not fit it
+// fails with a conflict.
+func (a *accounts) charge(c charge) error {
+	key, added := nameOf(c.before), c.added()
+	err := a.update(key, func(q *corev1.ResourceQuota) error {
 		used := quota.Add(q.Status.Used, added)
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(used, quota.ResourceNames(added)), q.Status.Hard); !fits {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("%v is taken by now", exceeded))
@@ -117,23 +101,23 @@ func (a *accessor) UpdateQuotaStatus(charged *corev1.ResourceQuota) error {
 	if apierrors.IsConflict(err) {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if current, getErr := a.store.Get(ctx, nameOf(charged)); getErr == nil && current != nil {
-			a.latest.Remember(current)
+		if current, getErr := a.store.Get(ctx, key); getErr == nil && current != nil {
+			a.latest.remember(current)
 		}
 	}
 	return err
 }
 
 // add charges without asking whether it fits.
-func (a *accessor) add(key types.NamespacedName, added corev1.ResourceList) error {
+func (a *accounts) add(key types.NamespacedName, added corev1.ResourceList) error {
 	return a.update(key, func(q *corev1.ResourceQuota) error {
 		q.Status.Used = quota.Mask(quota.Add(q.Status.Used, added), quota.ResourceNames(q.Status.Used))
 		return nil
 	})
 }
 
-// subtract gives back to any quota. Nothing is ever used less than not at all.
-func (a *accessor) subtract(key types.NamespacedName, freed corev1.ResourceList) error {
+// subtract gives back. What is used never becomes negative.
+func (a *accounts) subtract(key types.NamespacedName, freed corev1.ResourceList) error {
 	return a.update(key, func(q *corev1.ResourceQuota) error {
 		names := quota.ResourceNames(q.Status.Used)
 		q.Status.Used = quota.SubtractWithNonNegativeResult(q.Status.Used, quota.Mask(freed, names))
@@ -141,25 +125,25 @@ func (a *accessor) subtract(key types.NamespacedName, freed corev1.ResourceList)
 	})
 }
 
-func (a *accessor) update(key types.NamespacedName, change func(*corev1.ResourceQuota) error) error {
+func (a *accounts) update(key types.NamespacedName, change func(*corev1.ResourceQuota) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	updated, err := a.store.Update(ctx, key, change)
 	if err != nil {
 		return err
 	}
-	a.latest.Remember(updated)
+	a.latest.remember(updated)
 	return nil
 }
 
 // refresh reads the quota of n from etcd and reports whether it is newer than what
 // this server knew.
-func (a *accessor) refresh(ctx context.Context, n tenant.Name) (bool, error) {
+func (a *accounts) refresh(ctx context.Context, n tenant.Name) (bool, error) {
 	current, err := a.store.Get(ctx, keyOf(n))
 	if err != nil || current == nil {
 		return false, err
 	}
 	known := a.known(n)
-	a.latest.Remember(current)
-	return known != nil && Newer(current, known), nil
+	a.latest.remember(current)
+	return known != nil && newer(current, known), nil
 }

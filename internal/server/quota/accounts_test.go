@@ -13,15 +13,21 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// charge does what upstream's evaluator does with a batch that uses so many pods.
-func charge(t *testing.T, a *accessor, pods string) error {
+// chargePods does what upstream's evaluator does with a batch that uses so many pods.
+func chargePods(t *testing.T, a *accounts, pods string) error {
 	t.Helper()
-	quotas, err := a.GetQuotas(keyOf("acme").Namespace)
+	through := &accessor{read: a.ofTenant, write: a.charge, shown: map[string][]*corev1.ResourceQuota{}}
+	quotas, err := through.GetQuotas(keyOf("acme").Namespace)
 	if err != nil || len(quotas) != 1 {
 		t.Fatalf("got %d quotas, %v", len(quotas), err)
 	}
+	defer func() {
+		if through.lock(quotas)(); len(through.shown) != 0 {
+			t.Errorf("%d namespaces are kept after the decision", len(through.shown))
+		}
+	}()
 	quotas[0].Status.Used = quota.Add(quotas[0].Status.Used, list("pods", pods))
-	return a.UpdateQuotaStatus(&quotas[0])
+	return through.UpdateQuotaStatus(&quotas[0])
 }
 
 // TestChargedByAnother charges while another server does, unseen until the write.
@@ -44,8 +50,8 @@ func TestChargedByAnother(t *testing.T) {
 				q.Status.Used = quota.Add(q.Status.Used, list("pods", tc.other))
 				s.before = nil
 			}
-			a := &accessor{store: s, latest: newLatest(t, known)}
-			if err := charge(t, a, tc.pods); apierrors.IsConflict(err) != tc.conflict {
+			a := &accounts{store: s, latest: latestOf(t, known)}
+			if err := chargePods(t, a, tc.pods); apierrors.IsConflict(err) != tc.conflict {
 				t.Errorf("got error %v, want conflict %t", err, tc.conflict)
 			}
 			if got := s.used("pods"); got != tc.want {
@@ -70,12 +76,12 @@ func TestNewLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			counted := newQuota("2", q.Spec.Hard, q.Spec.Hard, list("pods", "3", "services", "0"))
 			counts := 0
-			a := &accessor{store: &fakeStore{quota: q.DeepCopy()}, latest: newLatest(t, q)}
+			a := &accounts{store: &fakeStore{quota: q.DeepCopy()}, latest: latestOf(t, q)}
 			a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
 				counts++
 				return counted, nil
 			}
-			quotas, err := a.GetQuotas(keyOf("acme").Namespace)
+			quotas, err := a.ofTenant(keyOf("acme").Namespace)
 			if err != nil || counts != 1 {
 				t.Fatalf("counted %d times, %v", counts, err)
 			}
@@ -84,11 +90,11 @@ func TestNewLimit(t *testing.T) {
 			}
 		})
 	}
-	a := &accessor{store: &fakeStore{quota: newQuota("1", list("pods", "1"), nil, nil)}, latest: newLatest(t)}
+	a := &accounts{store: &fakeStore{quota: newQuota("1", list("pods", "1"), nil, nil)}, latest: latestOf(t)}
 	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
 		return nil, errors.New("etcd does not answer")
 	}
-	if _, err := a.GetQuotas(keyOf("acme").Namespace); err == nil {
+	if _, err := a.ofTenant(keyOf("acme").Namespace); err == nil {
 		t.Error("a quota that cannot be counted is no error")
 	}
 }
@@ -96,7 +102,7 @@ func TestNewLimit(t *testing.T) {
 func TestAddAndSubtract(t *testing.T) {
 	limit := list("pods", "2")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "1"))}
-	a := &accessor{store: s, latest: newLatest(t, s.quota)}
+	a := &accounts{store: s, latest: latestOf(t, s.quota)}
 	add := func(by corev1.ResourceList) error { return a.add(keyOf("acme"), by) }
 	subtract := func(by corev1.ResourceList) error { return a.subtract(keyOf("acme"), by) }
 	for _, step := range []struct {

@@ -9,9 +9,9 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 )
 
-// returns gives back what is no longer used, in one write for all that waits for
+// refunds give back what is no longer used, in one write for all that waits for
 // one quota. There is a goroutine for a quota while something waits.
-type returns struct {
+type refunds struct {
 	subtract func(key types.NamespacedName, freed corev1.ResourceList) error
 	// failed is told of a quota that has not got back all.
 	failed func(key types.NamespacedName)
@@ -28,11 +28,13 @@ type batch struct {
 }
 
 // giveBack returns when a quota has got back what is freed.
-func (r *returns) giveBack(key types.NamespacedName, freed corev1.ResourceList) {
-	<-r.join(key, freed).done
+func (r *refunds) giveBack(key types.NamespacedName, freed corev1.ResourceList) {
+	if len(freed) > 0 {
+		<-r.join(key, freed).done
+	}
 }
 
-func (r *returns) join(key types.NamespacedName, freed corev1.ResourceList) *batch {
+func (r *refunds) join(key types.NamespacedName, freed corev1.ResourceList) *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, writing := r.waiting[key]
@@ -51,7 +53,7 @@ func (r *returns) join(key types.NamespacedName, freed corev1.ResourceList) *bat
 }
 
 // write writes batches until none is left.
-func (r *returns) write(key types.NamespacedName) {
+func (r *refunds) write(key types.NamespacedName) {
 	for {
 		r.mu.Lock()
 		next := r.waiting[key]

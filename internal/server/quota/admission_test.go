@@ -23,57 +23,55 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const namespace = "a|team"
-
-// store is a quota in a fake server that, as the real one, refuses updates of
+// fakeServer is a quota in a server that, as the real one, refuses updates of
 // an outdated object. Its watch never tells anybody.
-type store struct {
+type fakeServer struct {
 	mu        sync.Mutex
 	quota     *corev1.ResourceQuota
 	conflicts int
 }
 
-func newStore(pods string) *store {
+func newServer(pods string) *fakeServer {
 	hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
-	return &store{quota: &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q", UID: "u", ResourceVersion: "1"},
+	return &fakeServer{quota: &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a|team", Name: "q", UID: "u", ResourceVersion: "1"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
 		Status:     corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 	}}
 }
 
-func (s *store) get(clienttesting.Action) (bool, runtime.Object, error) {
+func (s *fakeServer) get(clienttesting.Action) (bool, runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return true, s.quota.DeepCopy(), nil
 }
 
-func (s *store) update(action clienttesting.Action) (bool, runtime.Object, error) {
+func (s *fakeServer) update(action clienttesting.Action) (bool, runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	update := action.(clienttesting.UpdateAction).GetObject().(*corev1.ResourceQuota)
 	if update.ResourceVersion != s.quota.ResourceVersion {
 		s.conflicts++
-		return true, nil, apierrors.NewConflict(corev1.Resource("resourcequotas"), update.Name, errors.New("outdated"))
+		return true, nil, apierrors.NewConflict(quotaResource, update.Name, errors.New("outdated"))
 	}
 	s.set(update.Status.Used)
 	return true, s.quota.DeepCopy(), nil
 }
 
-func (s *store) set(used corev1.ResourceList) {
+func (s *fakeServer) set(used corev1.ResourceList) {
 	version, _ := strconv.Atoi(s.quota.ResourceVersion)
 	s.quota = s.quota.DeepCopy()
 	s.quota.ResourceVersion = strconv.Itoa(version + 1)
 	s.quota.Status.Used = used.DeepCopy()
 }
 
-func (s *store) used() int64 {
+func (s *fakeServer) used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.quota.Status.Used.Pods().Value()
 }
 
-func newPlugin(t *testing.T, s *store) *Plugin {
+func newPlugin(t *testing.T, s *fakeServer) *Plugin {
 	t.Helper()
 	client := fake.NewClientset(s.quota)
 	client.PrependReactor("get", "resourcequotas", s.get)
@@ -83,7 +81,7 @@ func newPlugin(t *testing.T, s *store) *Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := New(nil, nil)
+	plugin, err := NewPlugin(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +98,15 @@ func newPlugin(t *testing.T, s *store) *Plugin {
 }
 
 func create(p *Plugin, name string) error {
-	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|team", Name: name}}
 	return p.Validate(tenant.WithSpace(context.Background(), "a"), admission.NewAttributesRecord(pod, nil, core.Kind("Pod").WithVersion("v1"),
-		namespace, name, core.Resource("pods").WithVersion("v1"), "", admission.Create, nil, false, nil), nil)
+		"a|team", name, core.Resource("pods").WithVersion("v1"), "", admission.Create, nil, false, nil), nil)
 }
 
 // TestBehindInformers charges a quota again and again while the informers show
 // its first state.
 func TestBehindInformers(t *testing.T) {
-	s := newStore("1000")
+	s := newServer("1000")
 	p := newPlugin(t, s)
 	for i := range 300 {
 		if err := create(p, fmt.Sprint(i)); err != nil {
@@ -122,7 +120,7 @@ func TestBehindInformers(t *testing.T) {
 
 // TestChangedByAnother charges a quota that another server charges too.
 func TestChangedByAnother(t *testing.T) {
-	s := newStore("10")
+	s := newServer("10")
 	p := newPlugin(t, s)
 	for i := range 3 {
 		s.mu.Lock()
@@ -140,7 +138,7 @@ func TestChangedByAnother(t *testing.T) {
 
 // TestRace lets 50 requests race for 10 pods.
 func TestRace(t *testing.T) {
-	s := newStore("10")
+	s := newServer("10")
 	p := newPlugin(t, s)
 	var admitted, refused int
 	var mu sync.Mutex

@@ -1,0 +1,102 @@
+package quota
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const widgets = "count/widgets.example.com"
+
+// newTestLedger returns a ledger over a store, of which the informers show the known quota
+// and no change. A space holds three widgets when they are counted.
+func newTestLedger(t *testing.T, s *fakeStore, known *corev1.ResourceQuota) *Ledger {
+	t.Helper()
+	l := &Ledger{
+		meters:   meters{},
+		accounts: &accounts{store: s, latest: latestOf(t, known)},
+		recounter: newRecounter(s, func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error) {
+			return list(widgets, "3"), nil
+		}, 0),
+	}
+	l.accounts.count = l.recounter.count
+	l.connect(t.Context().Done())
+	return l
+}
+
+// change returns the change of a widget in a namespace of acme.
+func change(namespace string, before, after bool) storage.Change {
+	object := func(exists bool) runtime.Object {
+		if !exists {
+			return nil
+		}
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "w"}}
+	}
+	return storage.Change{
+		Tenant: "acme", Resource: schema.GroupResource{Group: "example.com", Resource: "widgets"},
+		Old: object(before), New: object(after),
+	}
+}
+
+// TestSettle checks what is used after a write.
+func TestSettle(t *testing.T) {
+	limit := list(widgets, "10")
+	for name, tc := range map[string]struct {
+		before, after bool // whether the object exists
+		outcome       storage.Outcome
+		want          string
+		doubted       bool
+	}{
+		"a creation":                   {after: true, outcome: storage.Written, want: "5"},
+		"a creation that is refused":   {after: true, outcome: storage.Dropped, want: "4"},
+		"a creation without an answer": {after: true, outcome: storage.Unknown, want: "5", doubted: true},
+		"a change":                     {before: true, after: true, outcome: storage.Written, want: "4"},
+		"a deletion":                   {before: true, outcome: storage.Written, want: "3"},
+		"a deletion without an answer": {before: true, outcome: storage.Unknown, want: "4", doubted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
+			known := s.quota.DeepCopy()
+			l := newTestLedger(t, s, known)
+			entry, err := l.Charge(t.Context(), change("default", tc.before, tc.after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shared, err := l.accounts.latest.informer.Lister().ResourceQuotas(known.Namespace).Get(known.Name); err != nil || !cmp.Equal(known.Status, shared.Status) {
+				t.Errorf("upstream has changed what all share: %v, %v", shared, err)
+			}
+			entry.Settle(tc.outcome)
+			if got := s.used(widgets); got != tc.want {
+				t.Errorf("%s widgets are used, want %s", got, tc.want)
+			}
+			if _, doubted := l.recounter.observation("acme"); doubted != tc.doubted {
+				t.Errorf("the tenant will be recounted: %t, want %t", doubted, tc.doubted)
+			}
+		})
+	}
+}
+
+// TestSettleInNamespace checks the same of the quota of a namespace.
+func TestSettleInNamespace(t *testing.T) {
+	limit := list(widgets, "10")
+	s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
+	s.quota.Namespace, s.quota.Name = "acme|team", "q"
+	l := newTestLedger(t, s, s.quota.DeepCopy())
+	l.namespaces = &Plugin{ledger: l, latest: l.accounts.latest}
+	entry, err := l.Charge(t.Context(), change("team", true, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry.Settle(storage.Written)
+	if got := s.used(widgets); got != "3" {
+		t.Errorf("%s widgets are used, want 3", got)
+	}
+}
