@@ -165,6 +165,13 @@ var table = []mutant{
 		tests:  []string{"./test/integration/quota", "--ginkgo.focus=cannot be changed or deleted in the space"},
 	},
 	{
+		name:   "nothing is given back to the quota of the next tenant",
+		file:   "internal/server/quota/accounts.go",
+		before: `q.UID != r.uid`,
+		after:  `q.UID == ""`,
+		tests:  []string{"./internal/server/quota", "-run=TestSettle"},
+	},
+	{
 		name:   "the garbage collector reads no store",
 		file:   "internal/kubecontrollers/garbage.go",
 		before: `return cache.NewStore(cache.MetaNamespaceKeyFunc)`,

@@ -18,6 +18,14 @@ import (
 // writeTimeout ends a write that nobody waits for with a deadline of its own.
 const writeTimeout = 30 * time.Second
 
+// ref is one quota. One that is created under its name later has another UID.
+type ref struct {
+	types.NamespacedName
+	uid types.UID
+}
+
+func refOf(q *corev1.ResourceQuota) ref { return ref{nameOf(q), q.UID} }
+
 // keyOf returns the flattened key of the quota of n.
 func keyOf(n tenant.Name) types.NamespacedName {
 	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
@@ -86,11 +94,14 @@ func (a *accounts) ofTenant(namespace string) ([]*corev1.ResourceQuota, error) {
 	return []*corev1.ResourceQuota{current}, nil
 }
 
-// charge adds what a charge has added to what is used by now. If that does not fit it
-// fails with a conflict.
+// charge adds what a charge has added to what is used by now. If that does not fit, or if
+// the quota is another one by now, it fails with a conflict.
 func (a *accounts) charge(c charge) error {
-	key, added := nameOf(c.before), c.added()
-	err := a.update(key, func(q *corev1.ResourceQuota) error {
+	of, added := refOf(c.before), c.added()
+	err := a.update(of.NamespacedName, func(q *corev1.ResourceQuota) error {
+		if err := of.check(q); err != nil {
+			return err
+		}
 		used := quota.Add(q.Status.Used, added)
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(used, quota.ResourceNames(added)), q.Status.Hard); !fits {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("%v is taken by now", exceeded))
@@ -101,7 +112,7 @@ func (a *accounts) charge(c charge) error {
 	if apierrors.IsConflict(err) {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if current, getErr := a.store.Get(ctx, key); getErr == nil && current != nil {
+		if current, getErr := a.store.Get(ctx, of.NamespacedName); getErr == nil && current != nil {
 			a.latest.remember(current)
 		}
 	}
@@ -109,20 +120,32 @@ func (a *accounts) charge(c charge) error {
 }
 
 // add charges without asking whether it fits.
-func (a *accounts) add(key types.NamespacedName, added corev1.ResourceList) error {
-	return a.update(key, func(q *corev1.ResourceQuota) error {
+func (a *accounts) add(to ref, added corev1.ResourceList) error {
+	return a.update(to.NamespacedName, func(q *corev1.ResourceQuota) error {
 		q.Status.Used = quota.Mask(quota.Add(q.Status.Used, added), quota.ResourceNames(q.Status.Used))
 		return nil
 	})
 }
 
-// subtract gives back. What is used never becomes negative.
-func (a *accounts) subtract(key types.NamespacedName, freed corev1.ResourceList) error {
-	return a.update(key, func(q *corev1.ResourceQuota) error {
+// subtract gives back to the quota that was charged, and to no other of its name. What is
+// used never becomes negative.
+func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
+	return a.update(from.NamespacedName, func(q *corev1.ResourceQuota) error {
+		if err := from.check(q); err != nil {
+			return err
+		}
 		names := quota.ResourceNames(q.Status.Used)
 		q.Status.Used = quota.SubtractWithNonNegativeResult(q.Status.Used, quota.Mask(freed, names))
 		return nil
 	})
+}
+
+// check returns a conflict for another quota.
+func (r ref) check(q *corev1.ResourceQuota) error {
+	if q.UID != r.uid {
+		return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("it has UID %q by now, not %q", q.UID, r.uid))
+	}
+	return nil
 }
 
 func (a *accounts) update(key types.NamespacedName, change func(*corev1.ResourceQuota) error) error {

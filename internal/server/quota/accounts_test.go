@@ -103,8 +103,8 @@ func TestAddAndSubtract(t *testing.T) {
 	limit := list("pods", "2")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "1"))}
 	a := &accounts{store: s, latest: latestOf(t, s.quota)}
-	add := func(by corev1.ResourceList) error { return a.add(keyOf("acme"), by) }
-	subtract := func(by corev1.ResourceList) error { return a.subtract(keyOf("acme"), by) }
+	add := func(by corev1.ResourceList) error { return a.add(refOf(s.quota), by) }
+	subtract := func(by corev1.ResourceList) error { return a.subtract(refOf(s.quota), by) }
 	for _, step := range []struct {
 		do   func(corev1.ResourceList) error
 		by   corev1.ResourceList

@@ -39,7 +39,9 @@
 // decides anew. So servers that race for the last unit do not both get it.
 //
 // Once a limit is counted, used is never less than what is stored, whatever servers race: a
-// charge comes before its write, and a refund after it.
+// charge comes before its write, and a refund after it. A refund goes to the quota that was
+// charged, by its UID. If that was deleted and there is another of its name, of the next
+// tenant even, the refund is dropped: what the other uses was counted in etcd.
 //
 // # What a crash leaves
 //
@@ -52,7 +54,8 @@
 //
 // # What stays approximate
 //
-//   - Until the recount, a crash and an etcd that does not answer leave too much used. While a tenant is never quiet for that long, it stays.
+//   - Until the recount, a crash, an etcd that does not answer and a refund that was
+//     dropped leave too much used. While a tenant is never quiet for that long, it stays.
 //   - What is new in a quota is counted while requests go on. What they write meanwhile may
 //     be counted or not; the recount corrects both.
 //   - A dry run does not know the size of an object (stored-bytes), and looks at creations

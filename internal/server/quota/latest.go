@@ -100,17 +100,17 @@ func (l *latest) get(key types.NamespacedName) *corev1.ResourceQuota {
 // forgets if it is not newer.
 func (l *latest) newest(listed *corev1.ResourceQuota) *corev1.ResourceQuota {
 	ahead, ok := l.ahead[nameOf(listed)]
-	if ok && ahead.UID == listed.UID && newer(ahead, listed) {
+	if ok && newer(ahead, listed) {
 		return ahead
 	}
 	delete(l.ahead, nameOf(listed))
 	return listed
 }
 
-// remember keeps a quota until the informers have it.
+// remember keeps a quota until the informers have it, or another one of its name.
 func (l *latest) remember(quota *corev1.ResourceQuota) {
 	listed, err := l.informer.Lister().ResourceQuotas(quota.Namespace).Get(quota.Name)
-	if err != nil || listed.UID != quota.UID || !newer(quota, listed) {
+	if err != nil || !newer(quota, listed) {
 		return
 	}
 	l.mu.Lock()
@@ -124,7 +124,8 @@ func nameOf(quota *corev1.ResourceQuota) types.NamespacedName {
 	return types.NamespacedName{Namespace: quota.Namespace, Name: quota.Name}
 }
 
-// newer reports whether a is a later state than b.
+// newer reports whether a is a later state than b, or another quota that came after it:
+// etcd's revisions only grow.
 func newer(a, b *corev1.ResourceQuota) bool {
 	return storage.APIObjectVersioner{}.CompareResourceVersion(a, b) > 0
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -111,8 +110,8 @@ func (l *Ledger) Stored(ctx context.Context, n tenant.Name) (objects, bytes int6
 
 // notRefunded leaves what a quota has not got back to a recount, that of a
 // namespace to upstream's controller.
-func (l *Ledger) notRefunded(key types.NamespacedName) {
-	if n := tenant.Flat(key.Namespace).Space(); key == keyOf(n) {
+func (l *Ledger) notRefunded(of ref) {
+	if n := tenant.Flat(of.Namespace).Space(); of.NamespacedName == keyOf(n) {
 		l.recounter.doubt(n)
 	}
 }
@@ -196,6 +195,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if err != nil {
 		return nil, fmt.Errorf("measuring what is used: %w", err)
 	}
+	e.quota = refOf(current)
 	e.added = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before))
 	e.freed = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after))
 	if change.New == nil {
@@ -212,7 +212,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	case len(e.added) == 0:
 		return e, nil
 	case force:
-		return e, l.accounts.add(keyOf(n), e.added)
+		return e, l.accounts.add(e.quota, e.added)
 	}
 	return e, l.evaluate(ctx, n, a)
 }
@@ -308,7 +308,8 @@ func nameIn(obj runtime.Object) string {
 type entry struct {
 	ledger *Ledger
 	tenant tenant.Name
-	// added and freed are of the tenant's quota.
+	// quota is that of the tenant, which was charged for what is added.
+	quota        ref
 	added, freed corev1.ResourceList
 	inNamespace  *namespaceEntry
 }
@@ -317,9 +318,9 @@ type entry struct {
 func (e *entry) Settle(outcome storage.Outcome) {
 	switch outcome {
 	case storage.Written:
-		e.ledger.refunds.giveBack(keyOf(e.tenant), e.freed)
+		e.ledger.refunds.giveBack(e.quota, e.freed)
 	case storage.Dropped:
-		e.ledger.refunds.giveBack(keyOf(e.tenant), e.added)
+		e.ledger.refunds.giveBack(e.quota, e.added)
 	case storage.Unknown:
 		e.ledger.recounter.doubt(e.tenant)
 	}

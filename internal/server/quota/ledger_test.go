@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -46,12 +47,14 @@ func change(namespace string, before, after bool) storage.Change {
 	}
 }
 
-// TestSettle checks what is used after a write.
+// TestSettle checks what is used after a write, and that nothing is given back to a quota
+// that was not charged: that of the next tenant of the name.
 func TestSettle(t *testing.T) {
 	limit := list(widgets, "10")
 	for name, tc := range map[string]struct {
 		before, after bool // whether the object exists
 		outcome       storage.Outcome
+		replaced      bool // between charge and write
 		want          string
 		doubted       bool
 	}{
@@ -61,6 +64,8 @@ func TestSettle(t *testing.T) {
 		"a change":                     {before: true, after: true, outcome: storage.Written, want: "4"},
 		"a deletion":                   {before: true, outcome: storage.Written, want: "3"},
 		"a deletion without an answer": {before: true, outcome: storage.Unknown, want: "4", doubted: true},
+		"a creation that is refused, of an old tenant": {after: true, outcome: storage.Dropped, replaced: true, want: "4", doubted: true},
+		"a deletion, of an old tenant":                 {before: true, outcome: storage.Written, replaced: true, want: "4", doubted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
@@ -72,6 +77,10 @@ func TestSettle(t *testing.T) {
 			}
 			if shared, err := l.accounts.latest.informer.Lister().ResourceQuotas(known.Namespace).Get(known.Name); err != nil || !cmp.Equal(known.Status, shared.Status) {
 				t.Errorf("upstream has changed what all share: %v, %v", shared, err)
+			}
+			if tc.replaced {
+				s.quota = newQuota("9", limit, limit, list(widgets, "4"))
+				s.quota.UID = "next"
 			}
 			entry.Settle(tc.outcome)
 			if got := s.used(widgets); got != tc.want {
@@ -87,16 +96,44 @@ func TestSettle(t *testing.T) {
 // TestSettleInNamespace checks the same of the quota of a namespace.
 func TestSettleInNamespace(t *testing.T) {
 	limit := list(widgets, "10")
-	s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
-	s.quota.Namespace, s.quota.Name = "acme|team", "q"
-	l := newTestLedger(t, s, s.quota.DeepCopy())
-	l.namespaces = &Plugin{ledger: l, latest: l.accounts.latest}
-	entry, err := l.Charge(t.Context(), change("team", true, false))
-	if err != nil {
-		t.Fatal(err)
+	for uid, want := range map[types.UID]string{"u": "3", "next": "4"} {
+		s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
+		s.quota.Namespace, s.quota.Name = "acme|team", "q"
+		l := newTestLedger(t, s, s.quota.DeepCopy())
+		l.namespaces = &Plugin{ledger: l, latest: l.accounts.latest}
+		entry, err := l.Charge(t.Context(), change("team", true, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.quota.UID = uid
+		entry.Settle(storage.Written)
+		if got := s.used(widgets); got != want {
+			t.Errorf("%s widgets are used of the quota with UID %q, want %s", got, uid, want)
+		}
 	}
-	entry.Settle(storage.Written)
-	if got := s.used(widgets); got != "3" {
-		t.Errorf("%s widgets are used, want 3", got)
+}
+
+// TestChargeReplaced charges a quota that is another one by now, which the informers do not
+// show yet.
+func TestChargeReplaced(t *testing.T) {
+	limit := list(widgets, "10")
+	for name, tc := range map[string]struct {
+		hard, used corev1.ResourceList
+		want       string
+	}{
+		"counted":     {limit, list(widgets, "1"), "2"},
+		"not counted": {nil, nil, "4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeStore{quota: newQuota("5", limit, tc.hard, tc.used)}
+			s.quota.UID = "next"
+			l := newTestLedger(t, s, newQuota("1", limit, limit, list(widgets, "9")))
+			if _, err := l.Charge(t.Context(), change("default", false, true)); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.used(widgets); got != tc.want {
+				t.Errorf("%s widgets are used, want %s", got, tc.want)
+			}
+		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/klog/v2"
@@ -77,9 +76,9 @@ func (e *namespaceEntry) charge() (err error) {
 	return view.PlainError(e.ledger.namespaces.evaluate(e.attributes(false)), e.change.Tenant)
 }
 
-func (e *namespaceEntry) add(key types.NamespacedName, amount corev1.ResourceList) {
-	if err := e.ledger.accounts.add(key, amount); err != nil && !apierrors.IsNotFound(err) {
-		klog.ErrorS(err, "Charging a quota", "quota", key)
+func (e *namespaceEntry) add(to ref, amount corev1.ResourceList) {
+	if err := e.ledger.accounts.add(to, amount); err != nil && !apierrors.IsNotFound(err) {
+		klog.ErrorS(err, "Charging a quota", "quota", to.NamespacedName)
 	}
 }
 
@@ -105,14 +104,14 @@ func (e *namespaceEntry) attributes(dryRun bool) admission.Attributes {
 
 // each calls do with each quota of the namespace of which more uses more than less, and
 // how much. What fails is left to upstream's controller.
-func (e *namespaceEntry) each(more, less runtime.Object, do func(key types.NamespacedName, amount corev1.ResourceList)) {
+func (e *namespaceEntry) each(more, less runtime.Object, do func(of ref, amount corev1.ResourceList)) {
 	if more == nil {
 		return
 	}
 	for _, q := range e.quotas {
 		amount := quota.RemoveZeros(quota.SubtractWithNonNegativeResult(e.usage(q, more), e.usage(q, less)))
 		if len(amount) > 0 {
-			do(nameOf(q), amount)
+			do(refOf(q), amount)
 		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 )
+
+// acme is the quota of a tenant.
+var acme = ref{keyOf("acme"), "u"}
 
 // TestRefundsTogether checks that what is given back during a write goes together
 // in the next one, that nobody returns before, and that nothing stays behind.
@@ -17,7 +19,7 @@ func TestRefundsTogether(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	freed, writes := corev1.ResourceList{}, 0
-	r := &refunds{subtract: func(_ types.NamespacedName, amount corev1.ResourceList) error {
+	r := &refunds{subtract: func(_ ref, amount corev1.ResourceList) error {
 		mu.Lock()
 		defer mu.Unlock()
 		freed = quota.Add(freed, amount)
@@ -29,11 +31,11 @@ func TestRefundsTogether(t *testing.T) {
 		return nil
 	}}
 	var group sync.WaitGroup
-	group.Go(func() { r.giveBack(keyOf("acme"), list("pods", "1")) })
+	group.Go(func() { r.giveBack(acme, list("pods", "1")) })
 	<-begun
 	var waiting []*batch
 	for range others {
-		waiting = append(waiting, r.join(keyOf("acme"), list("pods", "1", "services", "2")))
+		waiting = append(waiting, r.join(acme, list("pods", "1", "services", "2")))
 	}
 	close(goOn)
 	group.Wait()
@@ -48,13 +50,13 @@ func TestRefundsTogether(t *testing.T) {
 }
 
 func TestRefundsFail(t *testing.T) {
-	var doubted []types.NamespacedName
+	var doubted []ref
 	r := &refunds{
-		subtract: func(types.NamespacedName, corev1.ResourceList) error { return errors.New("etcd does not answer") },
-		failed:   func(key types.NamespacedName) { doubted = append(doubted, key) },
+		subtract: func(ref, corev1.ResourceList) error { return errors.New("etcd does not answer") },
+		failed:   func(of ref) { doubted = append(doubted, of) },
 	}
-	r.giveBack(keyOf("acme"), list("pods", "1"))
-	if len(doubted) != 1 || doubted[0] != keyOf("acme") {
+	r.giveBack(acme, list("pods", "1"))
+	if len(doubted) != 1 || doubted[0] != acme {
 		t.Errorf("doubted: %v", doubted)
 	}
 }
