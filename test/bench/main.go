@@ -5,7 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const namespace = "default"
@@ -34,36 +35,43 @@ func main() {
 	only := flag.String("only", "", "Regular expression for the kinds of requests to measure, all if it is empty. Objects are created and deleted anyway.")
 	flag.Parse()
 	plan.only = regexp.MustCompile(*only)
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := bench(ctx, *ours, *stock, *rounds, plan); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench", func(ctx context.Context) error {
+		return harness.InTempDir("bench", func(dir string) error { return bench(ctx, dir, *ours, *stock, *rounds, plan) })
+	})
 }
 
-func bench(ctx context.Context, ours, stock string, rounds int, plan plan) error {
-	dir, err := os.MkdirTemp("", "tenantry-bench-")
+// Users of the server: of the one who sends what is measured, in a space that is one of
+// its own users.
+const (
+	userToken  = "bench-user"
+	userName   = "jane"
+	tenantName = "bench"
+)
+
+func start(ctx context.Context, dir string, command ...string) (*harness.APIServer, error) {
+	return harness.StartAPIServer(ctx, harness.APIServerOptions{
+		Dir: dir, Command: append(command, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount"),
+		Tokens: userToken + "," + userName + ",2,,," + tenantName + "\n",
+	})
+}
+
+func bench(ctx context.Context, dir, ours, stock string, rounds int, plan plan) error {
+	a, err := start(ctx, filepath.Join(dir, "tenantry"), ours, "server", "--controllers=false")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	a, err := start(ctx, dir, "tenantry", ours, "server", "--controllers=false")
+	defer a.Stop()
+	b, err := start(ctx, filepath.Join(dir, "kube-apiserver"), stock)
 	if err != nil {
 		return err
 	}
-	defer a.stop()
-	b, err := start(ctx, dir, "kube-apiserver", stock)
+	defer b.Stop()
+	inSpace, err := space(ctx, a.Config)
 	if err != nil {
 		return err
 	}
-	defer b.stop()
-	inSpace, err := space(ctx, a.config)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "bench: in a space %s, stock %s, token of an administrator %s\n", inSpace.Host, b.config.Host, adminToken)
-	sides := [2]side{{inSpace, a.cpu}, {b.config, b.cpu}}
+	fmt.Fprintf(os.Stderr, "bench: in a space %s, stock %s, token of an administrator %s\n", inSpace.Host, b.Config.Host, harness.AdminToken)
+	sides := [2]side{{inSpace, a.CPU}, {b.Config, b.CPU}}
 	for i := range sides {
 		if err := fill(ctx, sides[i].config); err != nil {
 			return fmt.Errorf("filling namespace %q: %w", filled, err)
@@ -89,18 +97,15 @@ func bench(ctx context.Context, ours, stock string, rounds int, plan plan) error
 // space creates a tenant with a namespace and a quota without limits, as the operator
 // would do; nothing else of a space is needed here.
 func space(ctx context.Context, config *rest.Config) (*rest.Config, error) {
-	client, err := kubernetes.NewForConfig(config)
+	tenants, err := harness.NewTenants(config)
 	if err != nil {
 		return nil, err
 	}
-	tenant := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Tenant","metadata":{"name":%q}}`, tenantName)
-	if err := client.CoreV1().RESTClient().Post().AbsPath("/api/v1/tenants").
-		SetHeader("Content-Type", "application/json").Body(tenant).Do(ctx).Error(); err != nil {
+	if err := tenants.Create(ctx, tenantName, v1alpha1.TenantSpec{}); err != nil {
 		return nil, fmt.Errorf("creating a tenant: %w", err)
 	}
-	inSpace := rest.CopyConfig(config)
-	inSpace.Host += "/tenants/" + tenantName
-	client, err = kubernetes.NewForConfig(inSpace)
+	inSpace := harness.InSpace(config, tenantName)
+	client, err := kubernetes.NewForConfig(inSpace)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // parts is how many parts the requests of a kind are divided into. The servers
@@ -168,7 +168,12 @@ func compare(sides [2]side, stages [2]stage, workers int) (results [2]measuremen
 			stage := &stages[(part+turn)%2]
 			first, end := part*stage.count/parts, (part+1)*stage.count/parts
 			began := time.Now()
-			latencies, err := run(first, end, workers, stage.do)
+			latencies, err := harness.Each(first, end, workers, func(i int) error {
+				if err := stage.do(i); !apierrors.IsTooManyRequests(err) {
+					return err
+				}
+				return nil
+			})
 			if err != nil {
 				return results, err
 			}
@@ -182,44 +187,11 @@ func compare(sides [2]side, stages [2]stage, workers int) (results [2]measuremen
 		if err != nil {
 			return results, err
 		}
-		slices.Sort(stage.latencies)
 		results[i] = measurement{
 			perSecond: float64(stage.count) / stage.took.Seconds(),
-			p99:       stage.latencies[stage.count*99/100],
+			p99:       harness.Quantile(stage.latencies, 0.99),
 			cpu:       (cpu - stage.cpu) / time.Duration(stage.count),
 		}
 	}
 	return results, nil
-}
-
-// run does what begins at first and ends before end by several workers.
-func run(first, end, workers int, do func(i int) error) ([]time.Duration, error) {
-	latencies := make([]time.Duration, end-first)
-	next, failed := make(chan int), make(chan error, 1)
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for i := range next {
-				start := time.Now()
-				if err := do(i); err != nil && !apierrors.IsTooManyRequests(err) {
-					select {
-					case failed <- err:
-					default:
-					}
-				}
-				latencies[i-first] = time.Since(start)
-			}
-		})
-	}
-	for i := first; i < end; i++ {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	select {
-	case err := <-failed:
-		return nil, err
-	default:
-		return latencies, nil
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // report prints the ratios of ours to stock, the first round left out.
@@ -27,15 +29,10 @@ func report(results map[string][][2]measurement, plan plan) {
 			p99 = append(p99, float64(round[0].p99)/float64(round[1].p99))
 		}
 		fmt.Printf("| %s | %.0f | %.0f | %s | %s | %.0f | %.0f | %s |\n",
-			name, median(ours), median(stock), spread(throughput), spread(p99), median(oursCPU), median(stockCPU), spread(cpu))
+			name, harness.Median(ours), harness.Median(stock), spread(throughput), spread(p99), harness.Median(oursCPU), harness.Median(stockCPU), spread(cpu))
 	}
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
 func spread(values []float64) string {
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", median(values), slices.Min(values), slices.Max(values))
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", harness.Median(values), slices.Min(values), slices.Max(values))
 }

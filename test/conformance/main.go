@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const (
@@ -43,19 +44,12 @@ func main() {
 	focus := flag.String("focus", suites, "Which tests to run, a regular expression.")
 	skip := flag.String("skip", needsContainers+needsNodes+needsMore, "Which tests to leave out, a regular expression.")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if done, err := inOwnNetwork(ctx); done || err != nil {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "conformance:", err)
-			os.Exit(1)
+	harness.Main("conformance", func(ctx context.Context) error {
+		if done, err := inOwnNetwork(ctx); done || err != nil {
+			return err
 		}
-		return
-	}
-	if err := run(ctx, *bin, *out, *focus, *skip); err != nil {
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		os.Exit(1)
-	}
+		return run(ctx, *bin, *out, *focus, *skip)
+	})
 }
 
 func run(ctx context.Context, bin, out, focus, skip string) error {
@@ -76,12 +70,12 @@ func run(ctx context.Context, bin, out, focus, skip string) error {
 		return fmt.Errorf("starting the stock server: %w", err)
 	}
 	defer stock.stop()
-	tenantry, err := startTenantry(ctx, bin, filepath.Join(out, "tenantry"), clusters[1:])
+	tenantry, kubeconfigs, err := startTenantry(ctx, bin, filepath.Join(out, "tenantry"), clusters[1:])
 	if err != nil {
 		return fmt.Errorf("starting Tenantry: %w", err)
 	}
-	defer tenantry.stop()
-	kubeconfigs := append(stock.kubeconfigs, tenantry.kubeconfigs...)
+	defer tenantry.End(os.Interrupt)
+	kubeconfigs = append([]string{stock.kubeconfig}, kubeconfigs...)
 	reports := make([]report, len(clusters))
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, cluster := range clusters {

@@ -6,8 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // nodeName is what pods are bound to.
@@ -151,10 +153,11 @@ func (n *node) runPod(ctx context.Context, pod *corev1.Pod) error {
 	if err := n.writeSecrets(ctx, pod, dir); err != nil {
 		return err
 	}
-	_, port, err := freePorts()
+	free, err := harness.FreePort()
 	if err != nil {
 		return err
 	}
+	port := strconv.Itoa(free)
 	args := []string{container.Args[0]}
 	for _, arg := range container.Args[1:] {
 		for _, mount := range container.VolumeMounts {
@@ -165,13 +168,8 @@ func (n *node) runPod(ctx context.Context, pod *corev1.Pod) error {
 		}
 		args = append(args, arg)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	command, err := harness.Start(ctx, dir, n.agnhost, args...)
 	if err != nil {
-		return err
-	}
-	command := exec.CommandContext(ctx, n.agnhost, args...)
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
 		return err
 	}
 	go func() { _ = command.Wait() }()

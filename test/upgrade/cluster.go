@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 //go:embed objects.yaml
@@ -52,9 +54,9 @@ func connect(config *rest.Config) (*cluster, error) {
 	config.WarningHandler = rest.NoWarnings{} // of deprecated resources
 	c := &cluster{spaces: map[string]*space{}}
 	for _, name := range spaces {
-		in := rest.CopyConfig(config)
+		in := config
 		if name != "" {
-			in.Host += "/tenants/" + name
+			in = harness.InSpace(config, name)
 		}
 		client, err := discovery.NewDiscoveryClientForConfig(in)
 		if err != nil {

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // spaces are those that have objects; the system space is "".
@@ -25,33 +23,18 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *before, *after); err != nil {
-		fmt.Fprintln(os.Stderr, "upgrade:", err)
-		os.Exit(1)
-	}
-}
-
-// run keeps the directory of state and log if something is wrong.
-func run(ctx context.Context, before, after string) error {
-	dir, err := os.MkdirTemp("", "tenantry-upgrade-")
-	if err != nil {
-		return err
-	}
-	if err := upgrade(ctx, dir, before, after); err != nil {
-		return fmt.Errorf("state and log are in %s: %w", dir, err)
-	}
-	return os.RemoveAll(dir)
+	harness.Main("upgrade", func(ctx context.Context) error {
+		return harness.InTempDir("upgrade", func(dir string) error { return upgrade(ctx, dir, *before, *after) })
+	})
 }
 
 func upgrade(ctx context.Context, dir, before, after string) error {
-	port, err := process.FreePort()
+	port, err := harness.FreePort()
 	if err != nil {
 		return err
 	}
 	var written store
-	if err := with(before, dir, port, func(c *cluster) error {
+	if err := with(ctx, before, dir, port, func(c *cluster) error {
 		if err := c.write(ctx); err != nil {
 			return err
 		}
@@ -61,7 +44,7 @@ func upgrade(ctx context.Context, dir, before, after string) error {
 		return fmt.Errorf("with %s: %w", before, err)
 	}
 	fmt.Printf("%d objects of %d resources in %d spaces\n", written.len(), len(written), len(spaces))
-	return with(after, dir, port, func(c *cluster) error {
+	return with(ctx, after, dir, port, func(c *cluster) error {
 		found, err := c.read(ctx, written.resources())
 		if err != nil {
 			return err
@@ -71,7 +54,8 @@ func upgrade(ctx context.Context, dir, before, after string) error {
 			fmt.Println("written since:", line)
 		}
 		if len(missing) > 0 {
-			return fmt.Errorf("the store is not complete:\n%w", join(missing))
+			slices.Sort(missing)
+			return fmt.Errorf("the store is not complete:\n%s", strings.Join(missing, "\n"))
 		}
 		if err := c.touch(ctx); err != nil {
 			return err
@@ -81,8 +65,8 @@ func upgrade(ctx context.Context, dir, before, after string) error {
 }
 
 // with does something with a running Tenantry.
-func with(binary, dir string, port int, do func(*cluster) error) error {
-	running, err := process.Start(exec.Command(binary, process.UpArgs(dir, port)...), dir)
+func with(ctx context.Context, binary, dir string, port int, do func(*cluster) error) error {
+	running, err := harness.Up(ctx, binary, dir, port)
 	if err != nil {
 		return err
 	}
@@ -92,13 +76,4 @@ func with(binary, dir string, port int, do func(*cluster) error) error {
 		return err
 	}
 	return do(c)
-}
-
-func join(lines []string) error {
-	slices.Sort(lines)
-	errs := make([]error, len(lines))
-	for i, line := range lines {
-		errs[i] = errors.New(line)
-	}
-	return errors.Join(errs...)
 }

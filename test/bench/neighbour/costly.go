@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -22,29 +23,32 @@ const (
 	mergePatch  = "application/merge-patch+json"
 	jsonPatch   = "application/json-patch+json"
 	definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+	member = `"k%d":"%d"`
 )
 
 func costlyLoads() []load {
 	return []load{
 		{name: "applies of 20,000 fields", workers: costlyWorkers, do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
 			return t.do(ctx, http.MethodPatch, configMaps+"/"+own("applied", worker)+"?fieldManager=bench&force=true", applyPatch, fmt.Sprintf(
-				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{%s}}`, own("applied", worker), members(fields, fmt.Sprint(round))))
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{%s}}`, own("applied", worker), numbered(fields, member, round)))
 		}},
 		{name: "20,000 labels", workers: costlyWorkers, before: func(ctx context.Context, t *tenant) error {
 			return t.createOwn(ctx, "labelled")
 		}, do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
 			return t.do(ctx, http.MethodPatch, configMaps+"/"+own("labelled", worker), mergePatch, fmt.Sprintf(
-				`{"metadata":{"labels":{%s}}}`, members(fields, fmt.Sprint(round))))
+				`{"metadata":{"labels":{%s}}}`, numbered(fields, member, round)))
 		}},
 		{name: "JSON patches of 10,000 operations", workers: costlyWorkers, before: func(ctx context.Context, t *tenant) error {
 			return t.createOwn(ctx, "patched")
 		}, do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
-			return t.do(ctx, http.MethodPatch, configMaps+"/"+own("patched", worker), jsonPatch, patch(round))
+			return t.do(ctx, http.MethodPatch, configMaps+"/"+own("patched", worker), jsonPatch,
+				"["+numbered(operations, `{"op":"add","path":"/data/k%d","value":"%d"}`, round)+"]")
 		}},
 		{name: "definitions of 6,000 properties", workers: costlyWorkers, do: func(ctx context.Context, t *tenant, worker, round int) (int, error) {
 			name := fmt.Sprintf("wide%d", worker)
 			return t.do(ctx, http.MethodPatch, definitions+"/"+name+"s.bench.example?fieldManager=bench&force=true", applyPatch,
-				definition(name, fmt.Sprintf(`{"type":"object","properties":{%s}}`, schemas(properties, round))))
+				definition(name, fmt.Sprintf(`{"type":"object","properties":{%s}}`, numbered(properties, `"p%d":{"type":"string","description":"%d"}`, round))))
 		}},
 		{name: "costly CEL", workers: costlyWorkers, before: func(ctx context.Context, t *tenant) error {
 			status, err := t.do(ctx, http.MethodPost, definitions, "application/json", definition("checked", celSchema))
@@ -84,39 +88,22 @@ func (t *tenant) createOwn(ctx context.Context, prefix string) error {
 	return nil
 }
 
+// expect returns an error unless a request was answered with one of the expected statuses.
 func expect(status int, err error, expected ...int) error {
-	for _, e := range expected {
-		if err == nil && status == e {
-			return nil
+	if err == nil && !slices.Contains(expected, status) {
+		err = fmt.Errorf("unexpected status %d", status)
+	}
+	return err
+}
+
+// numbered returns elements of a JSON object or array, each with its number and a value.
+func numbered(count int, format string, value any) string {
+	var b strings.Builder
+	for i := range count {
+		if i > 0 {
+			b.WriteByte(',')
 		}
+		fmt.Fprintf(&b, format, i, value)
 	}
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("unexpected status %d", status)
-}
-
-// members returns the members of a JSON object with a value.
-func members(count int, value string) string {
-	var b strings.Builder
-	for i := range count {
-		fmt.Fprintf(&b, `"k%d":%q,`, i, value)
-	}
-	return strings.TrimSuffix(b.String(), ",")
-}
-
-func schemas(count, round int) string {
-	var b strings.Builder
-	for i := range count {
-		fmt.Fprintf(&b, `"p%d":{"type":"string","description":"%d"},`, i, round)
-	}
-	return strings.TrimSuffix(b.String(), ",")
-}
-
-func patch(round int) string {
-	var b strings.Builder
-	for i := range operations {
-		fmt.Fprintf(&b, `{"op":"add","path":"/data/k%d","value":"%d"},`, i, round)
-	}
-	return "[" + strings.TrimSuffix(b.String(), ",") + "]"
+	return b.String()
 }

@@ -5,11 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const (
@@ -40,26 +41,23 @@ func main() {
 	load := flag.String("load", "", "Be the busy tenant. For the command itself.")
 	kubeconfig := flag.String("kubeconfig", "", "Credentials of the busy tenant.")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	var err error
-	if *load != "" {
-		err = saturate(ctx, *load, *kubeconfig, s)
-	} else if err = scheduleFirst(ctx); err == nil {
-		err = run(ctx, s)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "neighbour:", err)
-		os.Exit(1)
-	}
+	harness.Main("neighbour", func(ctx context.Context) error {
+		if *load != "" {
+			return saturate(ctx, *load, *kubeconfig, s)
+		}
+		if err := scheduleFirst(ctx); err != nil {
+			return err
+		}
+		return harness.InTempDir("neighbour", func(dir string) error { return run(ctx, dir, s) })
+	})
 }
 
-func run(ctx context.Context, s settings) error {
-	system, err := start(ctx, s)
+func run(ctx context.Context, dir string, s settings) error {
+	system, err := start(ctx, dir, s)
 	if err != nil {
 		return err
 	}
-	defer system.stop()
+	defer system.process.End(os.Interrupt)
 	victim, err := newTenant(system.kubeconfigs[quiet])
 	if err != nil {
 		return err

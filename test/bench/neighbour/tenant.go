@@ -6,13 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
@@ -70,31 +70,11 @@ func object(i int) string { return fmt.Sprintf("object-%05d", i) }
 
 // prepare creates objects.
 func (t *tenant) prepare(ctx context.Context, count int, data string) error {
-	next, failed := make(chan int), make(chan error, 1)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for i := range next {
-				if status, err := t.create(ctx, object(i), data); err != nil || status != http.StatusCreated {
-					select {
-					case failed <- fmt.Errorf("creating %s: status %d, %w", object(i), status, err):
-					default:
-					}
-				}
-			}
-		})
-	}
-	for i := range count {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	_, err := harness.Each(0, count, 8, func(i int) error {
+		status, err := t.create(ctx, object(i), data)
+		return expect(status, err, http.StatusCreated)
+	})
+	return err
 }
 
 // kinds are the requests of the quiet tenant.
@@ -105,13 +85,7 @@ type samples struct {
 	refused   int
 }
 
-func (s samples) quantile(q float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(s.latencies))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[int(q*float64(len(sorted)-1))]
-}
+func (s samples) quantile(q float64) time.Duration { return harness.Quantile(s.latencies, q) }
 
 // pause is between two requests of the quiet tenant.
 const pause = 5 * time.Millisecond

@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const (
@@ -76,7 +78,7 @@ func survive(ctx context.Context, t *trial, spaces, count, kills int) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	row("complete, after the last start", "%.1f s", time.Since(began).Seconds())
+	harness.Row("complete, after the last start", "%.1f s", time.Since(began).Seconds())
 	return t.verify(ctx)
 }
 
@@ -95,12 +97,12 @@ func (t *trial) round(ctx context.Context, kill int) error {
 	if err := t.start(ctx); err != nil {
 		return err
 	}
-	row(fmt.Sprintf("kill %d", kill+1), "ready again after %.1f s", t.running.Started.Seconds())
+	harness.Row(fmt.Sprintf("kill %d", kill+1), "ready again after %.1f s", t.running.Started.Seconds())
 	return <-done
 }
 
 func (t *trial) killAtStart(ctx context.Context) error {
-	command := exec.CommandContext(ctx, t.binary, process.UpArgs(t.dir, t.port)...)
+	command := exec.CommandContext(ctx, t.binary, harness.UpArgs(t.dir, t.port)...)
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -156,23 +158,16 @@ func (t *trial) change(ctx context.Context, kill int) error {
 	}
 	place := random.IntN(len(t.spaces))
 	if err := t.insist(ctx, func(s *system) error {
-		err := s.system.Resource(tenants).Delete(ctx, tenantName(t.spaces[place]), metav1.DeleteOptions{})
-		return unless(apierrors.IsNotFound, err)
+		gone := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: tenantName(t.spaces[place])}}
+		return client.IgnoreNotFound(s.tenants.Delete(ctx, gone))
 	}); err != nil {
 		return err
 	}
 	t.spaces[place] = t.next
 	t.next++
 	return t.insist(ctx, func(s *system) error {
-		return unless(apierrors.IsAlreadyExists, s.createTenant(ctx, t.spaces[place]))
+		return client.IgnoreAlreadyExists(s.tenants.Create(ctx, tenantName(t.spaces[place]), v1alpha1.TenantSpec{}))
 	})
-}
-
-func unless(is func(error) bool, err error) error {
-	if is(err) {
-		return nil
-	}
-	return err
 }
 
 // insist does something until it succeeds, with whichever process there is.
@@ -197,14 +192,14 @@ func (t *trial) insist(ctx context.Context, do func(*system) error) error {
 // bring makes the i-th object what it is to be.
 func (c *clients) bring(ctx context.Context, i int, want state) error {
 	resource, o := object(i)
-	client := c.at(resource, o)
+	objects := c.at(resource, o)
 	if !want.there {
-		return unless(apierrors.IsNotFound, client.Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
+		return client.IgnoreNotFound(objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
 	}
 	want.into(o)
-	_, err := client.Create(ctx, o, metav1.CreateOptions{})
+	_, err := objects.Create(ctx, o, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		_, err = client.Update(ctx, o, metav1.UpdateOptions{})
+		_, err = objects.Update(ctx, o, metav1.UpdateOptions{})
 	}
 	return err
 }
@@ -234,30 +229,25 @@ func (t *trial) settle(ctx context.Context) error {
 			want++
 		}
 	}
-	list := func(resource string) (int, error) {
-		found, err := t.running.system.Resource(tenants.GroupVersion().WithResource(resource)).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return 0, err
-		}
-		return len(found.Items), nil
-	}
+	var tenants v1alpha1.TenantList
 	if err := poll(ctx, time.Second, func() (bool, error) {
-		found, err := list(tenants.Resource)
-		return found == len(t.spaces)+1, err // with that of the system
+		err := t.running.tenants.List(ctx, &tenants, fromCache)
+		return len(tenants.Items) == len(t.spaces)+1, err // with that of the system
 	}); err != nil {
 		return fmt.Errorf("waiting for %d tenants: %w", len(t.spaces), err)
 	}
 	for _, i := range t.spaces {
-		if err := poll(ctx, 100*time.Millisecond, func() (bool, error) { return t.running.isReady(ctx, tenantName(i)) }); err != nil {
-			return fmt.Errorf("waiting for tenant %q: %w", tenantName(i), err)
+		if err := t.running.tenants.Await(ctx, tenantName(i), 100*time.Millisecond, timeout); err != nil {
+			return err
 		}
 	}
 	if _, err := t.running.await(ctx, want, len(t.spaces)); err != nil {
 		return fmt.Errorf("waiting for reports about %d objects in %d spaces: %w", want, len(t.spaces), err)
 	}
+	var reports v1alpha1.PublishedObjectList
 	if err := poll(ctx, time.Second, func() (bool, error) {
-		found, err := list("publishedobjects")
-		return found == want, err
+		err := t.running.tenants.List(ctx, &reports, fromCache)
+		return len(reports.Items) == want, err
 	}); err != nil {
 		return fmt.Errorf("waiting for reports about %d objects and no others: %w", want, err)
 	}

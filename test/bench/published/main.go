@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 func main() {
@@ -26,40 +24,21 @@ func main() {
 	kills := flag.Int("kill", 0, "Kill the process so many times while objects and tenants come, change and go, and verify every copy, instead of measuring.")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "What the kills and changes are derived from.")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
 	fmt.Printf("%d cores, %s.\n", runtime.NumCPU(), runtime.Version())
 	fmt.Printf("\n## %d objects in %d spaces\n\n| what | measured |\n|---|---|\n", *count, *spaces)
-	if err := run(ctx, *binary, *spaces, *count, *kills, *seed); err != nil {
-		fmt.Fprintln(os.Stderr, "published:", err)
-		os.Exit(1)
-	}
-}
-
-func row(what, format string, args ...any) {
-	fmt.Printf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
-}
-
-// run measures or kills, in a directory that is kept if something is wrong.
-func run(ctx context.Context, binary string, spaces, count, kills int, seed uint64) error {
-	dir, err := os.MkdirTemp("", "tenantry-published-")
-	if err != nil {
-		return err
-	}
-	port, err := process.FreePort()
-	if err != nil {
-		return err
-	}
-	if kills > 0 {
-		row("seed", "%d", seed)
-		err = survive(ctx, &trial{binary: binary, dir: dir, port: port, seed: seed}, spaces, count, kills)
-	} else {
-		err = measure(ctx, binary, dir, port, spaces, count)
-	}
-	if err != nil {
-		return fmt.Errorf("state and log are in %s: %w", dir, err)
-	}
-	return os.RemoveAll(dir)
+	harness.Main("published", func(ctx context.Context) error {
+		return harness.InTempDir("published", func(dir string) error {
+			port, err := harness.FreePort()
+			if err != nil {
+				return err
+			}
+			if *kills == 0 {
+				return measure(ctx, *binary, dir, port, *spaces, *count)
+			}
+			harness.Row("seed", "%d", *seed)
+			return survive(ctx, &trial{binary: *binary, dir: dir, port: port, seed: *seed}, *spaces, *count, *kills)
+		})
+	})
 }
 
 func measure(ctx context.Context, binary, dir string, port, spaces, count int) error {
@@ -92,7 +71,7 @@ func measure(ctx context.Context, binary, dir string, port, spaces, count int) e
 	if err != nil {
 		return err
 	}
-	row("edits, when the process is killed after 5 s", "%d of %d copies done; after the restart (%.1f s) the rest in %.1f s",
+	harness.Row("edits, when the process is killed after 5 s", "%d of %d copies done; after the restart (%.1f s) the rest in %.1f s",
 		done, count*spaces, p.Started.Seconds(), rest.Seconds())
 
 	// A restart that has nothing to do.
@@ -112,14 +91,14 @@ func measure(ctx context.Context, binary, dir string, port, spaces, count int) e
 	if err != nil {
 		return err
 	}
-	row("a restart that has nothing to do", "no copy written; %.1f s of processor time in 20 s, %d MiB resident, %d goroutines",
+	harness.Row("a restart that has nothing to do", "no copy written; %.1f s of processor time in 20 s, %d MiB resident, %d goroutines",
 		u.cpu.Seconds(), u.resident>>20, u.goroutines)
 
 	began := time.Now()
 	if err := p.createTenants(ctx, spaces, spaces+1); err != nil {
 		return err
 	}
-	row("a new tenant, from applied to Ready", "%d ms", time.Since(began).Milliseconds())
+	harness.Row("a new tenant, from applied to Ready", "%d ms", time.Since(began).Milliseconds())
 
 	if err := p.each(count, func(client dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 		return client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
@@ -130,7 +109,7 @@ func measure(ctx context.Context, binary, dir string, port, spaces, count int) e
 	if err != nil {
 		return err
 	}
-	row("removal", "%.1f s, %.0f copies/s", removed.Seconds(), float64(count*(spaces+1))/removed.Seconds())
+	harness.Row("removal", "%.1f s, %.0f copies/s", removed.Seconds(), float64(count*(spaces+1))/removed.Seconds())
 	return nil
 }
 
@@ -161,17 +140,17 @@ func (p *system) measureCopies(ctx context.Context, spaces, count int) error {
 	if err != nil {
 		return err
 	}
-	row("all copies", "%.1f s, %.0f copies/s; %.0f s of processor time", took.Seconds(),
+	harness.Row("all copies", "%.1f s, %.0f copies/s; %.0f s of processor time", took.Seconds(),
 		float64(count*spaces)/took.Seconds(), (after.cpu - before.cpu).Seconds())
-	row("resident memory of the process", "%d to %d MiB, %.1f KiB for each copy", before.resident>>20, after.resident>>20,
+	harness.Row("resident memory of the process", "%d to %d MiB, %.1f KiB for each copy", before.resident>>20, after.resident>>20,
 		float64(after.resident-before.resident)/1024/float64(count*spaces))
-	row("goroutines", "%d to %d", before.goroutines, after.goroutines)
+	harness.Row("goroutines", "%d to %d", before.goroutines, after.goroutines)
 	if err := p.edit(ctx, count, "first"); err != nil {
 		return err
 	}
 	if took, err = p.awaitCopies(ctx, count*spaces, "edition=first"); err != nil {
 		return err
 	}
-	row("edits of all", "%.1f s, %.0f copies/s", took.Seconds(), float64(count*spaces)/took.Seconds())
+	harness.Row("edits of all", "%.1f s, %.0f copies/s", took.Seconds(), float64(count*spaces)/took.Seconds())
 	return nil
 }

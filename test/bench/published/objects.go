@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -22,19 +20,22 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const (
 	namespace = "published"
 	// prefix begins the names of published objects, tenantPrefix those of tenants.
 	prefix, tenantPrefix = "published-", "tenant-"
+	// timeout is for all objects to be everywhere.
+	timeout = 30 * time.Minute
 )
 
 var (
-	tenants    = v1alpha1.GroupVersion.WithResource("tenants")
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	rbac       = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	// published are the resources that take turns.
@@ -43,12 +44,16 @@ var (
 	}
 )
 
+// fromCache lists what the server has in its watch cache.
+var fromCache = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+
 // clients reach the system space and, by metadata, all others.
 type clients struct {
-	config *rest.Config
-	typed  kubernetes.Interface
-	system dynamic.Interface
-	all    metadata.Interface
+	config  *rest.Config
+	typed   kubernetes.Interface
+	system  dynamic.Interface
+	all     metadata.Interface
+	tenants harness.Tenants
 }
 
 func newClients(config *rest.Config) (*clients, error) {
@@ -60,53 +65,26 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	everywhere := rest.CopyConfig(config)
-	everywhere.Host += tenant.All.Root()
-	all, err := metadata.NewForConfig(metadata.ConfigFor(everywhere))
-	return &clients{config: config, typed: typed, system: system, all: all}, err
+	tenants, err := harness.NewTenants(config)
+	if err != nil {
+		return nil, err
+	}
+	all, err := metadata.NewForConfig(metadata.ConfigFor(harness.InSpace(config, string(tenant.All))))
+	return &clients{config: config, typed: typed, system: system, all: all, tenants: tenants}, err
 }
 
 // createTenants creates tenants by several workers and waits until they are Ready.
 func (c *clients) createTenants(ctx context.Context, first, last int) error {
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for i := first; i < last; i++ {
-		group.Go(func() error {
-			if err := c.createTenant(groupCtx, i); err != nil {
-				return err
-			}
-			return poll(groupCtx, 10*time.Millisecond, func() (bool, error) {
-				return c.isReady(groupCtx, tenantName(i))
-			})
-		})
-	}
-	return group.Wait()
-}
-
-func tenantName(i int) string { return fmt.Sprintf(tenantPrefix+"%05d", i) }
-
-func (c *clients) createTenant(ctx context.Context, i int) error {
-	t := &unstructured.Unstructured{}
-	t.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
-	t.SetName(tenantName(i))
-	_, err := c.system.Resource(tenants).Create(ctx, t, metav1.CreateOptions{})
+	_, err := harness.Each(first, last, 16, func(i int) error {
+		if err := c.tenants.Create(ctx, tenantName(i), v1alpha1.TenantSpec{}); err != nil {
+			return err
+		}
+		return c.tenants.Await(ctx, tenantName(i), 10*time.Millisecond, timeout)
+	})
 	return err
 }
 
-func (c *clients) isReady(ctx context.Context, name string) (bool, error) {
-	found, err := c.system.Resource(tenants).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
-	conditions, _, err := unstructured.NestedSlice(found.Object, "status", "conditions")
-	for _, condition := range conditions {
-		fields, _ := condition.(map[string]any)
-		if fields["type"] == v1alpha1.ConditionReady && fields["status"] == string(metav1.ConditionTrue) {
-			return true, err
-		}
-	}
-	return false, err
-}
+func tenantName(i int) string { return fmt.Sprintf(tenantPrefix+"%05d", i) }
 
 // object is the i-th published object.
 func object(i int) (schema.GroupVersionResource, *unstructured.Unstructured) {
@@ -158,31 +136,24 @@ func (c *clients) edit(ctx context.Context, count int, label string) error {
 	})
 }
 
+func ofCopies(selector string) metav1.ListOptions {
+	selector = strings.TrimSuffix(tenant.PublishedCopyLabel+"="+tenant.PublishedCopy+","+selector, ",")
+	return metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"}
+}
+
 // copies counts the copies that match a label selector, and sums up which
 // versions of which objects they are.
 func (c *clients) copies(ctx context.Context, selector string) (count int, versions uint64, err error) {
-	if selector != "" {
-		selector = "," + selector
-	}
 	for _, resource := range published {
-		list, err := c.all.Resource(resource).List(ctx, metav1.ListOptions{
-			LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy + selector, ResourceVersion: "0",
-		})
+		list, err := c.all.Resource(resource).List(ctx, ofCopies(selector))
 		if err != nil {
 			return 0, 0, err
 		}
 		count += len(list.Items)
-		if err := meta.EachListItem(list, func(o runtime.Object) error {
-			accessor, err := meta.Accessor(o)
-			if err != nil {
-				return err
-			}
+		for _, o := range list.Items {
 			hash := fnv.New64()
-			fmt.Fprint(hash, accessor.GetUID(), accessor.GetResourceVersion())
+			fmt.Fprint(hash, o.UID, o.ResourceVersion)
 			versions += hash.Sum64()
-			return nil
-		}); err != nil {
-			return 0, 0, err
 		}
 	}
 	return count, versions, nil
@@ -192,15 +163,14 @@ func (c *clients) copies(ctx context.Context, selector string) (count int, versi
 // returns how long that took.
 func (c *clients) await(ctx context.Context, count, spaces int) (time.Duration, error) {
 	began := time.Now()
-	reports := c.system.Resource(v1alpha1.GroupVersion.WithResource("publishedobjects"))
 	err := poll(ctx, 250*time.Millisecond, func() (bool, error) {
-		list, err := reports.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
+		var reports v1alpha1.PublishedObjectList
+		if err := c.tenants.List(ctx, &reports, fromCache); err != nil {
 			return false, err
 		}
 		found := 0
-		for _, item := range list.Items {
-			if copies, _, err := unstructured.NestedInt64(item.Object, "status", "copies"); err == nil && copies == int64(spaces) {
+		for _, report := range reports.Items {
+			if int(report.Status.Copies) == spaces {
 				found++
 			}
 		}
@@ -213,10 +183,7 @@ func (c *clients) await(ctx context.Context, count, spaces int) (time.Duration, 
 // because to list them all again and again would keep the server busy.
 func (c *clients) awaitCopies(ctx context.Context, want int, selector string) (time.Duration, error) {
 	began := time.Now()
-	if selector != "" {
-		selector = "," + selector
-	}
-	options := metav1.ListOptions{LabelSelector: tenant.PublishedCopyLabel + "=" + tenant.PublishedCopy + selector, ResourceVersion: "0"}
+	options := ofCopies(selector)
 	var count, listed atomic.Int64
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, resource := range published {
@@ -268,5 +235,5 @@ func follow(ctx context.Context, client metadata.Getter, options metav1.ListOpti
 }
 
 func poll(ctx context.Context, period time.Duration, done func() (bool, error)) error {
-	return wait.PollUntilContextTimeout(ctx, period, 30*time.Minute, true, func(context.Context) (bool, error) { return done() })
+	return wait.PollUntilContextTimeout(ctx, period, timeout, true, func(context.Context) (bool, error) { return done() })
 }

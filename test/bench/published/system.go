@@ -2,20 +2,19 @@ package main
 
 import (
 	"context"
-	"os/exec"
 	"time"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // system is a running Tenantry, with clients.
 type system struct {
 	*clients
-	*process.Tenantry
+	*harness.Tenantry
 }
 
 func start(ctx context.Context, binary, dir string, port int) (*system, error) {
-	p, err := process.Start(exec.CommandContext(ctx, binary, process.UpArgs(dir, port)...), dir)
+	p, err := harness.Up(ctx, binary, dir, port)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +39,6 @@ func (s *system) usage(ctx context.Context) (usage, error) {
 		return u, err
 	}
 	metrics, err := s.typed.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	u.goroutines = process.Value(metrics, "go_goroutines")
+	u.goroutines = harness.Value(metrics, "go_goroutines")
 	return u, err
 }

@@ -20,11 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // verify compares what is in every space, as its users and as etcd see it, with what
@@ -46,7 +45,7 @@ func (t *trial) verify(ctx context.Context) error {
 	if err := t.verifyStored(before, from); err != nil {
 		return err
 	}
-	row("verified", "%d objects in %d spaces, by request and in etcd", len(originals), len(t.spaces))
+	harness.Row("verified", "%d objects in %d spaces, by request and in etcd", len(originals), len(t.spaces))
 	if err := t.start(ctx); err != nil {
 		return err
 	}
@@ -87,9 +86,9 @@ func (t *trial) originals(ctx context.Context) (map[string]*unstructured.Unstruc
 // inSpace returns the objects of a space, copies or not, that have the names of
 // published ones.
 func (c *clients) inSpace(ctx context.Context, n tenant.Name, resource schema.GroupVersionResource) (map[string]*unstructured.Unstructured, error) {
-	config := rest.CopyConfig(c.config)
+	config := c.config
 	if n != tenant.System {
-		config.Host += n.Root()
+		config = harness.InSpace(config, n.String())
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -191,7 +190,7 @@ type value struct {
 
 // stored is everything in the etcd of a process that has ended.
 func (t *trial) stored(ctx context.Context) (map[string]value, error) {
-	server, err := etcd.Start(ctx, etcd.Options{Dir: process.EtcdDir(t.dir)})
+	server, err := etcd.Start(ctx, etcd.Options{Dir: harness.EtcdDir(t.dir)})
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +264,7 @@ func verifyUnchanged(before, after map[string]value) error {
 			look(key, "deleted")
 		}
 	}
-	row("a restart and "+quiet.String()+" that have nothing to do", "of %d keys none written in any space, %d in that of the system, such as leases",
+	harness.Row("a restart and "+quiet.String()+" that have nothing to do", "of %d keys none written in any space, %d in that of the system, such as leases",
 		len(after), own)
 	return some(wrong)
 }

@@ -1,31 +1,27 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // quotas are those that are measured; the first is what the others are compared with.
-var quotas = []struct{ name, limits string }{
-	{"not limited", `{"pods":"10"}`},
-	{"count/configmaps", `{"count/configmaps":"1000000"}`},
-	{"tenantry.io/stored-bytes", `{"tenantry.io/stored-bytes":"100Gi"}`},
+var quotas = []struct{ name, limited, limit string }{
+	{"not limited", "pods", "10"},
+	{"count/configmaps", "count/configmaps", "1000000"},
+	{"tenantry.io/stored-bytes", "tenantry.io/stored-bytes", "100Gi"},
 }
 
 func main() {
@@ -34,12 +30,7 @@ func main() {
 	requests := flag.Int("requests", 1500, "Requests of each kind in a round.")
 	workers := flag.Int("workers", 8, "Concurrent requests.")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := run(ctx, *kubeconfig, *rounds, *requests, *workers); err != nil {
-		fmt.Fprintln(os.Stderr, "quota:", err)
-		os.Exit(1)
-	}
+	harness.Main("quota", func(ctx context.Context) error { return run(ctx, *kubeconfig, *rounds, *requests, *workers) })
 }
 
 func run(ctx context.Context, kubeconfig string, rounds, requests, workers int) error {
@@ -50,8 +41,13 @@ func run(ctx context.Context, kubeconfig string, rounds, requests, workers int) 
 	config.QPS = -1
 	spaces := make([]*kubernetes.Clientset, len(quotas))
 	for i, q := range quotas {
-		if spaces[i], err = newSpace(ctx, config, fmt.Sprintf("bench-quota-%d", i), q.limits); err != nil {
-			return fmt.Errorf("creating a space with the quota %s: %w", q.limits, err)
+		spec := v1alpha1.TenantSpec{Quota: corev1.ResourceList{corev1.ResourceName(q.limited): resource.MustParse(q.limit)}}
+		space, err := harness.NewSpace(ctx, config, fmt.Sprintf("bench-quota-%d", i), spec)
+		if err != nil {
+			return err
+		}
+		if spaces[i], err = kubernetes.NewForConfig(space); err != nil {
+			return err
 		}
 	}
 	creates, deletes := make([][]measurement, len(quotas)), make([][]measurement, len(quotas))
@@ -88,33 +84,6 @@ func run(ctx context.Context, kubeconfig string, rounds, requests, workers int) 
 	return nil
 }
 
-// newSpace creates a tenant and returns a client of its space when its quota is in
-// force.
-func newSpace(ctx context.Context, config *rest.Config, name, limits string) (*kubernetes.Clientset, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	tenant := fmt.Appendf(nil, `{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","metadata":{"name":%q},"spec":{"quota":%s}}`, name, limits)
-	path := "/apis/tenantry.io/v1alpha1/tenants/" + name
-	requests := client.CoreV1().RESTClient()
-	if err := requests.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "bench").Body(tenant).Do(ctx).Error(); err != nil {
-		return nil, err
-	}
-	inSpace := rest.CopyConfig(config)
-	inSpace.Host += "/tenants/" + name
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		answer, err := requests.Get().AbsPath(path).DoRaw(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Contains(answer, []byte(`"SpaceReady"`)) && bytes.Contains(answer, []byte(`"used"`)) {
-			return kubernetes.NewForConfig(inSpace)
-		}
-	}
-	return nil, fmt.Errorf("not ready after a minute")
-}
-
 // measurement is what one kind of request came to in one round.
 type measurement struct {
 	perSecond float64
@@ -122,29 +91,9 @@ type measurement struct {
 }
 
 func measure(requests, workers int, request func(n int) error) (measurement, error) {
-	times := make([]time.Duration, requests)
-	errs := make([]error, workers)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	begin := time.Now()
-	for worker := range workers {
-		group.Go(func() {
-			for n := int(next.Add(1)) - 1; n < requests && errs[worker] == nil; n = int(next.Add(1)) - 1 {
-				began := time.Now()
-				errs[worker] = request(n)
-				times[n] = time.Since(began)
-			}
-		})
-	}
-	group.Wait()
-	took := time.Since(begin)
-	for _, err := range errs {
-		if err != nil {
-			return measurement{}, err
-		}
-	}
-	slices.Sort(times)
-	return measurement{perSecond: float64(requests) / took.Seconds(), p99: times[requests*99/100]}, nil
+	began := time.Now()
+	times, err := harness.Each(0, requests, workers, request)
+	return measurement{perSecond: float64(requests) / time.Since(began).Seconds(), p99: harness.Quantile(times, 0.99)}, err
 }
 
 // compare returns the rate, and its ratio and that of p99 to what others took in
@@ -156,10 +105,5 @@ func compare(measured, others []measurement) string {
 		throughput = append(throughput, m.perSecond/others[round].perSecond)
 		p99 = append(p99, float64(m.p99)/float64(others[round].p99))
 	}
-	return fmt.Sprintf("%.0f | %.2f | %.2f", median(rates), median(throughput), median(p99))
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+	return fmt.Sprintf("%.0f | %.2f | %.2f", harness.Median(rates), harness.Median(throughput), harness.Median(p99))
 }

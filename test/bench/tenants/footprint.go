@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // footprint is what a process holds.
@@ -20,7 +20,7 @@ type footprint struct {
 	series     int64 // of metrics
 }
 
-func measureFootprint(ctx context.Context, p *process.Tenantry) (footprint, error) {
+func measureFootprint(ctx context.Context, p *harness.Tenantry) (footprint, error) {
 	var f footprint
 	client, err := rest.UnversionedRESTClientFor(rawConfig(p.Config))
 	if err != nil {
@@ -39,8 +39,8 @@ func measureFootprint(ctx context.Context, p *process.Tenantry) (footprint, erro
 			f.series++
 		}
 	}
-	f.live = process.Value(metrics, "go_memstats_heap_alloc_bytes")
-	f.goroutines = process.Value(metrics, "go_goroutines")
+	f.live = harness.Value(metrics, "go_memstats_heap_alloc_bytes")
+	f.goroutines = harness.Value(metrics, "go_goroutines")
 	goroutines, err := client.Get().AbsPath("/debug/pprof/goroutine").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return f, err

@@ -4,16 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/tenantry/tenantry/test/bench/process"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 func main() {
@@ -23,35 +20,29 @@ func main() {
 	settle := flag.Duration("settle", 45*time.Second, "Time without requests before memory is measured.")
 	history := flag.Duration("history", 11*time.Minute, "Time until etcd's history of a deletion is compacted; twice its interval.")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
 	fmt.Printf("%d cores, %s, %d workers, %s to settle.\n", runtime.NumCPU(), runtime.Version(), *workers, *settle)
-	for size := range strings.SplitSeq(*sizes, ",") {
-		n, err := strconv.Atoi(size)
-		if err == nil {
-			err = measure(ctx, *binary, n, *workers, *settle, *history)
+	harness.Main("tenants", func(ctx context.Context) error {
+		for size := range strings.SplitSeq(*sizes, ",") {
+			n, err := strconv.Atoi(size)
+			if err != nil {
+				return err
+			}
+			if err := harness.InTempDir("tenants", func(dir string) error {
+				return measure(ctx, *binary, dir, n, *workers, *settle, *history)
+			}); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "tenants:", err)
-			os.Exit(1)
-		}
-	}
+		return nil
+	})
 }
 
-func measure(ctx context.Context, binary string, n, workers int, settle, history time.Duration) error {
-	dir, err := os.MkdirTemp("", "tenantry-tenants-")
+func measure(ctx context.Context, binary, dir string, n, workers int, settle, history time.Duration) error {
+	port, err := harness.FreePort()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	port, err := process.FreePort()
-	if err != nil {
-		return err
-	}
-	start := func() (*process.Tenantry, error) {
-		return process.Start(exec.CommandContext(ctx, binary, process.UpArgs(dir, port)...), dir)
-	}
-	p, err := start()
+	p, err := harness.Up(ctx, binary, dir, port)
 	if err != nil {
 		return err
 	}
@@ -61,7 +52,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 		return err
 	}
 	fmt.Printf("\n## %d tenants\n\n| what | measured |\n|---|---|\n", n)
-	row("ready after the first start", "%.1f s", p.Started.Seconds())
+	harness.Row("ready after the first start", "%.1f s", p.Started.Seconds())
 
 	// one tenant, which stays, with something to list
 	const alone = 20
@@ -69,7 +60,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	if err != nil {
 		return err
 	}
-	row("Tenant applied to Ready, one at a time", "p50 %d ms", one.median().Milliseconds())
+	harness.Row("Tenant applied to Ready, one at a time", "p50 %d ms", harness.Median(one.latencies).Milliseconds())
 	if err := c.fill(ctx, tenantName(1)); err != nil {
 		return err
 	}
@@ -90,8 +81,8 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	if err != nil {
 		return err
 	}
-	row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
-	row("applied to Ready at that rate", "p50 %d ms", load.median().Milliseconds())
+	harness.Row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
+	harness.Row("applied to Ready at that rate", "p50 %d ms", harness.Median(load.latencies).Milliseconds())
 	wait(ctx, settle)
 	loaded, err := measureFootprint(ctx, p)
 	if err != nil {
@@ -102,7 +93,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	if err != nil {
 		return err
 	}
-	row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
+	harness.Row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
 	idle, err := p.CPU()
 	if err != nil {
 		return err
@@ -112,13 +103,13 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	if err != nil {
 		return err
 	}
-	row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
+	harness.Row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
 
 	p.End(syscall.SIGTERM)
-	if p, err = start(); err != nil {
+	if p, err = harness.Up(ctx, binary, dir, port); err != nil {
 		return err
 	}
-	row("ready after a restart", "%.1f s", p.Started.Seconds())
+	harness.Row("ready after a restart", "%.1f s", p.Started.Seconds())
 	wait(ctx, settle)
 	restarted, err := measureFootprint(ctx, p)
 	if err != nil {
@@ -130,7 +121,7 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	if err != nil {
 		return err
 	}
-	row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
+	harness.Row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
 	// The watch cache forgets its events of more than 75 seconds ago at the next
 	// ones, etcd its history when it is compacted.
 	wait(ctx, max(settle, 80*time.Second))
@@ -148,24 +139,20 @@ func measure(ctx context.Context, binary string, n, workers int, settle, history
 	returned := func(of func(footprint) int64) float64 {
 		return 100 * float64(of(restarted)-of(emptied)) / float64(of(restarted)-of(base))
 	}
-	row("memory returned after deletion", "%.0f %% of the heap, %.0f %% of resident anonymous memory",
+	harness.Row("memory returned after deletion", "%.0f %% of the heap, %.0f %% of resident anonymous memory",
 		returned(func(f footprint) int64 { return f.live }), returned(func(f footprint) int64 { return f.anonymous }))
 	return nil
-}
-
-func row(what, format string, args ...any) {
-	fmt.Printf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
 }
 
 // compare prints what n tenants have added.
 func compare(when string, base, now footprint, n int) {
 	kilobytes := func(bytes int64) float64 { return float64(bytes) / 1024 / float64(n) }
-	row("heap per tenant "+when, "%.1f KiB (%d to %d MiB)", kilobytes(now.live-base.live), base.live>>20, now.live>>20)
-	row("resident memory per tenant "+when, "%.1f KiB (%d to %d MiB); with mapped files %.1f KiB", kilobytes(now.anonymous-base.anonymous),
+	harness.Row("heap per tenant "+when, "%.1f KiB (%d to %d MiB)", kilobytes(now.live-base.live), base.live>>20, now.live>>20)
+	harness.Row("resident memory per tenant "+when, "%.1f KiB (%d to %d MiB); with mapped files %.1f KiB", kilobytes(now.anonymous-base.anonymous),
 		base.anonymous>>20, now.anonymous>>20, kilobytes(now.anonymous+now.files-base.anonymous-base.files))
-	row("goroutines "+when, "%d to %d", base.goroutines, now.goroutines)
-	row("etcd watches "+when, "%d to %d", base.watches, now.watches)
-	row("metric series "+when, "%d to %d", base.series, now.series)
+	harness.Row("goroutines "+when, "%d to %d", base.goroutines, now.goroutines)
+	harness.Row("etcd watches "+when, "%d to %d", base.watches, now.watches)
+	harness.Row("metric series "+when, "%d to %d", base.series, now.series)
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +18,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // clients reach Tenants, and spaces.
@@ -98,84 +97,43 @@ type run struct {
 	latencies []time.Duration
 }
 
-func (r run) median() time.Duration {
-	return slices.Sorted(slices.Values(r.latencies))[len(r.latencies)/2]
-}
-
 // each starts something for the tenants from first to last, by several workers,
 // and waits for all to be Ready or gone.
 func (c *clients) each(ctx context.Context, first, last, workers int, gone bool, start func(ctx context.Context, name string) error) (run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type progress struct {
-		began time.Time
-		done  chan struct{}
-		took  time.Duration
-	}
-	all := make(map[string]*progress, last-first+1)
+	done := make(map[string]chan struct{}, last-first+1)
 	for i := first; i <= last; i++ {
-		all[tenantName(i)] = &progress{done: make(chan struct{})}
+		done[tenantName(i)] = make(chan struct{})
 	}
-	var mu sync.Mutex
 	if err := c.follow(ctx, func(name string, isGone bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if p := all[name]; p != nil && isGone == gone && !p.began.IsZero() && p.took == 0 {
-			p.took = time.Since(p.began)
-			close(p.done)
+		if ended := done[name]; ended != nil && isGone == gone {
+			close(ended)
 		}
 	}); err != nil {
 		return run{}, err
 	}
-	names, failed := make(chan string), make(chan error, workers)
-	var group sync.WaitGroup
 	began := time.Now()
-	for range workers {
-		group.Go(func() {
-			for name := range names {
-				p := all[name]
-				mu.Lock()
-				p.began = time.Now()
-				mu.Unlock()
-				err := start(ctx, name)
-				if err == nil {
-					select {
-					case <-p.done:
-						continue
-					case <-time.After(5 * time.Minute):
-						err = fmt.Errorf("tenant %s has not come to its end", name)
-					case <-ctx.Done():
-						err = ctx.Err()
-					}
-				}
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
-	}
-	for i := first; i <= last; i++ {
-		names <- tenantName(i)
-	}
-	close(names)
-	group.Wait()
-	result := run{elapsed: time.Since(began)}
-	select {
-	case err := <-failed:
-		return result, err
-	default:
-	}
-	for _, p := range all {
-		result.latencies = append(result.latencies, p.took)
-	}
-	return result, nil
+	latencies, err := harness.Each(first, last+1, workers, func(i int) error {
+		name := tenantName(i)
+		if err := start(ctx, name); err != nil {
+			return err
+		}
+		select {
+		case <-done[name]:
+			return nil
+		case <-time.After(5 * time.Minute):
+			return fmt.Errorf("tenant %s has not come to its end", name)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return run{elapsed: time.Since(began), latencies: latencies}, err
 }
 
 // space returns a client for the space of a tenant.
 func (c *clients) space(name string) (kubernetes.Interface, error) {
-	config := rest.CopyConfig(c.config)
-	config.Host += "/tenants/" + name
+	config := harness.InSpace(c.config, name)
 	config.ContentType = runtime.ContentTypeProtobuf
 	return kubernetes.NewForConfig(config)
 }
@@ -203,17 +161,12 @@ func (c *clients) list(ctx context.Context, name string, times int) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	latencies := make([]time.Duration, 0, times)
-	for range times {
-		began := time.Now()
+	latencies, err := harness.Each(0, times, 1, func(int) error {
 		objects, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return 0, err
+		if err == nil && len(objects.Items) < listed {
+			err = fmt.Errorf("listed %d objects of %d", len(objects.Items), listed)
 		}
-		if len(objects.Items) < listed {
-			return 0, fmt.Errorf("listed %d objects of %d", len(objects.Items), listed)
-		}
-		latencies = append(latencies, time.Since(began))
-	}
-	return run{latencies: latencies}.median(), nil
+		return err
+	})
+	return harness.Median(latencies), err
 }

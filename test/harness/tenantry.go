@@ -1,13 +1,11 @@
-// Package process runs what the benchmarks measure in processes of their own, and
-// reads what these take.
-package process
+package harness
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,8 +39,8 @@ func UpArgs(dir string, port int) []string {
 	return []string{"up", "--dir", StateDir(dir), "--secure-port", strconv.Itoa(port)}
 }
 
-// Start runs command, a Tenantry with UpArgs, until it is ready. Its log is in dir.
-func Start(command *exec.Cmd, dir string) (*Tenantry, error) {
+// StartTenantry runs command, a Tenantry with UpArgs, until it is ready. Its log is in dir.
+func StartTenantry(command *exec.Cmd, dir string) (*Tenantry, error) {
 	began := time.Now()
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -69,14 +67,27 @@ func Start(command *exec.Cmd, dir string) (*Tenantry, error) {
 	return &Tenantry{Config: config, Started: started, command: command}, nil
 }
 
-// End ends the process by a signal and waits for it.
-func (t *Tenantry) End(signal os.Signal) {
-	_ = t.command.Process.Signal(signal)
-	_ = t.command.Wait()
+// Up runs "tenantry up" of a binary until it is ready.
+func Up(ctx context.Context, binary, dir string, port int) (*Tenantry, error) {
+	return StartTenantry(exec.CommandContext(ctx, binary, UpArgs(dir, port)...), dir)
 }
 
+// WriteKubeconfig writes a file in dir with the credentials of the administrator of a
+// tenant of the Tenantry there, and returns its path.
+func WriteKubeconfig(ctx context.Context, binary, dir, tenant string) (string, error) {
+	kubeconfig, err := exec.CommandContext(ctx, binary, "kubeconfig", tenant, "--dir", StateDir(dir)).Output()
+	if err != nil {
+		return "", fmt.Errorf("making a kubeconfig of tenant %q: %w", tenant, err)
+	}
+	path := filepath.Join(dir, tenant+".kubeconfig")
+	return path, os.WriteFile(path, kubeconfig, 0o600)
+}
+
+// End ends the process by a signal and waits for it.
+func (t *Tenantry) End(signal os.Signal) { End(t.command, signal) }
+
 // CPU returns the processor time that the process has taken.
-func (t *Tenantry) CPU() (time.Duration, error) { return CPU(t.command.Process.Pid) }
+func (t *Tenantry) CPU() (time.Duration, error) { return cpu(t.command.Process.Pid) }
 
 // Memory returns the resident memory of the process in bytes: that which is not of
 // files, and that of files, which are program and database.
@@ -85,9 +96,9 @@ func (t *Tenantry) Memory() (anonymous, files int64, err error) {
 	return Value(status, "RssAnon:") << 10, Value(status, "RssFile:") << 10, err
 }
 
-// CPU returns the processor time that a process has taken, to the nanosecond:
+// cpu returns the processor time that a process has taken, to the nanosecond:
 // /proc has it in hundredths of a second.
-func CPU(pid int) (time.Duration, error) {
+func cpu(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED of linux/posix-timers.h
 	var taken unix.Timespec
 	if err := unix.ClockGettime(^int32(pid)<<3|scheduled, &taken); err != nil {
@@ -107,14 +118,4 @@ func Value(text []byte, name string) int64 {
 		}
 	}
 	return -1
-}
-
-// FreePort returns a port of this machine that nobody listens at.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Main runs the command name until it ends or is interrupted.
+func Main(name string, run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// InTempDir does something in a new directory, which is kept if that fails.
+func InTempDir(name string, do func(dir string) error) error {
+	dir, err := os.MkdirTemp("", "tenantry-"+name+"-")
+	if err != nil {
+		return err
+	}
+	if err := do(dir); err != nil {
+		return fmt.Errorf("state and logs are in %s: %w", dir, err)
+	}
+	return os.RemoveAll(dir)
+}
+
+// Row prints a row of a table of two columns.
+func Row(what, format string, args ...any) {
+	fmt.Printf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
+}
+
+// Each calls do with the numbers from first on that are less than end, some at a time, and
+// returns how long each call took.
+func Each(first, end, workers int, do func(i int) error) ([]time.Duration, error) {
+	took := make([]time.Duration, end-first)
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for i := first; i < end; i++ {
+		group.Go(func() error {
+			began := time.Now()
+			err := do(i)
+			took[i-first] = time.Since(began)
+			return err
+		})
+	}
+	return took, group.Wait()
+}
+
+// Quantile returns the value below which a part of values are, zero if there are none.
+func Quantile[T cmp.Ordered](values []T, part float64) (value T) {
+	if sorted := slices.Sorted(slices.Values(values)); len(sorted) > 0 {
+		value = sorted[int(part*float64(len(sorted)))]
+	}
+	return value
+}
+
+// Median returns the value in the middle.
+func Median[T cmp.Ordered](values []T) T { return Quantile(values, 0.5) }
+
+// FreePort returns a port of this machine that nobody listens at.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
