@@ -80,7 +80,7 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 			if err := s.WaitUntilReady(groupCtx); err != nil {
 				return ignoreCanceled(err)
 			}
-			return ignoreCanceled(kubecontrollers.RunFor(groupCtx, s, true))
+			return ignoreCanceled(kubecontrollers.Run(groupCtx, s, true))
 		})
 	}
 	return group.Wait()

@@ -35,13 +35,12 @@ const spaceLabel = "tenantry.io/space-of-aggregation"
 // bySpace is the index of ClusterRoles by their space.
 const bySpace = "space"
 
-func newClusterRoleAggregation(_ context.Context, e *environment) (func(context.Context), error) {
+func newClusterRoleAggregation(_ context.Context, e *environment) (runner, error) {
 	shared := e.informers.Rbac().V1().ClusterRoles()
 	if err := shared.Informer().AddIndexers(cache.Indexers{bySpace: indexBySpace}); err != nil {
 		return nil, fmt.Errorf("indexing ClusterRoles: %w", err)
 	}
-	c := clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), knownClusterRoles{e.client.RbacV1(), shared.Lister()})
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), knownClusterRoles{e.client.RbacV1(), shared.Lister()}), nil
 }
 
 func indexBySpace(obj any) ([]string, error) {
@@ -100,10 +99,7 @@ type spacedLister struct {
 }
 
 func (l *spacedLister) changed(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	if role, ok := obj.(*rbacv1.ClusterRole); ok {
+	if role, ok := lastKnown(obj).(*rbacv1.ClusterRole); ok {
 		l.current = tenant.Flat(role.Name).Space()
 	}
 }

@@ -21,7 +21,7 @@ const (
 	initialReadinessDelayed = 30 * time.Second
 )
 
-func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (func(context.Context), error) {
+func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, error) {
 	versions := custom_metrics.NewAvailableAPIsGetter(e.discovery)
 	resources, err := resourceclient.NewForConfig(e.config)
 	if err != nil {
@@ -35,8 +35,8 @@ func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (func(conte
 		metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(e.config, e.mapper, versions), external),
 		e.informers.Autoscaling().V2().HorizontalPodAutoscalers(), e.informers.Core().V1().Pods(),
 		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
-	return func(ctx context.Context) {
+	return runFunc(func(ctx context.Context, workers int) {
 		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())
-		c.Run(ctx, e.workers)
-	}, nil
+		c.Run(ctx, workers)
+	}), nil
 }

@@ -12,21 +12,19 @@ import (
 )
 
 // newSigning issues the certificates of approved requests, if there is an authority.
-func newSigning(ctx context.Context, e *environment) (func(context.Context), error) {
-	if e.signing.CertFile == "" {
-		return func(context.Context) {}, nil
+func newSigning(ctx context.Context, e *environment) (runner, error) {
+	if e.server.Signing().CertFile == "" {
+		return idle, nil
 	}
-	signer := &signing.Signer{Config: e.signing, Client: e.client}
-	c := certificates.NewCertificateController(ctx, "csrsigning", e.client,
-		e.informers.Certificates().V1().CertificateSigningRequests(), signer.Handle)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	signer := &signing.Signer{Config: e.server.Signing(), Client: e.client}
+	return certificates.NewCertificateController(ctx, "csrsigning", e.client,
+		e.informers.Certificates().V1().CertificateSigningRequests(), signer.Handle), nil
 }
 
 // newRequestCleaner deletes requests that are over.
-func newRequestCleaner(_ context.Context, e *environment) (func(context.Context), error) {
-	c := cleaner.NewCSRCleanerController(e.client.CertificatesV1().CertificateSigningRequests(),
-		e.informers.Certificates().V1().CertificateSigningRequests())
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+func newRequestCleaner(_ context.Context, e *environment) (runner, error) {
+	return cleaner.NewCSRCleanerController(e.client.CertificatesV1().CertificateSigningRequests(),
+		e.informers.Certificates().V1().CertificateSigningRequests()), nil
 }
 
 // Upstream's controller manager has the same.
@@ -36,8 +34,7 @@ const (
 )
 
 // newPodRequestCleaner deletes the requests of pods that nobody has answered in time.
-func newPodRequestCleaner(_ context.Context, e *environment) (func(context.Context), error) {
-	c := cleaner.NewPCRCleanerController(e.client, e.informers.Certificates().V1().PodCertificateRequests(),
-		clock.RealClock{}, podRequestsLast, podRequestsChecked)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+func newPodRequestCleaner(_ context.Context, e *environment) (runner, error) {
+	return cleaner.NewPCRCleanerController(e.client, e.informers.Certificates().V1().PodCertificateRequests(),
+		clock.RealClock{}, podRequestsLast, podRequestsChecked), nil
 }

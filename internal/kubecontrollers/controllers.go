@@ -27,11 +27,25 @@ import (
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
-// builder creates a controller and returns the loop that runs it.
+// runner is a controller that has been created. It runs until the context ends.
+type runner interface {
+	Run(ctx context.Context, workers int)
+}
+
+// runFunc is a runner that is a function.
+type runFunc func(ctx context.Context, workers int)
+
+// Run implements runner.
+func (f runFunc) Run(ctx context.Context, workers int) { f(ctx, workers) }
+
+// idle is a controller that the server is not configured for.
+var idle = runFunc(func(context.Context, int) {})
+
+// builder creates a controller.
 type builder struct {
 	name    string
 	workers int
-	build   func(context.Context, *environment) (func(context.Context), error)
+	build   func(context.Context, *environment) (runner, error)
 	// ownsPods is for controllers of which one worker at a time changes all pods of one
 	// owner. The workers of the garbage collector take each pod by itself.
 	ownsPods bool
@@ -89,26 +103,23 @@ const (
 	maxEndpoints = 100
 )
 
-func newNamespace(ctx context.Context, e *environment) (func(context.Context), error) {
-	c := namespace.NewNamespaceController(ctx, e.client, e.metadata, e.namespacedResources(),
-		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+func newNamespace(ctx context.Context, e *environment) (runner, error) {
+	return namespace.NewNamespaceController(ctx, e.client, e.metadata, e.namespacedResources(),
+		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes), nil
 }
 
-func newServiceAccount(ctx context.Context, e *environment) (func(context.Context), error) {
+func newServiceAccount(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(),
+	return serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(),
 		e.client, serviceaccount.DefaultServiceAccountsControllerOptions())
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
-func newRootCA(_ context.Context, e *environment) (func(context.Context), error) {
+func newRootCA(_ context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), e.client, e.rootCA)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+	return rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), e.client, e.server.RootCA())
 }
 
-func newResourceQuota(ctx context.Context, e *environment) (func(context.Context), error) {
+func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	quotas, err := quotainstall.NewQuotaConfigurationForControllers(
 		quotageneric.ListerFuncForResourceFunc(e.informers.ForResource), e.informers)
 	if err != nil {
@@ -128,82 +139,70 @@ func newResourceQuota(ctx context.Context, e *environment) (func(context.Context
 		InformerFactory:           e.objects(),
 		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
 	})
-	return func(ctx context.Context) {
+	return runFunc(func(ctx context.Context, workers int) {
 		go c.Sync(ctx, resources, quotaDiscovery)
-		c.Run(ctx, e.workers)
-	}, err
+		c.Run(ctx, workers)
+	}), err
 }
 
-func newDeployment(ctx context.Context, e *environment) (func(context.Context), error) {
+func newDeployment(ctx context.Context, e *environment) (runner, error) {
 	apps := e.informers.Apps().V1()
-	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), e.informers.Core().V1().Pods(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+	return deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), e.informers.Core().V1().Pods(), e.client)
 }
 
-func newReplicaSet(ctx context.Context, e *environment) (func(context.Context), error) {
-	c := replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), e.informers.Core().V1().Pods(),
-		e.client, replicaset.BurstReplicas)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
+	return replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), e.informers.Core().V1().Pods(),
+		e.client, replicaset.BurstReplicas), nil
 }
 
-func newReplication(ctx context.Context, e *environment) (func(context.Context), error) {
+func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c := replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas), nil
 }
 
-func newStatefulSet(ctx context.Context, e *environment) (func(context.Context), error) {
+func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	c := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
-		apps.ControllerRevisions(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
+		apps.ControllerRevisions(), e.client), nil
 }
 
-func newJob(ctx context.Context, e *environment) (func(context.Context), error) {
-	c, err := job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+func newJob(ctx context.Context, e *environment) (runner, error) {
+	return job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
 }
 
-func newEndpoints(ctx context.Context, e *environment) (func(context.Context), error) {
+func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), namedEndpoints{e.client}, 0)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), namedEndpoints{e.client}, 0), nil
 }
 
-func newEndpointSlice(ctx context.Context, e *environment) (func(context.Context), error) {
+func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c := endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
-		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
+		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 
-func newEndpointSliceMirroring(ctx context.Context, e *environment) (func(context.Context), error) {
+func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c := endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
-		core.Services(), maxEndpoints, e.client, 0)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+	return endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
+		core.Services(), maxEndpoints, e.client, 0), nil
 }
 
-func newDisruption(ctx context.Context, e *environment) (func(context.Context), error) {
+func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	c := disruption.NewDisruptionController(ctx, core.Pods(), e.informers.Policy().V1().PodDisruptionBudgets(),
+	return disruption.NewDisruptionController(ctx, core.Pods(), e.informers.Policy().V1().PodDisruptionBudgets(),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
-		e.client, e.mapper, e.scales, e.discovery)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+		e.client, e.mapper, e.scales, e.discovery), nil
 }
 
-func newTTLAfterFinished(ctx context.Context, e *environment) (func(context.Context), error) {
-	c := ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, nil
+func newTTLAfterFinished(ctx context.Context, e *environment) (runner, error) {
+	return ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), e.client), nil
 }
 
-func newPVCProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+func newPVCProtection(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), e.client)
 }
 
-func newPVProtection(ctx context.Context, e *environment) (func(context.Context), error) {
-	c, err := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+func newPVProtection(ctx context.Context, e *environment) (runner, error) {
+	return pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
 }

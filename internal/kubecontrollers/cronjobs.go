@@ -2,7 +2,6 @@ package kubecontrollers
 
 import (
 	"context"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,10 +11,9 @@ import (
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 )
 
-func newCronJob(ctx context.Context, e *environment) (func(context.Context), error) {
+func newCronJob(ctx context.Context, e *environment) (runner, error) {
 	batch := e.informers.Batch().V1()
-	c, err := cronjob.NewControllerV2(ctx, ownedJobs{batch.Jobs(), batch.CronJobs().Lister()}, batch.CronJobs(), e.client)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+	return cronjob.NewControllerV2(ctx, ownedJobs{batch.Jobs(), batch.CronJobs().Lister()}, batch.CronJobs(), e.client)
 }
 
 // ownedJobs are the Jobs of CronJobs for upstream's controller, which looks for those of
@@ -29,31 +27,10 @@ type ownedJobs struct {
 
 // Informer implements batchinformers.JobInformer.
 func (j ownedJobs) Informer() cache.SharedIndexInformer {
-	return ownedJobsInformer{j.JobInformer.Informer(), j.cronJobs}
+	return filtered{j.JobInformer.Informer(), j.isOwned}
 }
 
-type ownedJobsInformer struct {
-	cache.SharedIndexInformer
-	cronJobs batchlisters.CronJobLister
-}
-
-// GetIndexer implements cache.SharedIndexInformer.
-func (i ownedJobsInformer) GetIndexer() cache.Indexer {
-	return ownedJobsIndexer{i.SharedIndexInformer.GetIndexer(), i.cronJobs}
-}
-
-type ownedJobsIndexer struct {
-	cache.Indexer
-	cronJobs batchlisters.CronJobLister
-}
-
-// ByIndex implements cache.Indexer.
-func (i ownedJobsIndexer) ByIndex(name, value string) ([]any, error) {
-	jobs, err := i.Indexer.ByIndex(name, value)
-	return slices.DeleteFunc(jobs, func(obj any) bool { return !i.isOwned(obj) }), err
-}
-
-func (i ownedJobsIndexer) isOwned(obj any) bool {
+func (j ownedJobs) isOwned(obj any) bool {
 	job, ok := obj.(*batchv1.Job)
 	if !ok {
 		return false
@@ -62,6 +39,6 @@ func (i ownedJobsIndexer) isOwned(obj any) bool {
 	if ref == nil {
 		return false
 	}
-	owner, err := i.cronJobs.CronJobs(job.Namespace).Get(ref.Name)
+	owner, err := j.cronJobs.CronJobs(job.Namespace).Get(ref.Name)
 	return err == nil && owner.UID == ref.UID
 }

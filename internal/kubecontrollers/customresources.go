@@ -5,15 +5,12 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // customResources knows the custom resources that the spaces define. Discovery
@@ -22,43 +19,36 @@ type customResources struct {
 	definitions cache.SharedIndexInformer
 }
 
-var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-
-func newCustomResources(client dynamic.Interface) (*customResources, error) {
-	definitions := dynamicinformer.NewFilteredDynamicInformer(client, definitionsResource, metav1.NamespaceAll, 0,
-		cache.Indexers{kindIndex: indexKinds, resourceIndex: indexResources}, nil).Informer()
+func newCustomResources(config *rest.Config) (*customResources, error) {
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	definitions := apiextensionsinformers.NewCustomResourceDefinitionInformer(client, 0, definitionIndexers)
 	return &customResources{definitions: definitions}, definitions.SetTransform(trimDefinition)
+}
+
+// all returns the definitions of all spaces.
+func (c *customResources) all() []*apiextensionsv1.CustomResourceDefinition {
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, obj := range c.definitions.GetStore().List() {
+		all = append(all, obj.(*apiextensionsv1.CustomResourceDefinition))
+	}
+	return all
 }
 
 // trimDefinition keeps of a definition what says which resources it defines.
 func trimDefinition(obj any) (any, error) {
-	definition, ok := obj.(*unstructured.Unstructured)
+	definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
 		return obj, nil // the object of a deletion was trimmed before
 	}
-	spec, _, _ := unstructured.NestedMap(definition.Object, "spec")
-	versions, _, _ := unstructured.NestedSlice(spec, "versions")
-	var kept []any
-	for _, version := range versions {
-		if version, ok := version.(map[string]any); ok {
-			kept = append(kept, map[string]any{"name": version["name"], "served": version["served"]})
-		}
+	definition.ManagedFields, definition.Annotations = nil, nil
+	definition.Spec.Conversion, definition.Status.Conditions = nil, nil
+	for i, version := range definition.Spec.Versions {
+		definition.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{Name: version.Name, Served: version.Served}
 	}
-	trimmed := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"group": spec["group"], "scope": spec["scope"], "names": spec["names"], "versions": kept,
-	}}}
-	if names, ok, _ := unstructured.NestedMap(definition.Object, "status", "acceptedNames"); ok {
-		trimmed.Object["status"] = map[string]any{"acceptedNames": names}
-	}
-	trimmed.SetAPIVersion(definition.GetAPIVersion())
-	trimmed.SetKind(definition.GetKind())
-	trimmed.SetName(definition.GetName())
-	if value, ok := definition.GetLabels()[tenant.PublishedDefinitionLabel]; ok {
-		trimmed.SetLabels(map[string]string{tenant.PublishedDefinitionLabel: value})
-	}
-	trimmed.SetUID(definition.GetUID())
-	trimmed.SetResourceVersion(definition.GetResourceVersion())
-	return trimmed, nil
+	return definition, nil
 }
 
 var errDefinitionsUnknown = errors.New("the definitions of custom resources are not known yet")
@@ -82,12 +72,7 @@ func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*met
 		}
 	}
 	result := slices.Clone(known)
-	for _, obj := range c.definitions.GetStore().List() {
-		var definition apiextensionsv1.CustomResourceDefinition
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, &definition)
-		if err != nil {
-			return nil, err
-		}
+	for _, definition := range c.all() {
 		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -20,28 +21,22 @@ import (
 	"k8s.io/client-go/scale"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	jobutil "k8s.io/kubernetes/pkg/controller/job/util"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 // environment is what the controllers share.
 type environment struct {
-	rootCA       []byte
-	legacyTokens serviceaccount.TokenGenerator
-	signing      signing.Config
-	informers    informers.SharedInformerFactory
+	server    Server
+	informers informers.SharedInformerFactory
 	// config is that of clients on the flattened view, identities that of the
-	// garbage collector's, and server that of the server itself.
-	config, identities, server *rest.Config
-	// workers are those of the controller that the environment is for.
-	workers   int
-	client    *kubernetes.Clientset
-	metadata  metadata.Interface
-	discovery discovery.DiscoveryInterface
-	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	scales    scale.ScalesGetter
+	// garbage collector's, and unwrapped that of clients of the server as it is.
+	config, identities, unwrapped *rest.Config
+	client                        *kubernetes.Clientset
+	metadata                      metadata.Interface
+	discovery                     discovery.DiscoveryInterface
+	mapper                        *restmapper.DeferredDiscoveryRESTMapper
+	scales                        scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	custom            *customResources
@@ -54,19 +49,17 @@ const userAgent = "tenantry-controllers"
 // controller manager does.
 const mapperPeriod = 30 * time.Second
 
-func newEnvironment(ctx context.Context, config Config) (*environment, error) {
-	named := rest.CopyConfig(config.ServerConfig)
+func newEnvironment(s Server) (*environment, error) {
+	named := rest.CopyConfig(s.LoopbackConfig())
 	named.UserAgent = userAgent
 	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
 	e := &environment{
-		rootCA:       config.RootCA,
-		legacyTokens: config.LegacyTokens,
-		signing:      config.Signing,
-		informers:    config.Informers,
-		config:       spaces.NewClientConfig(named),
-		identities:   spaces.NewIdentityClientConfig(named),
-		server:       named,
-		started:      make(chan struct{}),
+		server:     s,
+		informers:  s.Informers(),
+		config:     spaces.NewClientConfig(named),
+		identities: spaces.NewIdentityClientConfig(named),
+		unwrapped:  named,
+		started:    make(chan struct{}),
 	}
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(e.config)
 	if err != nil {
@@ -77,11 +70,7 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 	if err := e.createClients(); err != nil {
 		return nil, err
 	}
-	dynamicClient, err := dynamic.NewForConfig(e.config)
-	if err != nil {
-		return nil, fmt.Errorf("creating the dynamic client of all spaces: %w", err)
-	}
-	if e.custom, err = newCustomResources(dynamicClient); err != nil {
+	if e.custom, err = newCustomResources(e.config); err != nil {
 		return nil, fmt.Errorf("creating the informer of custom resources: %w", err)
 	}
 	e.metadataInformers = metadatainformer.NewSharedInformerFactory(e.metadata, 0)
@@ -108,14 +97,13 @@ func (e *environment) createClients() (err error) {
 // of the workers.
 func (e *environment) with(c builder) (*environment, error) {
 	own := *e
-	own.workers = c.workers
 	var ownerOf func(namespace, pod string) types.UID
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
 	shares := spaces.WithWorkers(c.workers, ownerOf)
-	own.config = spaces.NewClientConfig(e.server, shares)
-	own.identities = spaces.NewIdentityClientConfig(e.server, shares)
+	own.config = spaces.NewClientConfig(e.unwrapped, shares)
+	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, shares)
 	return &own, own.createClients()
 }
 
@@ -150,18 +138,7 @@ func (e *environment) start(ctx context.Context) {
 	e.metadataInformers.Start(ctx.Done())
 	go e.custom.definitions.RunWithContext(ctx)
 	close(e.started)
-	go func() {
-		ticker := time.NewTicker(mapperPeriod)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				e.mapper.Reset()
-			}
-		}
-	}()
+	go wait.Until(e.mapper.Reset, mapperPeriod, ctx.Done())
 }
 
 // discoveryAge is how long discovery is believed. It is less than the five

@@ -48,7 +48,7 @@ const (
 	garbageDiscovery   = 10 * time.Second
 )
 
-func newGarbageCollector(ctx context.Context, e *environment) (func(context.Context), error) {
+func newGarbageCollector(ctx context.Context, e *environment) (runner, error) {
 	client, err := kubernetes.NewForConfig(e.identities)
 	if err != nil {
 		return nil, fmt.Errorf("creating its client: %w", err)
@@ -64,10 +64,10 @@ func newGarbageCollector(ctx context.Context, e *environment) (func(context.Cont
 			other:    metadatainformer.NewSharedInformerFactory(metadataClient, 0),
 			metadata: metadataClient,
 		}, e.started)
-	return func(ctx context.Context) {
+	return runFunc(func(ctx context.Context, workers int) {
 		go c.Sync(ctx, customDiscovery{e.discovery, e.custom}, garbageDiscovery)
-		c.Run(ctx, e.workers, garbageInitialSync)
-	}, err
+		c.Run(ctx, workers, garbageInitialSync)
+	}), err
 }
 
 // identityInformers are the informers of the garbage collector: the shared ones,
@@ -123,9 +123,7 @@ func (i identityIndexInformer) GetStore() cache.Store {
 // identityOf returns the metadata of an object of the flattened view with its
 // identity flattened. Objects of the system space are their own identity.
 func identityOf(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
+	obj = lastKnown(obj)
 	source, ok := obj.(metav1.Object)
 	if !ok {
 		return obj

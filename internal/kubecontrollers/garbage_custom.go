@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
@@ -39,39 +38,24 @@ const (
 	resourceIndex = "resource" // acme|widgets.example.com, or widgets.example.com
 )
 
-func indexKinds(obj any) ([]string, error) {
-	definition, space, err := definitionOf(obj)
-	if err != nil || !isInSpaces(definition, space) || definition.Status.AcceptedNames.Kind == "" {
-		return nil, err
-	}
-	kind := spaces.FlattenName(space, definition.Status.AcceptedNames.Kind)
-	return []string{schema.GroupKind{Group: definition.Spec.Group, Kind: kind}.String()}, nil
+var definitionIndexers = cache.Indexers{
+	kindIndex:     indexBy(func(names apiextensionsv1.CustomResourceDefinitionNames) string { return names.Kind }),
+	resourceIndex: indexBy(func(names apiextensionsv1.CustomResourceDefinitionNames) string { return names.Plural }),
 }
 
-func indexResources(obj any) ([]string, error) {
-	definition, space, err := definitionOf(obj)
-	if err != nil || !isInSpaces(definition, space) || definition.Status.AcceptedNames.Plural == "" {
-		return nil, err
+// indexBy indexes the definitions of which tenants' spaces can have objects.
+func indexBy(nameOf func(apiextensionsv1.CustomResourceDefinitionNames) string) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok {
+			return nil, fmt.Errorf("indexing a %T as a definition", obj)
+		}
+		space, name := tenant.Flat(definition.Name).Space(), nameOf(definition.Status.AcceptedNames)
+		if _, published := definition.Labels[tenant.PublishedDefinitionLabel]; name == "" || !space.IsSpace() && !published {
+			return nil, nil
+		}
+		return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: spaces.FlattenName(space, name)}.String()}, nil
 	}
-	resource := spaces.FlattenName(space, definition.Status.AcceptedNames.Plural)
-	return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: resource}.String()}, nil
-}
-
-// isInSpaces reports whether tenants' spaces can have objects of a definition.
-func isInSpaces(definition *apiextensionsv1.CustomResourceDefinition, space tenant.Name) bool {
-	_, published := definition.Labels[tenant.PublishedDefinitionLabel]
-	return space.IsSpace() || published
-}
-
-// definitionOf returns a definition of the flattened view and its space.
-func definitionOf(obj any) (*apiextensionsv1.CustomResourceDefinition, tenant.Name, error) {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	content := obj.(*unstructured.Unstructured).Object
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, definition); err != nil {
-		return nil, "", err
-	}
-	space := tenant.Flat(definition.Name).Space()
-	return definition, space, nil
 }
 
 // served returns the versions that a definition serves, the preferred one first.
@@ -99,12 +83,8 @@ func (d customDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, 
 	if lists == nil { // the collector must not take what spaces define for all there is
 		return nil, err
 	}
-	for _, obj := range d.custom.definitions.GetStore().List() {
-		definition, space, convertErr := definitionOf(obj)
-		if convertErr != nil {
-			return nil, convertErr
-		}
-		versions, names := served(definition), definition.Status.AcceptedNames
+	for _, definition := range d.custom.all() {
+		space, versions, names := tenant.Flat(definition.Name).Space(), served(definition), definition.Status.AcceptedNames
 		if !space.IsSpace() || len(versions) == 0 || names.Plural == "" || names.Kind == "" {
 			continue
 		}
@@ -139,8 +119,7 @@ func (m customMapper) find(index, value string) (*apiextensionsv1.CustomResource
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	definition, _, err := definitionOf(found[0])
-	return definition, err
+	return found[0].(*apiextensionsv1.CustomResourceDefinition), nil
 }
 
 // KindFor implements meta.RESTMapper.
@@ -261,30 +240,5 @@ func (i customInformer) Run(stop <-chan struct{}) {
 // AddEventHandlerWithResyncPeriod is what the collector watches with. The objects
 // are identities already, and all of them are of interest.
 func (i customInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.interest.always(handler), 0)
-}
-
-// always returns a handler that calls next for every object, after it has shown
-// the owners among those objects that the collector does not hear of by itself.
-func (i *interest) always(next cache.ResourceEventHandler) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) {
-			i.showOwners(obj)
-			next.OnAdd(obj, initial)
-		},
-		UpdateFunc: func(old, obj any) {
-			if !sameOwners(old, obj) {
-				i.showOwners(obj)
-				i.release(old)
-			}
-			next.OnUpdate(old, obj)
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			i.release(obj)
-			next.OnDelete(obj)
-		},
-	}
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.interest.following(handler, lastKnown, func(any) bool { return true }), 0)
 }

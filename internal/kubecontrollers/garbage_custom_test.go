@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -71,12 +71,16 @@ func (noDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error)
 // TestFailedDiscovery checks that the collector does not take the resources that spaces
 // define for all there are, and stop watching the others.
 func TestFailedDiscovery(t *testing.T) {
-	definitions := cache.NewSharedIndexInformer(&cache.ListWatch{}, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	definition := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"name": "a|widgets.example.com"},
-		"spec":     map[string]any{"group": "example.com", "versions": []any{map[string]any{"name": "v1", "served": true}}},
-		"status":   map[string]any{"acceptedNames": map[string]any{"plural": "widgets", "kind": "Widget"}},
-	}}
+	definitions := cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, cache.Indexers{})
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "a|widgets.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}},
+		},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{
+			AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+		},
+	}
 	if err := definitions.GetStore().Add(definition); err != nil {
 		t.Fatal(err)
 	}

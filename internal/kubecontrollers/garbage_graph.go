@@ -50,16 +50,23 @@ func (i *interest) handler(resource schema.GroupVersionResource, next cache.Reso
 	i.mu.Lock()
 	i.handlers[resource] = next
 	i.mu.Unlock()
+	return i.following(next, identityOf, i.concerns)
+}
+
+// following returns a handler that calls next with the identities of the objects that
+// are of interest, after it has shown those of their owners that the collector does not
+// hear of by itself.
+func (i *interest) following(next cache.ResourceEventHandler, identity func(any) any, concerns func(any) bool) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
-			if object := identityOf(obj); i.concerns(object) {
+			if object := identity(obj); concerns(object) {
 				i.showOwners(object)
 				next.OnAdd(object, initial)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
-			before, object := identityOf(old), identityOf(obj)
-			if i.concerns(object) || hasOwners(before) {
+			before, object := identity(old), identity(obj)
+			if concerns(object) || hasOwners(before) {
 				if !sameOwners(before, object) {
 					i.showOwners(object)
 					i.release(before)
@@ -68,7 +75,7 @@ func (i *interest) handler(resource schema.GroupVersionResource, next cache.Reso
 			}
 		},
 		DeleteFunc: func(obj any) {
-			object := identityOf(obj)
+			object := identity(obj)
 			i.release(object)
 			next.OnDelete(object)
 		},

@@ -29,18 +29,17 @@ import (
 // checker what the space of that policy serves. There is one worker, so that this
 // holds until the check is done.
 
-func newPolicyStatus(_ context.Context, e *environment) (func(context.Context), error) {
-	client, err := rest.HTTPClientFor(e.server)
+func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
+	client, err := rest.HTTPClientFor(e.unwrapped)
 	if err != nil {
 		return nil, fmt.Errorf("creating the transport of clients of single spaces: %w", err)
 	}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types:                             &spaceTypes{config: e.server, client: client, known: sync.OnceValue(knownTypes)},
+		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes)},
 	}
-	c, err := validatingadmissionpolicystatus.NewController(spaced,
+	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
 }
 
 // spacedPolicies is the informer offered to the controller.

@@ -19,44 +19,22 @@ import (
 	"github.com/tenantry/tenantry/internal/signing"
 )
 
-// Config is what the controllers need.
-type Config struct {
-	// ServerConfig is that of a system administrator and names the server's
-	// plain URL.
-	ServerConfig *rest.Config
-	// Informers are those of spaces.NewInformerFactory. Run starts what the
-	// controllers add to them.
-	Informers informers.SharedInformerFactory
-	// RootCA is the PEM bundle published as config map kube-root-ca.crt in every
-	// namespace.
-	RootCA []byte
-	// LegacyTokens makes the tokens in secrets of service accounts, which it gets
-	// flattened. Nil makes none.
-	LegacyTokens serviceaccount.TokenGenerator
-	// Signing is the authority that signs CertificateSigningRequests. Without files,
-	// none is signed.
-	Signing signing.Config
-	// LeaderElection makes Run wait for the lease tenantry-controllers in
-	// kube-system of the system space. Several replicas of the server need it.
-	LeaderElection bool
-}
-
 // Server is what the controllers need of the API server whose objects they look after.
 type Server interface {
+	// LoopbackConfig is that of a system administrator and names the server's plain URL.
 	LoopbackConfig() *rest.Config
+	// Informers are those of spaces.NewInformerFactory. Run starts what the
+	// controllers add to them.
 	Informers() informers.SharedInformerFactory
+	// RootCA is the PEM bundle published as config map kube-root-ca.crt in every
+	// namespace.
 	RootCA() []byte
+	// LegacyTokens makes the tokens in secrets of service accounts, which it gets
+	// flattened. Nil makes none.
 	LegacyTokens() serviceaccount.TokenGenerator
+	// Signing is the authority that signs CertificateSigningRequests. Without files,
+	// none is signed.
 	Signing() signing.Config
-}
-
-// RunFor runs the controllers for all spaces of a server until ctx ends. With elected,
-// several replicas agree on one that does.
-func RunFor(ctx context.Context, s Server, elected bool) error {
-	return Run(ctx, Config{
-		ServerConfig: s.LoopbackConfig(), Informers: s.Informers(), RootCA: s.RootCA(),
-		LegacyTokens: s.LegacyTokens(), Signing: s.Signing(), LeaderElection: elected,
-	})
 }
 
 const (
@@ -72,12 +50,14 @@ const (
 // lease could not be renewed in time. The process should end and start again.
 var ErrLostLease = errors.New("the lease of the controllers was lost")
 
-// Run runs the controllers until ctx ends.
-func Run(ctx context.Context, config Config) error {
-	if !config.LeaderElection {
-		return run(ctx, config)
+// Run runs the controllers for all spaces of a server until ctx ends. With elected, it
+// waits for the lease tenantry-controllers in kube-system of the system space, by which
+// several replicas agree on one that does.
+func Run(ctx context.Context, s Server, elected bool) error {
+	if !elected {
+		return run(ctx, s)
 	}
-	client, err := kubernetes.NewForConfig(config.ServerConfig)
+	client, err := kubernetes.NewForConfig(s.LoopbackConfig())
 	if err != nil {
 		return fmt.Errorf("creating the client of the lease: %w", err)
 	}
@@ -99,7 +79,7 @@ func Run(ctx context.Context, config Config) error {
 		RetryPeriod:     retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
-				result <- run(ctx, config)
+				result <- run(ctx, s)
 				stop()
 			},
 			OnStoppedLeading: func() {},
@@ -120,32 +100,31 @@ func Run(ctx context.Context, config Config) error {
 
 // run builds all controllers, so that their informers are known, starts the
 // informers, and runs the controllers until ctx ends.
-func run(ctx context.Context, config Config) error {
+func run(ctx context.Context, s Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e, err := newEnvironment(ctx, config)
+	e, err := newEnvironment(s)
 	if err != nil {
 		return err
 	}
-	var loops []func(context.Context)
-	for _, c := range controllers {
+	runners := make([]runner, len(controllers))
+	for i, c := range controllers {
 		own, err := e.with(c)
 		if err != nil {
 			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
 		}
-		loop, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
+		runners[i], err = c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
 		if ctx.Err() != nil { // and so does the server, which answers this one no more
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("creating the %s controller: %w", c.name, err)
 		}
-		loops = append(loops, loop)
 	}
 	e.start(ctx)
 	var running sync.WaitGroup
-	for _, loop := range loops {
-		running.Go(func() { loop(ctx) })
+	for i, c := range controllers {
+		running.Go(func() { runners[i].Run(ctx, c.workers) })
 	}
 	running.Wait()
 	return nil

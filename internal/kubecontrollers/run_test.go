@@ -9,10 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/spaces"
 )
+
+// fakeServer has what is needed before there are controllers.
+type fakeServer struct {
+	Server
+	config    *rest.Config
+	informers informers.SharedInformerFactory
+}
+
+func (s fakeServer) LoopbackConfig() *rest.Config               { return s.config }
+func (s fakeServer) Informers() informers.SharedInformerFactory { return s.informers }
 
 // TestRunElected fails to start the controllers of an elected replica: it must
 // give the lease up and say why.
@@ -36,11 +47,11 @@ func TestRunElected(t *testing.T) {
 	broken := errors.New("broken")
 	all := controllers
 	defer func() { controllers = all }()
-	controllers = []builder{{name: "broken", workers: 1, build: func(context.Context, *environment) (func(context.Context), error) { return nil, broken }}}
+	controllers = []builder{{name: "broken", workers: 1, build: func(context.Context, *environment) (runner, error) { return nil, broken }}}
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := Run(ctx, Config{ServerConfig: config, Informers: factory, LeaderElection: true}); !errors.Is(err, broken) {
+	if err := Run(ctx, fakeServer{config: config, informers: factory}, true); !errors.Is(err, broken) {
 		t.Errorf("Run: %v, want %v", err, broken)
 	}
 }

@@ -15,14 +15,14 @@ import (
 
 // newServiceAccountToken creates the controller that fills secrets of the type
 // kubernetes.io/service-account-token.
-func newServiceAccountToken(ctx context.Context, e *environment) (func(context.Context), error) {
-	if e.legacyTokens == nil {
-		return func(context.Context) {}, nil
+func newServiceAccountToken(ctx context.Context, e *environment) (runner, error) {
+	tokens := e.server.LegacyTokens()
+	if tokens == nil {
+		return idle, nil
 	}
 	core := e.informers.Core().V1()
-	c, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(),
-		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: e.legacyTokens, RootCA: e.rootCA})
-	return func(ctx context.Context) { c.Run(ctx, e.workers) }, err
+	return serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(),
+		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: tokens, RootCA: e.server.RootCA()})
 }
 
 // tokenClient writes the name of the namespace into secrets as it is in the

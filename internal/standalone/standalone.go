@@ -336,7 +336,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, ready func() error
 		if err := s.WaitUntilReady(groupCtx); err != nil {
 			return ignoreCanceled(err)
 		}
-		group.Go(func() error { return ignoreCanceled(kubecontrollers.RunFor(groupCtx, s, false)) })
+		group.Go(func() error { return ignoreCanceled(kubecontrollers.Run(groupCtx, s, false)) })
 		reconciling.Show(manager.Metrics())
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{

@@ -1,0 +1,67 @@
+package kubecontrollers
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// filtered is an informer that shows a controller the objects to keep and no others: to
+// handlers with a resync period, in its indexer and by what lists from that.
+type filtered struct {
+	cache.SharedIndexInformer
+	keep func(obj any) bool
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
+func (f filtered) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	handler = cache.FilteringResourceEventHandler{FilterFunc: func(obj any) bool { return f.keep(lastKnown(obj)) }, Handler: handler}
+	return f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
+}
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (f filtered) GetIndexer() cache.Indexer {
+	return filteredIndexer{f.SharedIndexInformer.GetIndexer(), f.keep}
+}
+
+type filteredIndexer struct {
+	cache.Indexer
+	keep func(obj any) bool
+}
+
+func (i filteredIndexer) kept(objects []any) []any {
+	return slices.DeleteFunc(objects, func(obj any) bool { return !i.keep(obj) })
+}
+
+// List implements cache.Store.
+func (i filteredIndexer) List() []any { return i.kept(i.Indexer.List()) }
+
+// GetByKey implements cache.Store.
+func (i filteredIndexer) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := i.Indexer.GetByKey(key)
+	if !exists || !i.keep(obj) {
+		return nil, false, err
+	}
+	return obj, true, err
+}
+
+// Index implements cache.Indexer.
+func (i filteredIndexer) Index(name string, obj any) ([]any, error) {
+	objects, err := i.Indexer.Index(name, obj)
+	return i.kept(objects), err
+}
+
+// ByIndex implements cache.Indexer.
+func (i filteredIndexer) ByIndex(name, value string) ([]any, error) {
+	objects, err := i.Indexer.ByIndex(name, value)
+	return i.kept(objects), err
+}
+
+// lastKnown returns an object that a handler is called for as it was last seen.
+func lastKnown(obj any) any {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return unknown.Obj
+	}
+	return obj
+}
