@@ -1,14 +1,13 @@
 package discovery
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
@@ -18,34 +17,44 @@ const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 
 // readGroups asks a handler of aggregated discovery for its groups, at /apis or /api.
 func readGroups(handler http.Handler, path string) ([]apidiscoveryv2.APIGroupDiscovery, error) {
-	response, err := ask(handler, path, aggregatedJSON, "")
-	if err != nil {
-		return nil, err
-	}
-	if response.status != http.StatusOK {
-		return nil, fmt.Errorf("aggregated discovery answered %d", response.status)
-	}
 	var list apidiscoveryv2.APIGroupDiscoveryList
-	if err := json.Unmarshal(response.body, &list); err != nil {
-		return nil, fmt.Errorf("decoding aggregated discovery: %w", err)
-	}
-	return list.Items, nil
+	err := readJSON(handler, path, aggregatedJSON, &list)
+	return list.Items, err
 }
 
-// groupList serves the list of groups in its old form.
-func groupList(aggregated http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		groups, err := readGroups(aggregated, "/apis")
+// groupList serves groups in both forms.
+func (r *Router) groupList(aggregatedGroups http.Handler) http.Handler {
+	old := servePut(func(*http.Request) (http.Handler, error) {
+		groups, err := readGroups(aggregatedGroups, "/apis")
 		if err != nil {
-			responsewriters.InternalError(w, req, err)
-			return
+			return nil, err
 		}
 		list := &metav1.APIGroupList{Groups: make([]metav1.APIGroup, 0, len(groups))}
 		for i := range groups {
 			list.Groups = append(list.Groups, toGroup(&groups[i]))
 		}
-		responsewriters.WriteObjectNegotiated(serializer, negotiation.DefaultEndpointRestrictions,
-			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, list, false)
+		return r.serveObject(list), nil
+	})
+	return aggregated.WrapAggregatedDiscoveryToHandler(old, aggregatedGroups, aggregatedGroups)
+}
+
+// serveObject serves an object as the client wants it.
+func (r *Router) serveObject(obj runtime.Object) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
+			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, obj, false)
+	})
+}
+
+// servePut serves by a handler that is put together for the request.
+func servePut(together func(req *http.Request) (http.Handler, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		handler, err := together(req)
+		if err != nil {
+			responsewriters.InternalError(w, req, err)
+			return
+		}
+		handler.ServeHTTP(w, req)
 	})
 }
 

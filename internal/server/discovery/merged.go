@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	clientdiscovery "k8s.io/client-go/discovery"
 
@@ -36,7 +34,7 @@ func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
 	for i, server := range servers {
 		documents[i] = document{handler: server.Groups, path: "/apis", accept: aggregatedJSON, unseen: server.Unseen}
 	}
-	return r.merged.get(keyOf(n, servers), documents, func(bodies [][]byte) (*merged, error) {
+	found, err := r.merged.get(keyOf(n, servers), documents, func(bodies [][]byte) (*merged, error) {
 		var custom []apidiscoveryv2.APIGroupDiscovery
 		for i, body := range bodies {
 			var list apidiscoveryv2.APIGroupDiscoveryList
@@ -47,6 +45,10 @@ func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
 		}
 		return newMerged(r.List(), custom), nil
 	})
+	if err != nil {
+		return nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
+	}
+	return found, nil
 }
 
 // addGroups adds to groups what a server serves of others.
@@ -103,16 +105,21 @@ func newMerged(builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
 
 // customAmong serves the custom resources of the space of n.
 func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info, ok := request.RequestInfoFrom(req.Context())
-		switch {
-		case ok && info.IsResourceRequest:
-			r.serverOf(req, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, servers).ServeHTTP(w, req)
-		case strings.HasPrefix(req.URL.Path, openAPIv3Path+"/"):
-			r.openAPI.versionsAmong(n, servers, r, w, req)
-		default:
-			r.serveMerged(n, servers, w, req)
+	return servePut(func(req *http.Request) (http.Handler, error) {
+		if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
+			return r.serverOf(req, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, servers), nil
 		}
+		found, err := r.merge(n, servers)
+		if err != nil {
+			return nil, err
+		}
+		if path, ok := strings.CutPrefix(req.URL.Path, openAPIv3Path+"/"); ok {
+			return r.openAPI.documentAmong(path, n, servers, found, r.NotFound)
+		}
+		if document, ok := found.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok {
+			return r.serveObject(document), nil
+		}
+		return r.NotFound, nil
 	})
 }
 
@@ -127,19 +134,4 @@ func (r *Router) serverOf(req *http.Request, resource schema.GroupResource, serv
 		}
 	}
 	return r.NotFound
-}
-
-// serveMerged serves the documents of groups and group versions.
-func (r *Router) serveMerged(n tenant.Name, servers []Server, w http.ResponseWriter, req *http.Request) {
-	found, err := r.merge(n, servers)
-	if err != nil {
-		responsewriters.InternalError(w, req, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err))
-		return
-	}
-	if document, ok := found.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok {
-		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
-			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
-		return
-	}
-	r.NotFound.ServeHTTP(w, req)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
 const openAPIv3Path = "/openapi/v3"
@@ -35,36 +33,32 @@ type source struct {
 // mergedPaths serves the root document of several servers as one. Earlier
 // servers win.
 func mergedPaths(sources ...source) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return servePut(func(*http.Request) (http.Handler, error) {
 		merged := openAPIPaths{Paths: make(map[string]json.RawMessage)}
 		for _, source := range slices.Backward(sources) {
 			paths, err := source.paths()
 			if err != nil {
-				responsewriters.InternalError(w, req, err)
-				return
+				return nil, err
 			}
 			maps.Copy(merged.Paths, paths)
 		}
 		body, err := json.Marshal(merged)
 		if err != nil {
-			responsewriters.InternalError(w, req, err)
-			return
+			return nil, err
 		}
 		tag := sha256.Sum256(body)
-		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-		w.Header().Set("Etag", strconv.Quote(hex.EncodeToString(tag[:])))
-		http.ServeContent(w, req, openAPIv3Path, time.Time{}, bytes.NewReader(body))
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+			w.Header().Set("Etag", strconv.Quote(hex.EncodeToString(tag[:])))
+			http.ServeContent(w, req, openAPIv3Path, time.Time{}, bytes.NewReader(body))
+		}), nil
 	})
 }
 
 func (s source) paths() (map[string]json.RawMessage, error) {
-	response, err := ask(s.server, openAPIv3Path, runtime.ContentTypeJSON, "")
-	if err != nil {
-		return nil, err
-	}
 	var root openAPIPaths
-	if err := json.Unmarshal(response.body, &root); err != nil {
-		return nil, fmt.Errorf("reading the paths of OpenAPI v3 (status %d): %w", response.status, err)
+	if err := readJSON(s.server, openAPIv3Path, runtime.ContentTypeJSON, &root); err != nil {
+		return nil, err
 	}
 	if s.group != "" {
 		prefix := "apis/" + s.group

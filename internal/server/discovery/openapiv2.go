@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -39,7 +38,7 @@ func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
 
 // v2 returns what serves the document of v2 in the space of n.
 func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return servePut(func(*http.Request) (http.Handler, error) {
 		documents := make([]document, len(servers))
 		for i, server := range servers {
 			documents[i] = document{handler: server.Handler, path: openAPIv2Path, accept: runtime.ContentTypeJSON, unseen: server.Unseen}
@@ -58,10 +57,9 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 			return serveLazily(o.builtin, custom), nil
 		})
 		if err != nil {
-			responsewriters.InternalError(w, req, fmt.Errorf("putting together OpenAPI v2 of tenant %q: %w", n, err))
-			return
+			return nil, fmt.Errorf("putting together OpenAPI v2 of tenant %q: %w", n, err)
 		}
-		put.ServeHTTP(w, req)
+		return put, nil
 	})
 }
 

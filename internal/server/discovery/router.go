@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -87,8 +84,7 @@ func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (r *router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Request) {
 	r.share()
 	if document, ok := r.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok && req.Method == http.MethodGet {
-		responsewriters.WriteObjectNegotiated(r.Serializer, negotiation.DefaultEndpointRestrictions,
-			schema.GroupVersion{Version: "v1"}, w, req, http.StatusOK, document, false)
+		r.serveObject(document).ServeHTTP(w, req)
 		return
 	}
 	r.handler(n, req.URL.Path).ServeHTTP(w, req)
@@ -163,7 +159,7 @@ func (r *Router) Versions(n tenant.Name) (builtin, custom []schema.GroupVersion,
 	r.share()
 	found, err := r.merge(n, servers)
 	if err != nil {
-		return nil, nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
+		return nil, nil, err
 	}
 	return builtin, found.versions, nil
 }
@@ -235,18 +231,12 @@ func (r *Router) discovery(n tenant.Name) http.Handler {
 	case isWhole(servers):
 		return r.groupList(servers[0].Groups)
 	default:
-		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		return servePut(func(*http.Request) (http.Handler, error) {
 			found, err := r.merge(n, servers)
 			if err != nil {
-				responsewriters.InternalError(w, req, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err))
-				return
+				return nil, err
 			}
-			r.groupList(found.groups).ServeHTTP(w, req)
+			return r.groupList(found.groups), nil
 		})
 	}
-}
-
-// groupList serves groups in both forms.
-func (r *Router) groupList(groups http.Handler) http.Handler {
-	return aggregated.WrapAggregatedDiscoveryToHandler(groupList(groups, r.Serializer), groups, groups)
 }

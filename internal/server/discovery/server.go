@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -66,6 +68,21 @@ func ask(handler http.Handler, path, accept, tag string) (*answer, error) {
 	w := responsewriter.NewInMemoryResponseWriter()
 	handler.ServeHTTP(w, req)
 	return &answer{w.RespCode(), w.Header(), w.Data()}, nil
+}
+
+// readJSON asks a handler for a document and decodes it.
+func readJSON(handler http.Handler, path, accept string, into any) error {
+	response, err := ask(handler, path, accept, "")
+	if err != nil {
+		return err
+	}
+	if response.status != http.StatusOK {
+		return fmt.Errorf("%s answered %d", path, response.status)
+	}
+	if err := json.Unmarshal(response.body, into); err != nil {
+		return fmt.Errorf("decoding %s: %w", path, err)
+	}
+	return nil
 }
 
 // dropUnseen drops the paths of what the space does not see of a server from a document.

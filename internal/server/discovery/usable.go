@@ -1,9 +1,6 @@
 package discovery
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -89,8 +86,8 @@ func (r *Router) shareDocuments() error {
 		}
 		for _, version := range group.Versions {
 			path := pathOf(schema.GroupVersion{Group: group.Name, Version: version.Version})
-			list, err := readList(r.handlerOfGroup(group.Name), path)
-			if err != nil {
+			list := &metav1.APIResourceList{}
+			if err := readJSON(r.handlerOfGroup(group.Name), path, runtime.ContentTypeJSON, list); err != nil {
 				return err
 			}
 			usableList(group.Name, list)
@@ -116,20 +113,4 @@ func pathOf(gv schema.GroupVersion) string {
 		return "/api/" + gv.Version
 	}
 	return "/apis/" + gv.String()
-}
-
-// readList asks a handler for the document of a group version.
-func readList(handler http.Handler, path string) (*metav1.APIResourceList, error) {
-	response, err := ask(handler, path, runtime.ContentTypeJSON, "")
-	if err != nil {
-		return nil, err
-	}
-	if response.status != http.StatusOK {
-		return nil, fmt.Errorf("discovery of %s answered %d", path, response.status)
-	}
-	var list metav1.APIResourceList
-	if err := json.Unmarshal(response.body, &list); err != nil {
-		return nil, fmt.Errorf("decoding the discovery of %s: %w", path, err)
-	}
-	return &list, nil
 }
