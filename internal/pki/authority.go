@@ -57,6 +57,26 @@ func ensureAuthority(dir, name, commonName string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	a, err := newAuthority(commonName, key)
+	if err != nil {
+		return nil, fmt.Errorf("creating certificate authority %s: %w", name, err)
+	}
+	if err := atomicfile.Write(base+".crt", a.PEM()); err != nil {
+		return nil, fmt.Errorf("writing certificate authority %s: %w", name, err)
+	}
+	return loadAuthority(dir, name)
+}
+
+// NewAuthority makes an authority that lies in no file.
+func NewAuthority(commonName string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return newAuthority(commonName, key)
+}
+
+func newAuthority(commonName string, key crypto.Signer) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
 		NotAfter:              time.Now().Add(authorityLifetime),
@@ -66,12 +86,10 @@ func ensureAuthority(dir, name, commonName string) (*Authority, error) {
 	}
 	raw, err := sign(template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("creating certificate authority %s: %w", name, err)
+		return nil, err
 	}
-	if err := atomicfile.Write(base+".crt", encodeCertificate(raw)); err != nil {
-		return nil, fmt.Errorf("writing certificate authority %s: %w", name, err)
-	}
-	return loadAuthority(dir, name)
+	c, err := x509.ParseCertificate(raw)
+	return &Authority{cert: c, key: key}, err
 }
 
 // loadAuthority reads the authority name in dir.
@@ -116,7 +134,7 @@ func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
 			return nil
 		}
 	}
-	raw, key, err := a.issue(template)
+	certPEM, key, err := a.Issue(template)
 	if err != nil {
 		return fmt.Errorf("creating certificate %s.crt: %w", base, err)
 	}
@@ -125,7 +143,7 @@ func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
 	if err := atomicfile.Write(base+".key", key); err != nil {
 		return fmt.Errorf("writing key: %w", err)
 	}
-	if err := atomicfile.Write(base+".crt", encodeCertificate(raw)); err != nil {
+	if err := atomicfile.Write(base+".crt", certPEM); err != nil {
 		return fmt.Errorf("writing certificate: %w", err)
 	}
 	return nil
@@ -142,8 +160,9 @@ func (a *Authority) fits(c, template *x509.Certificate) bool {
 		slices.EqualFunc(c.IPAddresses, template.IPAddresses, net.IP.Equal)
 }
 
-// issue signs a new key for template.
-func (a *Authority) issue(template *x509.Certificate) (raw, keyPEM []byte, err error) {
+// Issue signs a new key for template, for a year unless that says otherwise, and returns
+// both as PEM.
+func (a *Authority) Issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -155,11 +174,12 @@ func (a *Authority) issue(template *x509.Certificate) (raw, keyPEM []byte, err e
 		template.NotAfter = a.cert.NotAfter
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	if raw, err = sign(template, a.cert, key.Public(), a.key); err != nil {
+	raw, err := sign(template, a.cert, key.Public(), a.key)
+	if err != nil {
 		return nil, nil, err
 	}
 	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
-	return raw, keyPEM, err
+	return encodeCertificate(raw), keyPEM, err
 }
 
 // sign fills in what all certificates here have in common.

@@ -28,7 +28,7 @@ func (p *PKI) ClientCertificateFor(validity time.Duration, t tenant.Name, user s
 	if validity == 0 {
 		validity = leafLifetime
 	}
-	raw, key, err := p.ClientCA.issue(&x509.Certificate{
+	certPEM, keyPEM, err = p.ClientCA.Issue(&x509.Certificate{
 		// Not a minute ago: there may have been another tenant of this name then.
 		NotBefore: now,
 		NotAfter:  now.Add(validity),
@@ -42,7 +42,7 @@ func (p *PKI) ClientCertificateFor(validity time.Duration, t tenant.Name, user s
 	if err != nil {
 		return nil, nil, fmt.Errorf("signing a client certificate for %q of tenant %q: %w", user, t, err)
 	}
-	return encodeCertificate(raw), key, nil
+	return certPEM, keyPEM, nil
 }
 
 // CheckGroup reports why a user of a tenant cannot have a group by a client certificate.

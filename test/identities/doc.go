@@ -1,4 +1,4 @@
-// Package identities issues real credentials for tests: client certificates,
-// tokens of an OpenID issuer that is served over TLS, and answers of a token
-// webhook.
+// Package identities issues real credentials for tests: tokens of an OpenID issuer that
+// is served over TLS, answers of a token webhook, and requests of certificates. Client
+// certificates are those of a pki.Authority.
 package identities

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
@@ -203,7 +204,7 @@ func TestOIDCFlags(t *testing.T) {
 }
 
 func TestDefaultTenant(t *testing.T) {
-	clients, err := identities.NewAuthority("clients")
+	clients, err := pki.NewAuthority("clients")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,9 +261,9 @@ func TestWebhookVersions(t *testing.T) {
 	}
 }
 
-func withCertificate(t testing.TB, req *http.Request, ca *identities.Authority, subject pkix.Name) *http.Request {
+func withCertificate(t testing.TB, req *http.Request, ca *pki.Authority, subject pkix.Name) *http.Request {
 	t.Helper()
-	cert, key, err := ca.Issue(subject)
+	cert, key, err := ca.Issue(&x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +320,11 @@ func TestAudiences(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	one, err := identities.NewAuthority("one")
+	one, err := pki.NewAuthority("one")
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := identities.NewAuthority("two")
+	two, err := pki.NewAuthority("two")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
 )
@@ -19,15 +20,15 @@ import (
 // before, with every kind of them configured. "certificate-upstream" is
 // Kubernetes' own authenticator, which verifies the same signature.
 func BenchmarkAuthenticate(b *testing.B) {
-	clients, err := identities.NewAuthority("clients")
+	clients, err := pki.NewAuthority("clients")
 	if err != nil {
 		b.Fatal(err)
 	}
-	system, err := identities.NewAuthority("system")
+	system, err := pki.NewAuthority("system")
 	if err != nil {
 		b.Fatal(err)
 	}
-	proxies, err := identities.NewAuthority("proxies")
+	proxies, err := pki.NewAuthority("proxies")
 	if err != nil {
 		b.Fatal(err)
 	}

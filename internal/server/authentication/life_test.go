@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
@@ -103,7 +104,7 @@ func TestVerifiedAcrossLives(t *testing.T) {
 
 // TestSinceOfDefaultTenant shows a certificate without tenant.
 func TestSinceOfDefaultTenant(t *testing.T) {
-	authority, err := identities.NewAuthority("clients")
+	authority, err := pki.NewAuthority("clients")
 	if err != nil {
 		t.Fatal(err)
 	}

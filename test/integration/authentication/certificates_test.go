@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/identities"
 )
 
 var _ = Describe("A certificate of the tenants' authority", func() {
@@ -51,7 +51,7 @@ var _ = Describe("A certificate of the tenants' authority", func() {
 			{Subject: subject, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 			{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
 		} {
-			cert, key, err := tenantsCA.IssueFor(template)
+			cert, key, err := tenantsCA.Issue(template)
 			Expect(err).NotTo(HaveOccurred())
 			credentials{cert: cert, key: key}.refused()
 		}
@@ -67,7 +67,7 @@ var _ = Describe("A certificate of the authority of this installation", func() {
 
 var _ = Describe("A certificate of somebody else", func() {
 	It("is nobody's", func() {
-		stranger, err := identities.NewAuthority("tenants")
+		stranger, err := pki.NewAuthority("tenants")
 		Expect(err).NotTo(HaveOccurred())
 		subject := pkix.Name{CommonName: "jane", Organization: []string{"tenant:a"}}
 		certificate(stranger, subject).refused()

@@ -3,6 +3,7 @@ package authentication
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
@@ -28,7 +30,7 @@ var (
 	tenantry *suite.Environment
 	dir      string
 	// tenantsCA issues users of tenants, proxyCA front proxies.
-	tenantsCA, proxyCA *identities.Authority
+	tenantsCA, proxyCA *pki.Authority
 	// issuer and trusted issue tokens; trusted may issue system users.
 	issuer, trusted *identities.Issuer
 	webhook         *identities.Webhook
@@ -42,8 +44,8 @@ func TestAuthentication(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	dir = GinkgoT().TempDir()
 	var err error
-	for name, ca := range map[string]**identities.Authority{"tenants": &tenantsCA, "proxies": &proxyCA} {
-		*ca, err = identities.NewAuthority(name)
+	for name, ca := range map[string]**pki.Authority{"tenants": &tenantsCA, "proxies": &proxyCA} {
+		*ca, err = pki.NewAuthority(name)
 		Expect(err).NotTo(HaveOccurred())
 	}
 	for _, i := range []**identities.Issuer{&issuer, &trusted} {
@@ -96,9 +98,9 @@ type credentials struct {
 	header    http.Header
 }
 
-func certificate(ca *identities.Authority, subject pkix.Name) credentials {
+func certificate(ca *pki.Authority, subject pkix.Name) credentials {
 	GinkgoHelper()
-	cert, key, err := ca.Issue(subject)
+	cert, key, err := ca.Issue(&x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	Expect(err).NotTo(HaveOccurred())
 	return credentials{cert: cert, key: key}
 }
