@@ -10,18 +10,13 @@ import (
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/process"
-	"github.com/tenantry/tenantry/internal/server/egress"
-	"github.com/tenantry/tenantry/internal/server/flowcontrol"
-	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
 func newUpCommand() *cobra.Command {
-	flow, reach, detail := flowcontrol.NewOptions(), egress.Options{}, usage.NewOptions()
-	users, rights := standalone.NewAuthentication(), standalone.NewAuthorization()
-	o := standalone.Options{
-		Dir: ".tenantry", BindAddress: "127.0.0.1", Port: 6443, Authentication: users, Authorization: rights, FlowControl: &flow, Egress: &reach, Usage: &detail,
-	}
+	o := standalone.NewOptions()
+	o.Dir, o.Port = ".tenantry", 6443
+	kube, users := o.Server.Kube, &o.Server.Authentication
 	tuning := process.NewOptions()
 	var logs logFlags
 	managerConfig := ""
@@ -78,10 +73,10 @@ Two kinds of files are of interest to others:
 	fs.Int64Var(&o.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
 		fmt.Sprintf("Size of etcd's database, in bytes, from which on only deletions are written, until less is in use. "+
 			"At least %d; 0 is the default, a negative number no quota.", etcd.MinQuotaBackendBytes))
-	fs.StringVar(&o.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
+	fs.StringVar(&o.Server.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
 	fs.StringVar(&managerConfig, "manager-config", "",
 		"Configuration file of the operator, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
-	fs.StringVar(&o.AdmissionConfigFile, "admission-control-config-file", "",
+	fs.StringVar(&kube.Admission.GenericAdmission.ConfigFile, "admission-control-config-file", "",
 		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)
 	users.AddFlags(fs)
@@ -89,17 +84,17 @@ Two kinds of files are of interest to others:
 		"Unlike DIR/pki/client-ca, they cannot make system users."
 	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +
 		"It is read again when it changes."
-	rights.AddFlags(fs)
+	kube.Authorization.AddFlags(fs)
 	fs.Lookup("authorization-policy-file").Usage = "File of ABAC policies, one in a line, for the mode ABAC. " +
 		"Their spec may have a tenant and a space beside upstream's fields."
-	fs.StringVar(&o.AuditPolicyFile, "audit-policy-file", "",
+	fs.StringVar(&kube.Audit.PolicyFile, "audit-policy-file", "",
 		"Audit policy, where Tenant.spec.auditPolicy does not say otherwise. Without it and --audit-log-path nothing is logged of any tenant.")
-	fs.StringVar(&o.AuditLogPath, "audit-log-path", "", "File for audit events, - for standard output.")
+	fs.StringVar(&kube.Audit.LogOptions.Path, "audit-log-path", "", "File for audit events, - for standard output.")
 	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
 		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
-	flow.AddFlags(fs)
-	reach.AddFlags(fs)
-	detail.AddFlags(fs)
+	o.Server.FlowControl.AddFlags(fs)
+	o.Server.Egress.AddFlags(fs)
+	o.Server.Usage.AddFlags(fs)
 	logs.add(fs)
 	return cmd
 }

@@ -29,11 +29,8 @@ import (
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/server"
 	"github.com/tenantry/tenantry/internal/server/authentication"
-	"github.com/tenantry/tenantry/internal/server/egress"
-	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/server/storage"
-	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -61,51 +58,27 @@ type Options struct {
 	EtcdQuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
-	// DefaultTenant is the tenant of users whose credentials carry none.
-	DefaultTenant string
-	// Authentication says where further users come from. Nil is the default. Its
-	// --client-ca-file is a bundle besides the client authority of Dir, and may
-	// not issue users of the system tenant.
-	Authentication *authentication.Options
-	// Authorization says how it is decided what users may do. Nil is the default.
-	Authorization *kubeoptions.BuiltInAuthorizationOptions
-	// AuditPolicyFile and AuditLogPath are as in kube-apiserver.
-	AuditPolicyFile string
-	AuditLogPath    string
-	// AdmissionConfigFile configures admission plugins, as in kube-apiserver.
-	AdmissionConfigFile string
+	// Server are the options of the API server. Run sets those that follow from the others
+	// and from what Dir holds. Its --client-ca-file is a bundle besides the client
+	// authority of Dir, and may not issue users of the system tenant.
+	Server *server.Options
 	// Manager configures the operator. Nil is the default.
 	Manager *configv1alpha1.ManagerConfiguration
-	// FlowControl says how tenants share the server. Nil is the default.
-	FlowControl *flowcontrol.Options
-	// Egress is how webhooks of tenants are reached. Nil is the default.
-	Egress *egress.Options
-	// Usage says how much detail the metrics of tenants have. Nil is the default.
-	Usage *usage.Options
-	// QuotaSettle is how long a tenant must be quiet before its use is recounted, by
-	// default a little more than requests can take. For tests alone.
-	QuotaSettle time.Duration
 	// RenewPeriod is how often the process looks whether its certificates are about to
 	// expire, by default twice a day.
 	RenewPeriod time.Duration
-	// ObjectCountPeriod is how often objects are counted for estimates of what
-	// lists cost, upstream's minute by default. For tests alone.
-	ObjectCountPeriod time.Duration
 	// WrapStorage, if not nil, changes what makes the storage of a resource. For tests
 	// alone.
 	WrapStorage func(storage.RawFunc) storage.RawFunc
 }
 
-// NewAuthentication returns the defaults of Options.Authentication.
-func NewAuthentication() *authentication.Options {
-	options := authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
+// NewOptions returns the defaults, but for Dir and Port. There are no options of service
+// accounts, whose key is in Dir.
+func NewOptions() Options {
+	s := server.NewOptions()
+	s.Authentication = authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
 		WithAnonymous().WithBootstrapToken().WithClientCert().WithOIDC().WithRequestHeader().WithTokenFile().WithWebHook())
-	return &options
-}
-
-// NewAuthorization returns the defaults of Options.Authorization.
-func NewAuthorization() *kubeoptions.BuiltInAuthorizationOptions {
-	return server.NewOptions().Kube.Authorization
+	return Options{BindAddress: "127.0.0.1", Server: s}
 }
 
 // Running is what callers get to know when everything is ready.
@@ -249,15 +222,13 @@ func (o Options) checkAddress() (string, error) {
 }
 
 func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Server) (*server.Server, error) {
-	options := server.NewOptions()
-	options.DefaultTenant = o.DefaultTenant
+	options, kube := o.Server, o.Server.Kube
 	options.EtcdClient = store.Client
 	options.RawStorage = store.Storage
 	if o.WrapStorage != nil {
 		options.RawStorage = o.WrapStorage(options.RawStorage)
 	}
 	options.RootCAFile = keys.ServerCAFile()
-	kube := options.Kube
 	store.Transport(&kube.Etcd.StorageConfig.Transport)
 	kube.ServiceClusterIPRanges = serviceRange
 	kube.SecureServing.BindPort = o.Port
@@ -266,31 +237,12 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 		return nil, err
 	}
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
-	o.applyAuthentication(options, keys)
-	if o.Authorization != nil {
-		kube.Authorization = o.Authorization
-	}
+	authenticateBy(keys, options)
 	options.Signing.CertFile, options.Signing.KeyFile = keys.ClientCAFile(), keys.ClientCAKeyFile()
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
-	kube.Admission.GenericAdmission.ConfigFile = o.AdmissionConfigFile
-	kube.Audit.PolicyFile = o.AuditPolicyFile
-	kube.Audit.LogOptions.Path = o.AuditLogPath
-	if o.ObjectCountPeriod > 0 {
-		kube.Etcd.StorageConfig.CountMetricPollPeriod = o.ObjectCountPeriod
-	}
-	options.QuotaSettle = o.QuotaSettle
 	if o.Manager != nil {
 		options.Publishable = o.Manager.Publishable
-	}
-	if o.FlowControl != nil {
-		options.FlowControl = *o.FlowControl
-	}
-	if o.Egress != nil {
-		options.Egress = *o.Egress
-	}
-	if o.Usage != nil {
-		options.Usage = *o.Usage
 	}
 	completed, err := options.Complete(ctx)
 	if err != nil {
@@ -302,13 +254,10 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	return server.New(ctx, completed)
 }
 
-// applyAuthentication lets the users in that this directory has keys for.
-func (o Options) applyAuthentication(options *server.Options, keys *pki.PKI) {
-	if o.Authentication != nil {
-		options.Authentication = *o.Authentication
-		options.Kube.Authentication = o.Authentication.Upstream.WithServiceAccounts()
-	}
-	upstream := options.Kube.Authentication
+// authenticateBy lets the users in that a directory has keys for.
+func authenticateBy(keys *pki.PKI, options *server.Options) {
+	upstream := options.Authentication.Upstream.WithServiceAccounts()
+	options.Kube.Authentication = upstream
 	upstream.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
 	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
 	if upstream.ClientCert.ClientCA == "" {
@@ -340,7 +289,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, ready func() error
 		reconciling.Show(manager.Metrics())
 		group.Go(func() error {
 			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{
-				DefaultTenant: tenant.Name(o.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
+				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
 			})
 		})
 		return ready()

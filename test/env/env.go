@@ -5,27 +5,18 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
-	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness"
 )
-
-const address = "127.0.0.1"
 
 // loopback is where tests have the webhooks of tenants.
 var loopback = []net.IPNet{{IP: net.IPv4(127, 0, 0, 0), Mask: net.CIDRMask(8, 32)}}
@@ -44,11 +35,12 @@ func Start(ctx context.Context, changes ...func(*standalone.Options)) (*Environm
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
-	port, err := freePort()
+	port, err := harness.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	options := standalone.Options{Dir: dir, BindAddress: address, Port: port, UnsafeNoFsync: true, Egress: &egress.Options{Allowed: loopback}}
+	options := standalone.NewOptions()
+	options.Dir, options.Port, options.UnsafeNoFsync, options.Server.Egress.Allowed = dir, port, true, loopback
 	for _, change := range changes {
 		change(&options)
 	}
@@ -124,57 +116,12 @@ func (e *Environment) CreateTenant(ctx context.Context, t tenant.Name) error {
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(config)
+	tenants, err := harness.NewTenants(config)
 	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
+		return err
 	}
-	tenants := client.Resource(v1alpha1.GroupVersion.WithResource("tenants"))
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
-	object.SetName(t.String())
-	if _, err := tenants.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+	if err := tenants.Create(ctx, t.String(), v1alpha1.TenantSpec{}); err != nil {
 		return fmt.Errorf("creating tenant %q: %w", t, err)
 	}
-	selector := fields.OneTermEqualSelector("metadata.name", t.String()).String()
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = selector
-			return tenants.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = selector
-			return tenants.Watch(ctx, o)
-		},
-	}
-	if _, err := watchtools.UntilWithSync(ctx, source, object, nil, isReady); err != nil {
-		return fmt.Errorf("waiting for tenant %q: %w", t, err)
-	}
-	return nil
-}
-
-func isReady(event watch.Event) (bool, error) {
-	object, ok := event.Object.(*unstructured.Unstructured)
-	if !ok {
-		return false, fmt.Errorf("unexpected %T in a watch of tenants", event.Object)
-	}
-	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
-	if err != nil {
-		return false, err
-	}
-	for _, condition := range conditions {
-		fields, _ := condition.(map[string]any)
-		if fields["type"] == v1alpha1.ConditionReady && fields["status"] == string(metav1.ConditionTrue) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return tenants.Await(ctx, t.String(), 20*time.Millisecond, time.Minute)
 }

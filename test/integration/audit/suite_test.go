@@ -46,7 +46,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	log = filepath.Join(dir, "audit.log")
 	policy := filepath.Join(dir, "policy.json")
 	Expect(os.WriteFile(policy, []byte(serverPolicy), 0o600)).To(Succeed())
-	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.AuditPolicyFile, o.AuditLogPath = policy, log })
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
+		o.Server.Kube.Audit.PolicyFile, o.Server.Kube.Audit.LogOptions.Path = policy, log
+	})
 	tenantry.CreateTenants(ctx, verbose, silent, plain)
 	Expect(setPolicy(ctx, verbose, `{"rules": [{"level": "RequestResponse"}]}`)).To(Succeed())
 	Expect(setPolicy(ctx, silent, `{"rules": [{"level": "None"}]}`)).To(Succeed())

@@ -62,12 +62,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // configure lets every kind of credentials in.
 func configure(o *standalone.Options) {
-	o.Authentication = standalone.NewAuthentication()
-	upstream := o.Authentication.Upstream
+	upstream := o.Server.Authentication.Upstream
 	upstream.ClientCert.ClientCA = write("tenants-ca.crt", tenantsCA.PEM())
 	upstream.TokenFile.TokenFile = write("tokens.csv", []byte(tokenFile))
 	upstream.BootstrapToken.Enable = true
-	o.Authentication.BasicAuthFile = write("passwords.csv", []byte(passwordFile))
+	o.Server.Authentication.BasicAuthFile = write("passwords.csv", []byte(passwordFile))
 	upstream.RequestHeader.ClientCAFile = write("proxy-ca.crt", proxyCA.PEM())
 	upstream.RequestHeader.AllowedNames = []string{"proxy"}
 	upstream.RequestHeader.UsernameHeaders = []string{"X-Remote-User"}
@@ -78,9 +77,10 @@ func configure(o *standalone.Options) {
 	Expect(err).NotTo(HaveOccurred())
 	upstream.WebHook.ConfigFile = write("webhook.kubeconfig", kubeconfig)
 	upstream.AuthenticationConfigFile = write("authentication.yaml", []byte(issuersFile(issuer, trusted)))
-	o.Authentication.SystemIssuers = []string{trusted.URL()}
-	o.AuditPolicyFile = write("audit.yaml", []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"))
-	o.AuditLogPath = filepath.Join(dir, "audit.log")
+	o.Server.Authentication.SystemIssuers = []string{trusted.URL()}
+	audit := o.Server.Kube.Audit
+	audit.PolicyFile = write("audit.yaml", []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"))
+	audit.LogOptions.Path = filepath.Join(dir, "audit.log")
 }
 
 // write replaces a file of the server, as editors and Kubernetes do.

@@ -53,11 +53,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(os.WriteFile(file, []byte(policies), 0o600)).To(Succeed())
 	hook = newWebhook(dir)
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
-		o.Authorization = standalone.NewAuthorization()
-		o.Authorization.Modes = []string{"Node", "ABAC", "RBAC", "Webhook"}
-		o.Authorization.PolicyFile = file
-		o.Authorization.WebhookConfigFile = hook.config
-		o.Authorization.WebhookVersion = "v1"
+		authorization := o.Server.Kube.Authorization
+		authorization.Modes = []string{"Node", "ABAC", "RBAC", "Webhook"}
+		authorization.PolicyFile = file
+		authorization.WebhookConfigFile = hook.config
+		authorization.WebhookVersion = "v1"
 	})
 	tenantry.CreateTenants(ctx, "a", "b")
 }, NodeTimeout(suite.StartTimeout))

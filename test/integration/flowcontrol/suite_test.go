@@ -31,10 +31,9 @@ func TestFlowControl(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
-		o.ObjectCountPeriod = time.Second
-		options := flowcontrol.NewOptions()
+		o.Server.Kube.Etcd.StorageConfig.CountMetricPollPeriod = time.Second
+		options := &o.Server.FlowControl
 		options.Allowance.Watches, options.Size = defaultWatches, flowcontrol.Size{BodyBytes: defaultBody, ListObjects: defaultList}
-		o.FlowControl = &options
 	})
 }, NodeTimeout(suite.StartTimeout))
 

@@ -31,7 +31,7 @@ func TestQuota(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.QuotaSettle = time.Second })
+	tenantry = suite.Start(ctx, func(o *standalone.Options) { o.Server.QuotaSettle = time.Second })
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond) // some specs do the same a thousand times
 }, NodeTimeout(suite.StartTimeout))
 

@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
-		o.Usage = &usage.Options{Tenants: shown, Period: 50 * time.Millisecond}
+		o.Server.Usage = usage.Options{Tenants: shown, Period: 50 * time.Millisecond}
 	})
 }, NodeTimeout(suite.StartTimeout))
 

@@ -42,7 +42,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
 		_, allowed, err := net.ParseCIDR("127.0.0.1/32")
 		Expect(err).NotTo(HaveOccurred())
-		o.Egress.Allowed = []net.IPNet{*allowed}
+		o.Server.Egress.Allowed = []net.IPNet{*allowed}
 	})
 	system := tenantry.Config(tenant.System)
 	publishTargets(ctx, system)
