@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/statedir"
@@ -60,24 +62,18 @@ func (s *Server) reclaim(ctx context.Context) (bool, error) {
 }
 
 func (s *Server) outOfSpace() bool {
-	for _, alarm := range s.etcd.Server.Alarms() {
-		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.etcd.Server.Alarms(), func(alarm *etcdserverpb.AlarmMember) bool {
+		return alarm.Alarm == etcdserverpb.AlarmType_NOSPACE
+	})
 }
 
 // keepSpace reclaims until ctx ends, and says when writes are refused and taken.
 func (s *Server) keepSpace(ctx context.Context) {
-	ticker := time.NewTicker(reclaimPeriod)
-	defer ticker.Stop()
 	refused := false
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		taken, err := s.reclaim(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return
 		case err != nil:
 			klog.ErrorS(err, "Making etcd take writes again failed; trying again")
 		case !taken && !refused:
@@ -87,12 +83,7 @@ func (s *Server) keepSpace(ctx context.Context) {
 			klog.InfoS("etcd takes writes again")
 		}
 		refused = !taken
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	}, reclaimPeriod)
 }
 
 // failure describes what keeps etcd from going on in dir.

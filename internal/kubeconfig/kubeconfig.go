@@ -25,7 +25,7 @@ type User struct {
 // New returns a kubeconfig for u at the server with the given plain URL
 // (https://host:port), with a client certificate made for it.
 func New(keys *pki.PKI, server string, u User) ([]byte, error) {
-	certPEM, keyPEM, err := keys.ClientCertificateFor(u.Validity, u.Tenant, u.Name, u.Groups...)
+	certPEM, keyPEM, err := keys.ClientCertificate(u.Validity, u.Tenant, u.Name, u.Groups...)
 	if err != nil {
 		return nil, err
 	}

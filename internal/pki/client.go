@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -12,26 +13,18 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ClientCertificate issues a certificate, and its key, for a user of a tenant,
-// both as PEM, valid for a year. The subject is CN={user}, O=tenant:{tenant},
-// OU={groups} (arktos-access-control, "Certificate Authenticator").
-func (p *PKI) ClientCertificate(t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
-	return p.ClientCertificateFor(0, t, user, groups...)
-}
-
-// ClientCertificateFor is ClientCertificate with a validity; zero is a year.
-func (p *PKI) ClientCertificateFor(validity time.Duration, t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
+// ClientCertificate issues a certificate, and its key, for a user of a tenant, both as
+// PEM, valid for a year unless validity is another time. The subject is CN={user},
+// O=tenant:{tenant}, OU={groups} (arktos-access-control, "Certificate Authenticator").
+func (p *PKI) ClientCertificate(validity time.Duration, t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
 	if user == "" {
 		return nil, nil, errors.New("a client certificate needs a user name")
 	}
 	now := time.Now()
-	if validity == 0 {
-		validity = leafLifetime
-	}
 	certPEM, keyPEM, err = p.ClientCA.Issue(&x509.Certificate{
 		// Not a minute ago: there may have been another tenant of this name then.
 		NotBefore: now,
-		NotAfter:  now.Add(validity),
+		NotAfter:  now.Add(cmp.Or(validity, leafLifetime)),
 		Subject: pkix.Name{
 			CommonName:         user,
 			Organization:       []string{"tenant:" + t.String()},

@@ -153,7 +153,7 @@ func TestEnsureRefuses(t *testing.T) {
 			write(t, p.path("client-ca.crt"), string(encodeCertificate(raw)))
 		}, "client-ca.crt expired on"},
 		"leaf instead of authority": {func(t *testing.T, p *PKI) {
-			certPEM, keyPEM, err := p.ClientCertificate("acme", "u")
+			certPEM, keyPEM, err := p.ClientCertificate(0, "acme", "u")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestClientCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certPEM, keyPEM, err := p.ClientCertificate("acme", "alice", "dev", "ops")
+	certPEM, keyPEM, err := p.ClientCertificate(0, "acme", "alice", "dev", "ops")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestClientCertificate(t *testing.T) {
 	if diff := cmp.Diff([]string{"dev", "ops"}, subject.OrganizationalUnit); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, err := p.ClientCertificate(tenant.System, ""); err == nil {
+	if _, _, err := p.ClientCertificate(0, tenant.System, ""); err == nil {
 		t.Error("a certificate without user")
 	}
 }
@@ -238,7 +238,7 @@ func TestOverlap(t *testing.T) {
 	if diff := cmp.Diff(string(bundle), string(again.ClientCA.PEM())); diff != "" {
 		t.Error(diff)
 	}
-	certPEM, _, err := again.ClientCertificateFor(time.Hour, "acme", "u")
+	certPEM, _, err := again.ClientCertificate(time.Hour, "acme", "u")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -124,20 +125,13 @@ func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bo
 	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.Terminating(n))
 }
 
-// listWatch is read by list and watch: a streaming list would key definitions by
-// name, by which those of two tenants are one.
-type listWatch struct{ *cache.ListWatch }
-
-// IsWatchListSemanticsUnSupported is asked by reflectors.
-func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
-
 // Run follows the definitions of all spaces until ctx ends.
 func (s *Servers) Run(ctx context.Context) error {
 	client, err := s.metadataIn(tenant.Everything)
 	if err != nil {
 		return err
 	}
-	source := listWatch{&cache.ListWatch{
+	source := follow.ListWatch{ListWatch: &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.Resource(definitions).List(ctx, options)
 		},

@@ -44,7 +44,7 @@ func startEtcd(ctx context.Context, dir string) *externalEtcd {
 		Fail("etcd does not get ready")
 	}
 
-	cert, key, err := keys.ClientCertificate(tenant.System, "etcd-client")
+	cert, key, err := keys.ClientCertificate(0, tenant.System, "etcd-client")
 	Expect(err).NotTo(HaveOccurred())
 	info := transport.TLSInfo{
 		CertFile:      writeFile(filepath.Join(dir, "etcd-client.crt"), cert),

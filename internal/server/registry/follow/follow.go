@@ -20,19 +20,19 @@ type Source interface {
 	rest.Watcher
 }
 
-// listWatch is read by list and watch: a streaming list would key objects by
+// ListWatch is read by list and watch: a streaming list would key objects by
 // name, by which those of two spaces are one.
-type listWatch struct{ *cache.ListWatch }
+type ListWatch struct{ *cache.ListWatch }
 
 // IsWatchListSemanticsUnSupported is asked by reflectors.
-func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+func (ListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Run tells index of the objects that source has in a scope, and seen of
 // how far it is, until ctx ends. example is one of the objects, name is for the
 // log.
 func Run(ctx context.Context, name string, in tenant.Scope, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
 	scoped := tenant.WithScope(ctx, in)
-	lw := listWatch{&cache.ListWatch{
+	lw := ListWatch{&cache.ListWatch{
 		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return source.List(scoped, internalOptions(options))
 		},
