@@ -69,12 +69,11 @@ func startTenantry(ctx context.Context, bin, dir string, tenants []string) (_ *h
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	port, err := harness.FreePort()
+	at, err := harness.NewInstallation(filepath.Join(bin, "tenantry"), dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	binary := filepath.Join(bin, "tenantry")
-	running, err := harness.Up(ctx, binary, dir, port)
+	running, err := at.Up(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +91,7 @@ func startTenantry(ctx context.Context, bin, dir string, tenants []string) (_ *h
 		if _, err := harness.NewSpace(ctx, running.Config, tenant, spec); err != nil {
 			return nil, nil, err
 		}
-		kubeconfig, err := harness.WriteKubeconfig(ctx, binary, dir, tenant)
+		kubeconfig, err := at.WriteKubeconfig(ctx, tenant)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -28,21 +28,50 @@ type Tenantry struct {
 	command *exec.Cmd
 }
 
-// StateDir is where a Tenantry that is started in dir has its state.
-func StateDir(dir string) string { return filepath.Join(dir, "state") }
-
-// EtcdDir is where it has its database.
-func EtcdDir(dir string) string { return filepath.Join(StateDir(dir), "etcd") }
-
-// UpArgs are the arguments with which a Tenantry is started in dir.
-func UpArgs(dir string, port int) []string {
-	return []string{"up", "--dir", StateDir(dir), "--secure-port", strconv.Itoa(port)}
+// Installation is where a Tenantry runs, again and again: its binary, the directory of its
+// state, log and kubeconfigs, and its port.
+type Installation struct {
+	Binary, Dir string
+	port        int
 }
 
-// StartTenantry runs command, a Tenantry with UpArgs, until it is ready. Its log is in dir.
-func StartTenantry(command *exec.Cmd, dir string) (*Tenantry, error) {
+// NewInstallation returns one with a port that nobody else has.
+func NewInstallation(binary, dir string) (Installation, error) {
+	port, err := FreePort()
+	return Installation{binary, dir, port}, err
+}
+
+// Install does something with an installation in a new directory, which is kept if that
+// fails.
+func Install(name, binary string, do func(Installation) error) error {
+	return InTempDir(name, func(dir string) error {
+		i, err := NewInstallation(binary, dir)
+		if err != nil {
+			return err
+		}
+		return do(i)
+	})
+}
+
+func (i Installation) stateDir() string { return filepath.Join(i.Dir, "state") }
+
+// EtcdDir is where the database is.
+func (i Installation) EtcdDir() string { return filepath.Join(i.stateDir(), "etcd") }
+
+// UpArgs are the arguments of the binary for running everything.
+func (i Installation) UpArgs() []string {
+	return []string{"up", "--dir", i.stateDir(), "--secure-port", strconv.Itoa(i.port)}
+}
+
+// Up runs everything until it is ready.
+func (i Installation) Up(ctx context.Context) (*Tenantry, error) {
+	return i.Start(exec.CommandContext(ctx, i.Binary, i.UpArgs()...))
+}
+
+// Start runs command, the binary with UpArgs, until it is ready.
+func (i Installation) Start(command *exec.Cmd) (*Tenantry, error) {
 	began := time.Now()
-	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(i.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +88,7 @@ func StartTenantry(command *exec.Cmd, dir string) (*Tenantry, error) {
 	}
 	started := time.Since(began)
 	go func() { _, _ = io.Copy(io.Discard, output) }()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(StateDir(dir), "admin.kubeconfig"))
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(i.stateDir(), "admin.kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
@@ -67,19 +96,14 @@ func StartTenantry(command *exec.Cmd, dir string) (*Tenantry, error) {
 	return &Tenantry{Config: config, Started: started, command: command}, nil
 }
 
-// Up runs "tenantry up" of a binary until it is ready.
-func Up(ctx context.Context, binary, dir string, port int) (*Tenantry, error) {
-	return StartTenantry(exec.CommandContext(ctx, binary, UpArgs(dir, port)...), dir)
-}
-
-// WriteKubeconfig writes a file in dir with the credentials of the administrator of a
-// tenant of the Tenantry there, and returns its path.
-func WriteKubeconfig(ctx context.Context, binary, dir, tenant string) (string, error) {
-	kubeconfig, err := exec.CommandContext(ctx, binary, "kubeconfig", tenant, "--dir", StateDir(dir)).Output()
+// WriteKubeconfig writes a file with the credentials of the administrator of a tenant, and
+// returns its path.
+func (i Installation) WriteKubeconfig(ctx context.Context, tenant string) (string, error) {
+	kubeconfig, err := exec.CommandContext(ctx, i.Binary, "kubeconfig", tenant, "--dir", i.stateDir()).Output()
 	if err != nil {
 		return "", fmt.Errorf("making a kubeconfig of tenant %q: %w", tenant, err)
 	}
-	path := filepath.Join(dir, tenant+".kubeconfig")
+	path := filepath.Join(i.Dir, tenant+".kubeconfig")
 	return path, os.WriteFile(path, kubeconfig, 0o600)
 }
 

@@ -24,27 +24,25 @@ func main() {
 		os.Exit(2)
 	}
 	harness.Main("upgrade", func(ctx context.Context) error {
-		return harness.InTempDir("upgrade", func(dir string) error { return upgrade(ctx, dir, *before, *after) })
+		return harness.Install("upgrade", *before, func(at harness.Installation) error { return upgrade(ctx, at, *after) })
 	})
 }
 
-func upgrade(ctx context.Context, dir, before, after string) error {
-	port, err := harness.FreePort()
-	if err != nil {
-		return err
-	}
+func upgrade(ctx context.Context, at harness.Installation, after string) error {
 	var written store
-	if err := with(ctx, before, dir, port, func(c *cluster) error {
-		if err := c.write(ctx); err != nil {
+	if err := with(ctx, at, func(c *cluster) error {
+		err := c.write(ctx)
+		if err != nil {
 			return err
 		}
 		written, err = c.settled(ctx)
 		return err
 	}); err != nil {
-		return fmt.Errorf("with %s: %w", before, err)
+		return fmt.Errorf("with %s: %w", at.Binary, err)
 	}
 	fmt.Printf("%d objects of %d resources in %d spaces\n", written.len(), len(written), len(spaces))
-	return with(ctx, after, dir, port, func(c *cluster) error {
+	at.Binary = after
+	return with(ctx, at, func(c *cluster) error {
 		found, err := c.read(ctx, written.resources())
 		if err != nil {
 			return err
@@ -65,8 +63,8 @@ func upgrade(ctx context.Context, dir, before, after string) error {
 }
 
 // with does something with a running Tenantry.
-func with(ctx context.Context, binary, dir string, port int, do func(*cluster) error) error {
-	running, err := harness.Up(ctx, binary, dir, port)
+func with(ctx context.Context, at harness.Installation, do func(*cluster) error) error {
+	running, err := at.Up(ctx)
 	if err != nil {
 		return err
 	}

@@ -48,12 +48,12 @@ func main() {
 		if err := scheduleFirst(ctx); err != nil {
 			return err
 		}
-		return harness.InTempDir("neighbour", func(dir string) error { return run(ctx, dir, s) })
+		return harness.Install("neighbour", s.tenantry, func(at harness.Installation) error { return run(ctx, at, s) })
 	})
 }
 
-func run(ctx context.Context, dir string, s settings) error {
-	system, err := start(ctx, dir, s)
+func run(ctx context.Context, at harness.Installation, s settings) error {
+	system, err := start(ctx, at, s)
 	if err != nil {
 		return err
 	}

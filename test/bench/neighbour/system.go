@@ -18,13 +18,8 @@ type system struct {
 	kubeconfigs map[string]string // files
 }
 
-func start(ctx context.Context, dir string, s settings) (*system, error) {
-	port, err := harness.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	command := scheduled(ctx, normal, s.tenantry, append(harness.UpArgs(dir, port), strings.Fields(s.args)...)...)
-	process, err := harness.StartTenantry(command, dir)
+func start(ctx context.Context, at harness.Installation, s settings) (*system, error) {
+	process, err := at.Start(scheduled(ctx, normal, at.Binary, append(at.UpArgs(), strings.Fields(s.args)...)...))
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +28,7 @@ func start(ctx context.Context, dir string, s settings) (*system, error) {
 		if _, err := harness.NewSpace(ctx, process.Config, name, v1alpha1.TenantSpec{}); err != nil {
 			return nil, err
 		}
-		if result.kubeconfigs[name], err = harness.WriteKubeconfig(ctx, s.tenantry, dir, name); err != nil {
+		if result.kubeconfigs[name], err = at.WriteKubeconfig(ctx, name); err != nil {
 			return nil, err
 		}
 	}

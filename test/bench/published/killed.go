@@ -38,10 +38,9 @@ type state struct {
 // trial kills a Tenantry again and again while objects and tenants come, change and
 // go, and then looks at every space.
 type trial struct {
-	binary, dir string
-	port        int
-	seed        uint64
-	random      *rand.Rand
+	at     harness.Installation
+	seed   uint64
+	random *rand.Rand
 
 	mu      sync.Mutex
 	running *system // nil while nobody answers
@@ -102,7 +101,7 @@ func (t *trial) round(ctx context.Context, kill int) error {
 }
 
 func (t *trial) killAtStart(ctx context.Context) error {
-	command := exec.CommandContext(ctx, t.binary, harness.UpArgs(t.dir, t.port)...)
+	command := exec.CommandContext(ctx, t.at.Binary, t.at.UpArgs()...)
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (t *trial) killAtStart(ctx context.Context) error {
 }
 
 func (t *trial) start(ctx context.Context) error {
-	s, err := start(ctx, t.binary, t.dir, t.port)
+	s, err := start(ctx, t.at)
 	if err != nil {
 		return err
 	}

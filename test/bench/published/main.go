@@ -27,22 +27,18 @@ func main() {
 	fmt.Printf("%d cores, %s.\n", runtime.NumCPU(), runtime.Version())
 	fmt.Printf("\n## %d objects in %d spaces\n\n| what | measured |\n|---|---|\n", *count, *spaces)
 	harness.Main("published", func(ctx context.Context) error {
-		return harness.InTempDir("published", func(dir string) error {
-			port, err := harness.FreePort()
-			if err != nil {
-				return err
-			}
+		return harness.Install("published", *binary, func(at harness.Installation) error {
 			if *kills == 0 {
-				return measure(ctx, *binary, dir, port, *spaces, *count)
+				return measure(ctx, at, *spaces, *count)
 			}
 			harness.Row("seed", "%d", *seed)
-			return survive(ctx, &trial{binary: *binary, dir: dir, port: port, seed: *seed}, *spaces, *count, *kills)
+			return survive(ctx, &trial{at: at, seed: *seed}, *spaces, *count, *kills)
 		})
 	})
 }
 
-func measure(ctx context.Context, binary, dir string, port, spaces, count int) error {
-	p, err := start(ctx, binary, dir, port)
+func measure(ctx context.Context, at harness.Installation, spaces, count int) error {
+	p, err := start(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -60,7 +56,7 @@ func measure(ctx context.Context, binary, dir string, port, spaces, count int) e
 	}
 	time.Sleep(5 * time.Second)
 	p.End(syscall.SIGKILL)
-	if p, err = start(ctx, binary, dir, port); err != nil {
+	if p, err = start(ctx, at); err != nil {
 		return err
 	}
 	done, _, err := p.copies(ctx, "edition=second")
@@ -80,7 +76,7 @@ func measure(ctx context.Context, binary, dir string, port, spaces, count int) e
 		return err
 	}
 	p.End(syscall.SIGTERM)
-	if p, err = start(ctx, binary, dir, port); err != nil {
+	if p, err = start(ctx, at); err != nil {
 		return err
 	}
 	time.Sleep(20 * time.Second)

@@ -13,8 +13,8 @@ type system struct {
 	*harness.Tenantry
 }
 
-func start(ctx context.Context, binary, dir string, port int) (*system, error) {
-	p, err := harness.Up(ctx, binary, dir, port)
+func start(ctx context.Context, at harness.Installation) (*system, error) {
+	p, err := at.Up(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -190,7 +190,7 @@ type value struct {
 
 // stored is everything in the etcd of a process that has ended.
 func (t *trial) stored(ctx context.Context) (map[string]value, error) {
-	server, err := etcd.Start(ctx, etcd.Options{Dir: harness.EtcdDir(t.dir)})
+	server, err := etcd.Start(ctx, etcd.Options{Dir: t.at.EtcdDir()})
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ func main() {
 			if err != nil {
 				return err
 			}
-			if err := harness.InTempDir("tenants", func(dir string) error {
-				return measure(ctx, *binary, dir, n, *workers, *settle, *history)
+			if err := harness.Install("tenants", *binary, func(at harness.Installation) error {
+				return measure(ctx, at, n, *workers, *settle, *history)
 			}); err != nil {
 				return err
 			}
@@ -37,12 +37,8 @@ func main() {
 	})
 }
 
-func measure(ctx context.Context, binary, dir string, n, workers int, settle, history time.Duration) error {
-	port, err := harness.FreePort()
-	if err != nil {
-		return err
-	}
-	p, err := harness.Up(ctx, binary, dir, port)
+func measure(ctx context.Context, at harness.Installation, n, workers int, settle, history time.Duration) error {
+	p, err := at.Up(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +102,7 @@ func measure(ctx context.Context, binary, dir string, n, workers int, settle, hi
 	harness.Row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
 
 	p.End(syscall.SIGTERM)
-	if p, err = harness.Up(ctx, binary, dir, port); err != nil {
+	if p, err = at.Up(ctx); err != nil {
 		return err
 	}
 	harness.Row("ready after a restart", "%.1f s", p.Started.Seconds())
