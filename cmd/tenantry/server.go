@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
@@ -15,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/standalone"
 )
 
 func newServerCommand() *cobra.Command {
@@ -62,33 +60,12 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 	if err := logsapi.ValidateAndApply(options.Kube.Logs, nil); err != nil {
 		return err
 	}
-	completed, err := options.Complete(ctx)
+	s, err := standalone.NewServer(ctx, options)
 	if err != nil {
 		return err
 	}
-	if errs := completed.Validate(); len(errs) > 0 {
-		return utilerrors.NewAggregate(errs)
+	if !controllers {
+		return standalone.Serve(ctx, s)
 	}
-	s, err := server.New(ctx, completed)
-	if err != nil {
-		return err
-	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.Run(groupCtx) })
-	if controllers {
-		group.Go(func() error {
-			if err := s.WaitUntilReady(groupCtx); err != nil {
-				return ignoreCanceled(err)
-			}
-			return ignoreCanceled(kubecontrollers.Run(groupCtx, s, true))
-		})
-	}
-	return group.Wait()
-}
-
-func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return standalone.Serve(ctx, s, func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, true) })
 }

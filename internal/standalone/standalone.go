@@ -3,7 +3,6 @@ package standalone
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
@@ -151,7 +148,15 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 	renewing, stop := context.WithCancel(ctx)
 	defer stop()
 	go o.renew(renewing, keys)
-	return o.serve(ctx, s, ready)
+	return Serve(ctx, s,
+		func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, false) },
+		func(ctx context.Context) error {
+			reconciling.Show(manager.Metrics())
+			return manager.Run(ctx, s.LoopbackConfig(), manager.Options{
+				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
+			})
+		},
+		func(context.Context) error { return ready() })
 }
 
 // renewPeriod is much less than what a certificate has left when it is renewed.
@@ -244,14 +249,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	if o.Manager != nil {
 		options.Publishable = o.Manager.Publishable
 	}
-	completed, err := options.Complete(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if errs := completed.Validate(); len(errs) > 0 {
-		return nil, utilerrors.NewAggregate(errs)
-	}
-	return server.New(ctx, completed)
+	return NewServer(ctx, options)
 }
 
 // authenticateBy lets the users in that a directory has keys for.
@@ -277,33 +275,6 @@ func writeAdmin(path, address string, keys *pki.PKI) error {
 	return statedir.Explain(filepath.Dir(path), atomicfile.Write(path, admin))
 }
 
-// serve runs the server, and the controllers once it is ready.
-func (o Options) serve(ctx context.Context, s *server.Server, ready func() error) error {
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.Run(groupCtx) })
-	group.Go(func() error {
-		if err := s.WaitUntilReady(groupCtx); err != nil {
-			return ignoreCanceled(err)
-		}
-		group.Go(func() error { return ignoreCanceled(kubecontrollers.Run(groupCtx, s, false)) })
-		reconciling.Show(manager.Metrics())
-		group.Go(func() error {
-			return manager.Run(groupCtx, s.LoopbackConfig(), manager.Options{
-				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
-			})
-		})
-		return ready()
-	})
-	return group.Wait()
-}
-
 // operator and reconciling are the places of the operator's metrics among those of the
 // process.
 var operator, reconciling metrics.Slot
-
-func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}

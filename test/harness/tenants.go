@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -29,7 +30,7 @@ func NewTenants(config *rest.Config) (Tenants, error) {
 	for _, kind := range []string{"Tenant", "PublishedObject"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, Log: klog.Background()})
 	return Tenants{c}, err
 }
 

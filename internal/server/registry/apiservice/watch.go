@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,29 +14,21 @@ import (
 
 // watcher tells of APIServices that come and go.
 type watcher struct {
+	*watch.ProxyWatcher
+	events    chan<- watch.Event
 	current   func() (*services, error)
 	predicate storage.SelectionPredicate
 	// marked says whether the client wants to know when it has seen what there was.
-	marked  bool
-	events  chan watch.Event
-	stopped chan struct{}
-	stop    func()
+	marked bool
 }
 
 func newWatcher(current func() (*services, error), opts storage.ListOptions) *watcher {
-	stopped := make(chan struct{})
+	events := make(chan watch.Event)
 	return &watcher{
-		current: current, predicate: opts.Predicate, events: make(chan watch.Event),
-		marked:  opts.SendInitialEvents != nil && *opts.SendInitialEvents,
-		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		ProxyWatcher: watch.NewProxyWatcher(events), events: events, current: current, predicate: opts.Predicate,
+		marked: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
 	}
 }
-
-// Stop implements watch.Interface.
-func (w *watcher) Stop() { w.stop() }
-
-// ResultChan implements watch.Interface.
-func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
 // run sends what comes and goes after known until the watch ends, and known itself
 // before if begin is true.
@@ -61,7 +52,7 @@ func (w *watcher) run(ctx context.Context, known *services, begin bool, changed 
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.stopped:
+		case <-w.StopChan():
 			return
 		case <-changed:
 		}
@@ -113,6 +104,6 @@ func (w *watcher) send(ctx context.Context, event watch.Event) {
 	select {
 	case w.events <- event:
 	case <-ctx.Done():
-	case <-w.stopped:
+	case <-w.StopChan():
 	}
 }
