@@ -56,8 +56,8 @@ func serve(t *testing.T, exchanges ...*exchange) *rest.Config {
 }
 
 const (
-	configMapOfA = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"ns","annotations":{"multi-tenancy.k8s.io/tenant":"a"}},"data":{"namespace":"ns"}}`
-	namespaceOfA = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"ns","annotations":{"multi-tenancy.k8s.io/tenant":"a"}}}`
+	configMapOfA = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"ns","annotations":{"tenantry.io/tenant":"a"}},"data":{"namespace":"ns"}}`
+	namespaceOfA = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"ns","annotations":{"tenantry.io/tenant":"a"}}}`
 	success      = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`
 )
 
@@ -209,7 +209,7 @@ func TestRequests(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	const items = `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` +
-		`{"metadata":{"name":"x","namespace":"ns","annotations":{"multi-tenancy.k8s.io/tenant":"a"}}},{"metadata":{"name":"x","namespace":"ns"}}]}`
+		`{"metadata":{"name":"x","namespace":"ns","annotations":{"tenantry.io/tenant":"a"}}},{"metadata":{"name":"x","namespace":"ns"}}]}`
 	for name, tc := range map[string]struct {
 		namespace, selector string
 		uri                 string

@@ -15,22 +15,10 @@ type Name string
 // space: everything outside tenant spaces.
 const System Name = "system"
 
-const (
-	// Annotation carries the tenant of a stored object. The server sets it on
-	// every write in a space and removes it in the system space; a value sent
-	// by a client is never used.
-	Annotation = "multi-tenancy.k8s.io/tenant"
-	// PublishedAnnotation marks an object of the system space that is copied to
-	// every space (arktos-access-control, "Enforce policies Cross-Tenant").
-	PublishedAnnotation = "multi-tenancy.k8s.io/published"
-	// UserExtraKey is the key of a user's extra that carries its tenant. Only
-	// the server's own authentication sets it.
-	UserExtraKey = "multi-tenancy.k8s.io/tenant"
-	// Platform is the name by which a space's own webhooks and policies know every
-	// user of the system tenant who acts in the space: controllers, administrators,
-	// nodes. It comes without UID, groups and extra. No tenant has a user of this name.
-	Platform = "system:tenantry"
-)
+// Platform is the name by which a space's own webhooks and policies know every
+// user of the system tenant who acts in the space: controllers, administrators,
+// nodes. It comes without UID, groups and extra. No tenant has a user of this name.
+const Platform = "system:tenantry"
 
 // Parse returns s as the name of a tenant, which may be System.
 func Parse(s string) (Name, error) {

@@ -16,23 +16,12 @@ const (
 	PublishedTrue  = "true"
 	PublishedForce = "force"
 	PublishedFalse = "false"
-	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
-	// a tenant's own namespaces that hold copies, with PublishedNamespace.
-	PublishedCopyLabel = "multi-tenancy.k8s.io/published-copy"
+	// PublishedCopy and PublishedNamespace are the values of PublishedCopyLabel.
 	PublishedCopy      = "true"
 	PublishedNamespace = "namespace"
-	// PublishedFromAnnotation says of which object, and of what content, an object
-	// is a copy: its UID and a hash, "UID/HASH".
-	PublishedFromAnnotation = "multi-tenancy.k8s.io/published-from"
-	// PublishedDefinitionLabel marks definitions of the system space that are or were
-	// published, with the value PublishedCopy: spaces may have objects of them.
-	PublishedDefinitionLabel = "multi-tenancy.k8s.io/published-definition"
 	// PublishedDefinitionFinalizer holds such a definition until no space has objects
 	// of it any more.
 	PublishedDefinitionFinalizer = "tenantry.io/published-definition"
-	// OwnDefinitionAnnotation, with the value "true", says in an update of a published
-	// definition that the space is to have its own, which begins as the published one.
-	OwnDefinitionAnnotation = "multi-tenancy.k8s.io/own-definition"
 	// Publisher is the user of the system space who writes copies. No credentials
 	// can have this name: the operator impersonates it.
 	Publisher = "system:tenantry:publisher"

@@ -112,6 +112,7 @@ func TestOfUser(t *testing.T) {
 		"no user":     {},
 		"no tenant":   {user: &user.DefaultInfo{Name: "u"}},
 		"one":         {user: of("a"), want: "a"},
+		"former key":  {user: &user.DefaultInfo{Name: "u", Extra: map[string][]string{Former(UserExtraKey): {"a"}}}, err: true},
 		"two":         {user: of("a", "a"), err: true},
 		"not a name":  {user: of("A"), err: true},
 		"empty":       {user: of(""), err: true},

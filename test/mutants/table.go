@@ -35,6 +35,27 @@ var table = []mutant{
 		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
 	},
 	{
+		name:   "the former key of the tenant in impersonation",
+		file:   "internal/server/authorization/boundary.go",
+		before: ` || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))`,
+		after:  ``,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "what clients write by a former key is not stored",
+		file:   "internal/server/storage/storedkeys.go",
+		before: `if _, ok := m[to]; ok {`,
+		after:  `if _, ok := m[to]; false && ok {`,
+		tests:  []string{"./internal/server/storage", "-run=TestFormerKeys"},
+	},
+	{
+		name:   "former marks of copies",
+		file:   "internal/server/admission/published/rules.go",
+		before: `if is.former {`,
+		after:  `if false && is.former {`,
+		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
+	},
+	{
 		name:   "the boundary is decided before privileged groups",
 		file:   "internal/server/authorization/boundary.go",
 		before: `privileged := own == tenant.System && isMaster(a.GetUser())`,

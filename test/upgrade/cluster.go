@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -74,11 +75,11 @@ func connect(config *rest.Config) (*cluster, error) {
 // write creates the tenants, and the objects in every space.
 func (c *cluster) write(ctx context.Context) error {
 	for _, name := range spaces[1:] {
-		tenant := &unstructured.Unstructured{Object: map[string]any{
+		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Tenant", "metadata": map[string]any{"name": name, "labels": map[string]any{"tier": "gold"}},
 			"spec": map[string]any{"quota": map[string]any{"pods": "50", "services": "20"}},
 		}}
-		if _, err := c.spaces[""].dynamic.Resource(tenants).Create(ctx, tenant, metav1.CreateOptions{}); err != nil {
+		if _, err := c.spaces[""].dynamic.Resource(tenants).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating tenant %q: %w", name, err)
 		}
 	}
@@ -87,7 +88,70 @@ func (c *cluster) write(ctx context.Context) error {
 			return fmt.Errorf("in the space %q: %w", name, err)
 		}
 	}
+	return c.publish(ctx)
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+const policy = "published"
+
+// publish creates an object that is copied to every space, and waits until it is.
+func (c *cluster) publish(ctx context.Context) error {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": policy, "annotations": map[string]any{tenant.PublishedAnnotation: tenant.PublishedTrue}},
+	}}
+	if err := c.spaces[""].create(ctx, object); err != nil {
+		return fmt.Errorf("publishing: %w", err)
+	}
+	return c.awaitCopies(ctx, true)
+}
+
+// awaitCopies waits until every space has a copy, or none.
+func (c *cluster) awaitCopies(ctx context.Context, want bool) error {
+	for _, name := range spaces[1:] {
+		if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+			_, err := c.spaces[name].configMaps().Get(ctx, policy, metav1.GetOptions{})
+			return (err == nil) == want && (err == nil || apierrors.IsNotFound(err)), nil
+		}); err != nil {
+			return fmt.Errorf("waiting for the copy in the space %q, which there is to be: %t: %w", name, want, err)
+		}
+	}
 	return nil
+}
+
+// unpublish checks that copies are known for what they are: nobody changes them, they
+// follow what they are copies of, and they go with it.
+func (c *cluster) unpublish(ctx context.Context) error {
+	patch := []byte(`{"data": {"changed": "after"}}`)
+	for _, name := range spaces[1:] {
+		if _, err := c.spaces[name].configMaps().Patch(ctx, policy, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("a copy in the space %q can be changed: %v", name, err)
+		}
+	}
+	if _, err := c.spaces[""].configMaps().Patch(ctx, policy, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	for _, name := range spaces[1:] {
+		if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+			found, err := c.spaces[name].configMaps().Get(ctx, policy, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			changed, _, err := unstructured.NestedString(found.Object, "data", "changed")
+			return changed == "after", err
+		}); err != nil {
+			return fmt.Errorf("waiting for the change in the space %q: %w", name, err)
+		}
+	}
+	if err := c.spaces[""].configMaps().Delete(ctx, policy, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return c.awaitCopies(ctx, false)
+}
+
+func (s *space) configMaps() dynamic.ResourceInterface {
+	return s.dynamic.Resource(configMaps).Namespace(metav1.NamespaceDefault)
 }
 
 func eachObject(visit func(*unstructured.Unstructured) error) error {

@@ -58,6 +58,9 @@ func upgrade(ctx context.Context, at harness.Installation, after string) error {
 		if err := c.touch(ctx); err != nil {
 			return err
 		}
+		if err := c.unpublish(ctx); err != nil {
+			return err
+		}
 		return c.deleteTenants(ctx)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // where is where an object is.
@@ -59,12 +61,34 @@ func (s store) compare(found store) (changed, missing []string) {
 				missing = append(missing, id+" is another object")
 			case after.GetResourceVersion() != before.GetResourceVersion():
 				changed = append(changed, id)
-			case !keeps(before.Object, after.Object):
+			case !keeps(renamed(before).Object, after.Object):
 				missing = append(missing, fmt.Sprintf("%s is different: %v, was %v", id, after.Object, before.Object))
 			}
 		}
 	}
 	return changed, missing
+}
+
+// renamed returns an object with the keys of the server's own as they are called now.
+func renamed(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	annotations, labels := object.GetAnnotations(), object.GetLabels()
+	for _, key := range []string{tenant.Annotation, tenant.PublishedFromAnnotation} {
+		rename(annotations, key)
+	}
+	for _, key := range []string{tenant.PublishedCopyLabel, tenant.PublishedDefinitionLabel} {
+		rename(labels, key)
+	}
+	object.SetAnnotations(annotations)
+	object.SetLabels(labels)
+	return object
+}
+
+func rename(m map[string]string, key string) {
+	if value, ok := m[tenant.Former(key)]; ok {
+		delete(m, tenant.Former(key))
+		m[key] = value
+	}
 }
 
 // keeps reports whether a value has kept all that it had. A version may have new fields

@@ -99,7 +99,8 @@ func newEdition(object Object, resource schema.GroupVersionResource, source *uns
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
+	// The hash is that of earlier versions, whose copies are current.
+	labels[tenant.Former(tenant.PublishedCopyLabel)] = tenant.PublishedCopy
 	metadata := map[string]any{"name": object.Name, "labels": labels, "annotations": annotations}
 	if object.Namespace != "" {
 		metadata["namespace"] = object.Namespace
@@ -113,6 +114,8 @@ func newEdition(object Object, resource schema.GroupVersionResource, source *uns
 	from := cmp.Or(string(source.GetUID()), "implied") + "/" + hex.EncodeToString(sum[:8])
 	e.from = unique.Make(from)
 	annotations[tenant.PublishedFromAnnotation] = from
+	delete(labels, tenant.Former(tenant.PublishedCopyLabel))
+	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
 	place := uuid.NewString() // nothing in the object is equal to it
 	metadata["resourceVersion"] = place
 	marked, err := json.Marshal(content)

@@ -53,7 +53,7 @@ metadata:
   annotations:
     a: v
     multi-tenancy.k8s.io/published: "true"
-    multi-tenancy.k8s.io/tenant: acme
+    tenantry.io/tenant: acme
     kubectl.kubernetes.io/last-applied-configuration: "{}"
 data: {k: v}
 status: {x: y}

@@ -43,7 +43,7 @@ func TestStringDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkString(b *testing.B) {
-	s := strings.Clone("multi-tenancy.k8s.io/tenant")
+	s := strings.Clone("tenantry.io/tenant")
 	b.ReportAllocs()
 	for b.Loop() {
 		String(s)

@@ -12,16 +12,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Annotations of audit events.
-const (
-	// AuditUserTenant is the tenant of the credentials, which outlives
-	// impersonation.
-	AuditUserTenant = "multi-tenancy.k8s.io/user-tenant"
-	// AuditTenant is the tenant whose space the request is about: the one that
-	// its URL names, even if the request was refused, or the user's own.
-	AuditTenant = "multi-tenancy.k8s.io/tenant"
-)
-
 // WithAudit notes in the audit event which space the URL names and which tenant
 // the user has.
 func WithAudit(delegate authenticator.Request) authenticator.Request {
@@ -29,11 +19,11 @@ func WithAudit(delegate authenticator.Request) authenticator.Request {
 		ctx := req.Context()
 		r := tenant.RequestFrom(ctx)
 		if r != nil && r.Requested != "" {
-			audit.AddAuditAnnotation(ctx, AuditTenant, string(r.Requested))
+			audit.AddAuditAnnotation(ctx, tenant.AuditTenant, string(r.Requested))
 		}
 		response, ok, err := delegate.AuthenticateRequest(req)
 		if ok && err == nil && r != nil && r.Authenticated != "" {
-			audit.AddAuditAnnotation(ctx, AuditUserTenant, string(r.Authenticated))
+			audit.AddAuditAnnotation(ctx, tenant.AuditUserTenant, string(r.Authenticated))
 		}
 		return response, ok, err
 	})
@@ -46,7 +36,7 @@ func WithAuditTarget(delegate authorizer.UnconditionalAuthorizer) authorizer.Aut
 		// What comes before an impersonation is not about the request itself.
 		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {
 			if n, err := tenant.ScopeFrom(ctx); err == nil {
-				audit.AddAuditAnnotation(ctx, AuditTenant, string(n))
+				audit.AddAuditAnnotation(ctx, tenant.AuditTenant, string(n))
 			}
 		}
 		return delegate.Authorize(ctx, a)

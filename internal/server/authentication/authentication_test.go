@@ -165,7 +165,7 @@ func TestOIDCFlags(t *testing.T) {
 			defaultTenant: "d", claims: map[string]any{"sub": "jane"}, want: "jane of d"},
 		"no claim configured": {
 			change: func(o *Options) { o.Upstream.OIDC.UsernamePrefix = "-" },
-			claims: map[string]any{"sub": "jane", "tenantry.io/tenant": "a", tenant.UserExtraKey: "a"}, want: "jane of "},
+			claims: map[string]any{"sub": "jane", tenant.UserExtraKey: "a", tenant.Former(tenant.UserExtraKey): "a"}, want: "jane of "},
 		"a prefix is no tenant": {
 			change: func(*Options) {},
 			claims: map[string]any{"sub": "jane"}, want: issuer.URL() + "#jane of "},

@@ -9,13 +9,15 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/client-go/util/cert"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // ClaimKey is the key of a user's extra under which identity providers (a front
 // proxy, a webhook, the mappings of an AuthenticationConfiguration) name the
 // tenant unless another one is configured. The server reads it once and puts
-// what it accepts under tenant.UserExtraKey, which nobody else can set.
-const ClaimKey = "tenantry.io/tenant"
+// what it accepts in its place.
+const ClaimKey = tenant.UserExtraKey
 
 // Keys of the extra in the answers of k8s-keystone-auth. Names of domains can
 // change and be taken by others, so their ids come first.

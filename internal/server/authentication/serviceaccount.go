@@ -22,10 +22,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// tenantClaim is the claim of a service account token that names its tenant
-// (arktos-access-control, "Service Account Authenticator"). Tokens of the system
-// space have none and stay as upstream makes them.
-const tenantClaim = tenant.Annotation
+// tenantClaim names the tenant. Tokens of the system space have none and stay as
+// upstream makes them.
+const tenantClaim = tenant.TokenClaim
 
 // namespaceClaim is the claim of upstream's legacy tokens that names the
 // namespace.

@@ -116,7 +116,8 @@ func impersonatesOut(a authorizer.Attributes, own tenant.Name) bool {
 	switch {
 	case a.GetResource() == "groups":
 		return isReserved(a.GetName()) || a.GetName() == user.AllUnauthenticated
-	case a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey):
+	case a.GetResource() == "userextras" &&
+		(strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey) || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))):
 		return a.GetName() != string(own)
 	default:
 		return false

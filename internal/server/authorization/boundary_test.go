@@ -52,6 +52,7 @@ func TestBoundary(t *testing.T) {
 		"impersonate a group":                     {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate a tenant":                    {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},
 		"impersonate a tenant, written otherwise": {authenticated: "a", attributes: impersonate("userextras", strings.ToUpper(tenant.UserExtraKey), "b")},
+		"impersonate a tenant by the former key":  {authenticated: "a", attributes: impersonate("userextras", tenant.Former(tenant.UserExtraKey), "b")},
 		"impersonate the same":                    {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate to system":                   {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "system")},
 		"impersonated tenant":                     {authenticated: "a", extra: "b", attributes: pods},

@@ -29,7 +29,7 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 	dir := t.TempDir()
 	var asked atomic.Int32
 	hook := newHook(t, dir, func() { asked.Add(1) })
-	config := configHead + strings.ReplaceAll(fmt.Sprintf(configHook, "hook", hook, SpaceExtraKey, SpaceExtraKey), "TTL: 1s", "TTL: 1h")
+	config := configHead + strings.ReplaceAll(fmt.Sprintf(configHook, "hook", hook, tenant.SpaceExtraKey, tenant.SpaceExtraKey), "TTL: 1s", "TTL: 1h")
 	options := kubeoptions.NewBuiltInAuthorizationOptions()
 	options.AuthorizationConfigurationFile = filepath.Join(dir, "authorization.yaml")
 	if err := os.WriteFile(options.AuthorizationConfigurationFile, []byte(config), 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 			lives[n] = uid
 		}
 		u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{
-			tenant.UserExtraKey: {string(step.user)}, TenantUIDExtraKey: {"forged"}, SpaceUIDExtraKey: {"forged"},
+			tenant.UserExtraKey: {string(step.user)}, tenant.TenantUIDExtraKey: {"forged"}, tenant.SpaceUIDExtraKey: {"forged"},
 		}}
 		ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Requested: "a", Authenticated: step.user})
 		decision, _, err := modes.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", Resource: "pods", ResourceRequest: true})
@@ -85,7 +85,7 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 // things, as that in a review may.
 func TestWebhooksAreToldOfTenantsByTheServerAlone(t *testing.T) {
 	want := map[string][]string{
-		tenant.UserExtraKey: {"a"}, SpaceExtraKey: {"a"}, TenantUIDExtraKey: {"uid"}, SpaceUIDExtraKey: {"uid"}, "example.com/Team": {"x"},
+		tenant.UserExtraKey: {"a"}, tenant.SpaceExtraKey: {"a"}, tenant.TenantUIDExtraKey: {"uid"}, tenant.SpaceUIDExtraKey: {"uid"}, "example.com/Team": {"x"},
 	}
 	extra := map[string][]string{"example.com/Team": {"x"}}
 	for _, key := range reservedExtraKeys {

@@ -31,21 +31,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// SpaceExtraKey is the key of a user's extra by which authorization webhooks
-// learn in which space the user acts. That of the user's tenant is
-// tenant.UserExtraKey.
-const SpaceExtraKey = "multi-tenancy.k8s.io/space"
-
-// TenantUIDExtraKey and SpaceUIDExtraKey are those of the UIDs of the user's tenant and
-// of the tenant whose space it is, which tell them from others that have had their
-// names. The system tenant has none.
-const (
-	TenantUIDExtraKey = "multi-tenancy.k8s.io/tenant-uid"
-	SpaceUIDExtraKey  = "multi-tenancy.k8s.io/space-uid"
-)
-
-// reservedExtraKeys are those that only the server gives webhooks.
-var reservedExtraKeys = []string{tenant.UserExtraKey, SpaceExtraKey, TenantUIDExtraKey, SpaceUIDExtraKey}
+// reservedExtraKeys are those that only the server gives webhooks. A webhook may still
+// look for the former ones.
+var reservedExtraKeys = []string{
+	tenant.UserExtraKey, tenant.SpaceExtraKey, tenant.TenantUIDExtraKey, tenant.SpaceUIDExtraKey,
+	tenant.Former(tenant.UserExtraKey), tenant.Former(tenant.SpaceExtraKey),
+	tenant.Former(tenant.TenantUIDExtraKey), tenant.Former(tenant.SpaceUIDExtraKey),
+}
 
 // privileged names the first authorizer in reasons; upstream's.
 const privileged = "kubernetes.io/system-privileged-group"
@@ -263,9 +255,9 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if own != "" {
 		located.Extra[tenant.UserExtraKey] = []string{string(own)}
 	}
-	located.Extra[SpaceExtraKey] = []string{string(in)}
+	located.Extra[tenant.SpaceExtraKey] = []string{string(in)}
 	space, _ := in.Tenant()
-	for key, n := range map[string]tenant.Name{TenantUIDExtraKey: own, SpaceUIDExtraKey: space} {
+	for key, n := range map[string]tenant.Name{tenant.TenantUIDExtraKey: own, tenant.SpaceUIDExtraKey: space} {
 		if !n.IsSpace() {
 			continue
 		}

@@ -92,7 +92,7 @@ func TestConfigurationIsReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	withHook := configHead + fmt.Sprintf(configHook, "hook", newHook(t, dir), SpaceExtraKey, SpaceExtraKey)
+	withHook := configHead + fmt.Sprintf(configHook, "hook", newHook(t, dir), tenant.SpaceExtraKey, tenant.SpaceExtraKey)
 	write(configHead)
 	views := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	index, err := rbac.NewIndex(views, func(tenant.Name) labels.Set { return nil })

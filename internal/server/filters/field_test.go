@@ -64,7 +64,7 @@ func TestTenantFieldIsTakenOut(t *testing.T) {
 			`{"metadata":{"x":1,"tenant":"a","tenant":"a" }, "y":"tenant"}`:         `{"metadata":{"x":1}, "y":"tenant"}`,
 			` {"metadata" : {"tenant" : "a"},"metadata":{"x":1 ,"tenant":"a"}} `:    `{"metadata":{"x":1}}`,
 			`{"metadata":[{"tenant":"b"}]}`:                                         `{"metadata":[{"tenant":"b"}]}`,
-			`{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`:      `{"metadata":{"annotations":{"multi-tenancy.k8s.io/tenant":"b"}}}`,
+			`{"metadata":{"annotations":{"tenantry.io/tenant":"b"}}}`:               `{"metadata":{"annotations":{"tenantry.io/tenant":"b"}}}`,
 			`{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`: `{"metadata":{"name":"tenant", "labels":{"tenant":"b"}}, "x":"tenant"}`,
 			`not json, tenant`: `not json, tenant`,
 		},

@@ -26,7 +26,7 @@ func (c foreignCodec) Encode(obj runtime.Object, w io.Writer) error {
 	}
 	if converted := ownerIn(data); converted != owner {
 		return fmt.Errorf("the conversion webhook of %s changes the annotation %s, which belongs to the server: "+
-			"it must return annotations as they are", c.kind.GroupKind(), tenant.Annotation)
+			"it must return annotations as they are", c.kind.GroupKind(), tenant.Former(tenant.Annotation))
 	}
 	_, err = w.Write(data)
 	return err

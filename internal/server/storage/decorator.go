@@ -139,7 +139,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
 		etcdPrefix, cachePrefix := resourcePrefix, resourcePrefix
 		sharing := *config
-		sharing.Codec = sharingCodec{Codec: config.Codec}
+		sharing.Codec = sharingCodec{Codec: keysCodec{Codec: config.Codec}}
 		config = &sharing
 		if g.isCustom() {
 			config.Codec = foreignCodec{Codec: config.Codec, foreign: g.foreign(resource), kind: newFunc().GetObjectKind().GroupVersionKind()}

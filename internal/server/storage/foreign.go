@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"strings"
+
 	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +26,8 @@ type foreignCodec struct {
 	kind schema.GroupVersionKind
 }
 
-const annotationPath = `metadata.annotations.multi-tenancy\.k8s\.io/tenant`
+// annotationPath is where etcd has the tenant of a custom resource.
+var annotationPath = "metadata.annotations." + strings.ReplaceAll(tenant.Former(tenant.Annotation), ".", `\.`)
 
 // foreignLink marks what is left out where many spaces share a storage. Nothing that
 // is stored has a self link.

@@ -13,15 +13,22 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// customCodec reads and writes custom resources as etcd has them.
+var customCodec = keysCodec{Codec: unstructured.UnstructuredJSONScheme}
+
+// storedTenant is the annotation of the tenant in etcd.
+var storedTenant = tenant.Former(tenant.Annotation)
+
 // FuzzForeignCodec checks that what a space may see of custom resources is
 // decoded in full and that what it may not is known for what it is, whatever the
 // objects hold beside.
 func FuzzForeignCodec(f *testing.F) {
 	for _, n := range []string{"", "acme", "other", "system", `a"b`, "a.b", "*"} {
 		f.Add("name", "namespace", n, "key", "value")
-		f.Add("name", "", n, "metadata.annotations."+tenant.Annotation, "other")
-		f.Add(`"},"metadata":{"annotations":{"`+tenant.Annotation+`":"acme"}}`, "a", n, "tenant", "acme")
+		f.Add("name", "", n, "metadata.annotations."+storedTenant, "other")
+		f.Add(`"},"metadata":{"annotations":{"`+storedTenant+`":"acme"}}`, "a", n, "tenant", "acme")
 		f.Add("", "", n, `multi-tenancy\.k8s\.io/tenant`, "other")
+		f.Add("", "", n, tenant.Annotation, "other")
 	}
 	f.Fuzz(func(t *testing.T, name, namespace, owner, key, value string) {
 		for _, s := range []string{name, namespace, owner, key, value} {
@@ -31,16 +38,16 @@ func FuzzForeignCodec(f *testing.F) {
 		}
 		stored := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Widget",
-			key: map[string]any{"annotations": map[string]any{tenant.Annotation: value}},
+			key: map[string]any{"annotations": map[string]any{storedTenant: value}},
 		}}
 		stored.SetAPIVersion("example.com/v1")
 		stored.SetKind("Widget")
 		stored.SetName(name)
 		stored.SetNamespace(namespace)
 		annotations := map[string]string{key: value}
-		delete(annotations, tenant.Annotation)
+		delete(annotations, storedTenant)
 		if owner != "" {
-			annotations[tenant.Annotation] = owner
+			annotations[storedTenant] = owner
 		}
 		stored.SetAnnotations(annotations)
 		data, err := runtime.Encode(unstructured.UnstructuredJSONScheme, stored)
@@ -48,7 +55,7 @@ func FuzzForeignCodec(f *testing.F) {
 			t.Skip("not to be stored")
 		}
 		full := &unstructured.Unstructured{}
-		if _, _, err := unstructured.UnstructuredJSONScheme.Decode(data, nil, full); err != nil {
+		if _, _, err := customCodec.Decode(data, nil, full); err != nil {
 			t.Skip("not to be read")
 		}
 		n, err := tenantOf(full)
@@ -57,7 +64,7 @@ func FuzzForeignCodec(f *testing.F) {
 		}
 		for _, only := range []tenant.Name{tenant.System, "acme", n} {
 			got := &unstructured.Unstructured{}
-			codec := foreignCodec{Codec: unstructured.UnstructuredJSONScheme, foreign: func(n tenant.Name) bool { return n != only }}
+			codec := foreignCodec{Codec: customCodec, foreign: func(n tenant.Name) bool { return n != only }}
 			if _, _, err := codec.Decode(data, nil, got); err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +112,7 @@ func TestConvertedTenant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			codec := foreignCodec{
-				Codec:   convertingCodec{unstructured.UnstructuredJSONScheme, tc.converted},
+				Codec:   keysCodec{convertingCodec{unstructured.UnstructuredJSONScheme, tc.converted}},
 				foreign: func(n tenant.Name) bool { return n != tc.owner },
 				kind:    stored(tc.owner).GroupVersionKind(),
 			}
@@ -116,7 +123,7 @@ func TestConvertedTenant(t *testing.T) {
 			if err != nil && len(data) > 0 {
 				t.Errorf("there is something to be stored: %s", data)
 			}
-			if data, err = runtime.Encode(unstructured.UnstructuredJSONScheme, stored(tc.owner)); err != nil {
+			if data, err = runtime.Encode(customCodec, stored(tc.owner)); err != nil {
 				t.Fatal(err)
 			}
 			decoded, err := runtime.Decode(codec, data)
@@ -138,9 +145,7 @@ type convertingCodec struct {
 
 func (c convertingCodec) Encode(obj runtime.Object, w io.Writer) error {
 	converted := obj.DeepCopyObject()
-	if err := setTenant(converted, c.to); err != nil {
-		return err
-	}
+	c.convert(converted)
 	return c.Codec.Encode(converted, w)
 }
 
@@ -149,5 +154,13 @@ func (c convertingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	if err != nil {
 		return obj, kind, err
 	}
-	return obj, kind, setTenant(obj, c.to)
+	c.convert(obj)
+	return obj, kind, nil
+}
+
+func (c convertingCodec) convert(obj runtime.Object) {
+	obj.(*unstructured.Unstructured).SetAnnotations(nil)
+	if c.to != tenant.System {
+		obj.(*unstructured.Unstructured).SetAnnotations(map[string]string{storedTenant: c.to.String(), tenant.Annotation: c.to.String()})
+	}
 }

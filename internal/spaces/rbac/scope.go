@@ -15,13 +15,9 @@ import (
 // A ClusterRole of the system space says by annotations where its rules hold for
 // the system users to whom a ClusterRoleBinding of the system space gives it: the
 // seed's ScopeType (arktos-access-control, "ClusterRoles").
+// tenant.ScopeAnnotation is one of these. tenant.SelectorAnnotation is a label selector on
+// Tenants, which bounds a scope to their spaces.
 const (
-	// ScopeAnnotation is one of the Scope constants.
-	ScopeAnnotation = "multi-tenancy.k8s.io/scope"
-	// SelectorAnnotation is a label selector on Tenants, which bounds a scope to
-	// their spaces.
-	SelectorAnnotation = "multi-tenancy.k8s.io/tenant-selector"
-
 	// ScopeSystem is the system space, as without the annotation.
 	ScopeSystem = "System"
 	// ScopeTenants is the tenants' spaces, and not the system space.
@@ -44,15 +40,16 @@ func (s Scope) Tenanted() bool { return s.Tenants != nil }
 // ScopeOf returns the scope of a ClusterRole of the system space with the given
 // annotations. With an error it holds nowhere.
 func ScopeOf(annotations map[string]string) (Scope, error) {
-	expression, selective := annotations[SelectorAnnotation]
+	scope, _ := valueOf(annotations, tenant.ScopeAnnotation)
+	expression, selective := valueOf(annotations, tenant.SelectorAnnotation)
 	selector, err := labels.Parse(expression)
 	if err != nil {
-		return Scope{}, fmt.Errorf("annotation %s: %w", SelectorAnnotation, err)
+		return Scope{}, fmt.Errorf("annotation %s: %w", tenant.SelectorAnnotation, err)
 	}
-	switch scope := annotations[ScopeAnnotation]; scope {
+	switch scope {
 	case "", ScopeSystem:
 		if selective {
-			return Scope{}, fmt.Errorf("annotation %s needs %s: %s or %s", SelectorAnnotation, ScopeAnnotation, ScopeTenants, ScopeAll)
+			return Scope{}, fmt.Errorf("annotation %s needs %s: %s or %s", tenant.SelectorAnnotation, tenant.ScopeAnnotation, ScopeTenants, ScopeAll)
 		}
 		return Scope{System: true}, nil
 	case ScopeTenants:
@@ -60,12 +57,22 @@ func ScopeOf(annotations map[string]string) (Scope, error) {
 	case ScopeAll:
 		return Scope{System: true, Tenants: selector}, nil
 	default:
-		return Scope{}, fmt.Errorf("annotation %s is %q, and must be %s, %s or %s", ScopeAnnotation, scope, ScopeSystem, ScopeTenants, ScopeAll)
+		return Scope{}, fmt.Errorf("annotation %s is %q, and must be %s, %s or %s", tenant.ScopeAnnotation, scope, ScopeSystem, ScopeTenants, ScopeAll)
 	}
 }
 
 // noRules is what a ClusterRole is where it does not hold.
 var noRules = &rbacv1.ClusterRole{}
+
+// valueOf returns an annotation by its key or, without that, by the former one: what was
+// granted by that stays granted.
+func valueOf(annotations map[string]string, key string) (string, bool) {
+	if value, ok := annotations[key]; ok {
+		return value, true
+	}
+	value, ok := annotations[tenant.Former(key)]
+	return value, ok
+}
 
 // setScope notes the scope of a ClusterRole of the system space, if it is not the
 // usual one.

@@ -27,17 +27,17 @@ func TestScopeOf(t *testing.T) {
 		"all":                 {scope: "All", system: true, tenants: true},
 		"selected":            {scope: "Tenants", selector: "region in (eu, us),!legacy", set: true, tenants: true},
 		"lower case":          {scope: "tenants", want: "must be System, Tenants or All"},
-		"selector alone":      {selector: "region=eu", set: true, want: "needs multi-tenancy.k8s.io/scope"},
-		"selector for system": {scope: "System", selector: "region=eu", set: true, want: "needs multi-tenancy.k8s.io/scope"},
-		"no selector":         {scope: "Tenants", selector: "region in", set: true, want: "annotation multi-tenancy.k8s.io/tenant-selector"},
+		"selector alone":      {selector: "region=eu", set: true, want: "needs tenantry.io/scope"},
+		"selector for system": {scope: "System", selector: "region=eu", set: true, want: "needs tenantry.io/scope"},
+		"no selector":         {scope: "Tenants", selector: "region in", set: true, want: "annotation tenantry.io/tenant-selector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			annotations := map[string]string{}
 			if tc.scope != "" {
-				annotations[ScopeAnnotation] = tc.scope
+				annotations[tenant.ScopeAnnotation] = tc.scope
 			}
 			if tc.set {
-				annotations[SelectorAnnotation] = tc.selector
+				annotations[tenant.SelectorAnnotation] = tc.selector
 			}
 			scope, err := ScopeOf(annotations)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
@@ -51,9 +51,9 @@ func TestScopeOf(t *testing.T) {
 }
 
 func scoped(role *rbacv1.ClusterRole, scope, selector string) *rbacv1.ClusterRole {
-	role.Annotations = map[string]string{ScopeAnnotation: scope}
+	role.Annotations = map[string]string{tenant.ScopeAnnotation: scope}
 	if selector != "" {
-		role.Annotations[SelectorAnnotation] = selector
+		role.Annotations[tenant.SelectorAnnotation] = selector
 	}
 	return role
 }

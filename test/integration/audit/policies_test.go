@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	annotationUserTenant = "multi-tenancy.k8s.io/user-tenant"
-	annotationTenant     = "multi-tenancy.k8s.io/tenant"
+	annotationUserTenant = "tenantry.io/user-tenant"
+	annotationTenant     = "tenantry.io/tenant"
 )
 
 var _ = Describe("Tenant.spec.auditPolicy", func() {

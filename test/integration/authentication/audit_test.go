@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	auditUser   = "multi-tenancy.k8s.io/user-tenant"
-	auditTarget = "multi-tenancy.k8s.io/tenant"
+	auditUser   = "tenantry.io/user-tenant"
+	auditTarget = "tenantry.io/tenant"
 )
 
 // audited returns the annotations of the last event with the given agent.
@@ -62,7 +62,7 @@ var _ = Describe("An audit event", func() {
 		Entry("of the system in a space", func() credentials { return bearer("system-token") }, "/tenants/b/api/v1/namespaces", "system", "b"),
 		Entry("of the system everywhere", func() credentials { return bearer("system-token") }, "/tenants/all/api/v1/namespaces", "system", "all"),
 		Entry("of an impersonated user", func() credentials {
-			return bearer("system-token").with("Impersonate-User", "joe", "Impersonate-Extra-Multi-Tenancy.k8s.io%2ftenant", "b")
+			return bearer("system-token").with("Impersonate-User", "joe", "Impersonate-Extra-Tenantry.io%2ftenant", "b")
 		}, "/api/v1/namespaces", "system", "b"),
 		Entry("of nobody", func() credentials { return credentials{} }, "/api/v1/namespaces", "", ""),
 		Entry("of nobody in a space", func() credentials { return credentials{} }, "/tenants/a/api/v1/namespaces", "", "a"),

@@ -23,7 +23,7 @@ import (
 func (c credentials) as(name string, t tenant.Name, groups ...string) credentials {
 	c = c.with(transport.ImpersonateUserHeader, name)
 	if t != "" {
-		c = c.with(transport.ImpersonateUserExtraHeaderPrefix+"Multi-Tenancy.k8s.io%2ftenant", string(t))
+		c = c.with(transport.ImpersonateUserExtraHeaderPrefix+"Tenantry.io%2ftenant", string(t))
 	}
 	for _, group := range groups {
 		c = c.with(transport.ImpersonateGroupHeader, group)
@@ -130,7 +130,7 @@ var _ = Describe("An impersonated user", Ordered, func() {
 		client := inSpace(tenant.System).RbacV1()
 		give := func(name, selector string, rules ...rbacv1.PolicyRule) {
 			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + name, Annotations: map[string]string{
-				spacerbac.ScopeAnnotation: spacerbac.ScopeTenants, spacerbac.SelectorAnnotation: selector,
+				tenant.ScopeAnnotation: spacerbac.ScopeTenants, tenant.SelectorAnnotation: selector,
 			}}, Rules: rules}
 			_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())

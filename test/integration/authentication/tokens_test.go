@@ -37,7 +37,7 @@ var _ = Describe("The token webhook", func() {
 			"alpha.kubernetes.io/identity/roles": {"member", "reader"}, "alpha.kubernetes.io/identity/project/id": {""},
 		}, tenant.Name("b")),
 		Entry("by Keystone's domain name, without an id", "hook-domain-name", extra{keystoneDomainID: {""}, keystoneDomainName: {"a"}}, tenant.Name("a")),
-		Entry("and not by the key of the result", "hook-forged", extra{claimKey: {"a"}, tenant.UserExtraKey: {"system"}}, tenant.Name("a")),
+		Entry("and not by the former key", "hook-forged", extra{claimKey: {"a"}, tenant.Former(tenant.UserExtraKey): {"system"}}, tenant.Name("a")),
 	)
 
 	DescribeTable("is refused what it may not say", func(token string, extra extra) {
@@ -52,7 +52,7 @@ var _ = Describe("The token webhook", func() {
 
 	It("gives no right without a tenant", func() {
 		reviewed("hook-none", nil).homeless()
-		reviewed("hook-none-forged", extra{tenant.UserExtraKey: {"a"}}).homeless()
+		reviewed("hook-none-forged", extra{tenant.Former(tenant.UserExtraKey): {"a"}}).homeless()
 	})
 
 	It("gives no names of the system", func() {
@@ -109,7 +109,7 @@ var _ = Describe("A token issuer", func() {
 		issued(issuer, map[string]any{"org": map[string]any{"id": "a"}, "team": "t"}).expect("jane", "a", "developers")
 		issued(issuer, nil).homeless()
 		issued(issuer, org("")).homeless()
-		issued(issuer, map[string]any{"tenantry.io/tenant": "a", tenant.UserExtraKey: "a"}).homeless()
+		issued(issuer, map[string]any{tenant.UserExtraKey: "a", tenant.Former(tenant.UserExtraKey): "a"}).homeless()
 	})
 
 	It("names the system tenant where it is configured to", func() {
@@ -215,8 +215,10 @@ var _ = Describe("The tenant of a user", func() {
 		} {
 			c.with(forged...).expect("jane", "a", "developers")
 			for _, extra := range []string{"b", "system"} {
-				code, u := c.with("Impersonate-User", "joe", "Impersonate-Extra-Multi-Tenancy.k8s.io%2ftenant", extra).whoami()
-				Expect(code).To(Equal(http.StatusForbidden), "%v", u)
+				for _, key := range []string{"Tenantry.io%2ftenant", "Multi-Tenancy.k8s.io%2ftenant"} {
+					code, u := c.with("Impersonate-User", "joe", "Impersonate-Extra-"+key, extra).whoami()
+					Expect(code).To(Equal(http.StatusForbidden), "%v", u)
+				}
 			}
 		}
 	})

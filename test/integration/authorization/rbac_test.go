@@ -159,7 +159,7 @@ var _ = Describe("RBAC", func() {
 })
 
 var _ = Describe("A ClusterRole of the system space", func() {
-	const scope, selector = "multi-tenancy.k8s.io/scope", "multi-tenancy.k8s.io/tenant-selector"
+	const scope, selector = tenant.ScopeAnnotation, tenant.SelectorAnnotation
 
 	It("holds where its scope says, from the next request on", func(ctx SpecContext) {
 		give(ctx, tenantry.Client(tenant.System), clusterRole("operators", map[string]string{scope: "Tenants", selector: "region=eu"}, rule("secrets", "list")), "operator")
@@ -191,7 +191,10 @@ var _ = Describe("A ClusterRole of the system space", func() {
 		Expect(reach()).To(Equal(map[tenant.Name]bool{"a": true, "b": false, "system": true, "all": false}))
 		label("a", "null")
 		Expect(reach()).To(Equal(map[tenant.Name]bool{"a": false, "b": false, "system": true, "all": false}))
-		annotate(`{"` + scope + `":null,"` + selector + `":null}`)
+		// The annotations of older versions hold as they did.
+		annotate(`{"` + scope + `":null,"` + selector + `":null,"` + tenant.Former(scope) + `":"Tenants","` + tenant.Former(selector) + `":"tier!=x"}`)
+		Expect(reach()).To(Equal(map[tenant.Name]bool{"a": true, "b": true, "system": false, "all": false}))
+		annotate(`{"` + tenant.Former(scope) + `":null,"` + tenant.Former(selector) + `":null}`)
 		Expect(reach()).To(Equal(map[tenant.Name]bool{"a": false, "b": false, "system": true, "all": false}))
 	}, SpecTimeout(specTimeout))
 
@@ -202,8 +205,10 @@ var _ = Describe("A ClusterRole of the system space", func() {
 		writer := who{tenant: tenant.System, name: "writer"}.in(tenant.System).RbacV1()
 		_, err := writer.ClusterRoles().Create(ctx, clusterRole("plain", nil, rule("secrets", "list")), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = writer.ClusterRoles().Create(ctx, clusterRole("wide", map[string]string{scope: "Tenants"}, rule("secrets", "list")), metav1.CreateOptions{})
-		Expect(err).To(MatchError(ContainSubstring("needs the verb escalate")))
+		for _, key := range []string{scope, tenant.Former(scope)} {
+			_, err = writer.ClusterRoles().Create(ctx, clusterRole("wide", map[string]string{key: "Tenants"}, rule("secrets", "list")), metav1.CreateOptions{})
+			Expect(err).To(MatchError(ContainSubstring("needs the verb escalate")))
+		}
 		_, err = writer.ClusterRoles().Update(ctx, clusterRole("plain", map[string]string{scope: "All"}, rule("secrets", "list")), metav1.UpdateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("needs the verb escalate")))
 		_, err = writer.ClusterRoles().Update(ctx, clusterRole("given", map[string]string{scope: "All"}), metav1.UpdateOptions{})

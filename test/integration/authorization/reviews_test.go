@@ -33,7 +33,7 @@ var _ = Describe("Reviews", Ordered, func() {
 		})
 		give(ctx, tenantry.Client("b"), clusterRole("canary-b", nil, rule("canaries", "list")), "admin")
 		give(ctx, tenantry.Client(tenant.System), clusterRole("sys-readers", nil, rule("pods", "list")), "sys-reader")
-		give(ctx, tenantry.Client(tenant.System), clusterRole("askers", map[string]string{"multi-tenancy.k8s.io/scope": "All"},
+		give(ctx, tenantry.Client(tenant.System), clusterRole("askers", map[string]string{tenant.ScopeAnnotation: "All"},
 			rule("subjectaccessreviews", "create"), rule("localsubjectaccessreviews", "create")), "asker")
 	}, NodeTimeout(specTimeout))
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -58,7 +57,7 @@ func (w *webhook) ServeHTTP(response http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
 		w.asked = append(w.asked, review.Spec)
 		w.mu.Unlock()
-		own, space := only(review.Spec.Extra[tenant.UserExtraKey]), only(review.Spec.Extra[authorization.SpaceExtraKey])
+		own, space := only(review.Spec.Extra[tenant.UserExtraKey]), only(review.Spec.Extra[tenant.SpaceExtraKey])
 		review.Status.Allowed = own == "a" && space == "a" || own == "system"
 	}
 	response.Header().Set("Content-Type", "application/json")
@@ -97,7 +96,7 @@ var _ = Describe("An authorization webhook", func() {
 
 		var told [][2]string
 		for _, spec := range hook.take() {
-			told = append(told, [2]string{only(spec.Extra[tenant.UserExtraKey]), only(spec.Extra[authorization.SpaceExtraKey])})
+			told = append(told, [2]string{only(spec.Extra[tenant.UserExtraKey]), only(spec.Extra[tenant.SpaceExtraKey])})
 		}
 		Expect(told).To(Equal([][2]string{{"a", "a"}, {"b", "b"}, {"system", "b"}, {"system", "system"}}))
 	}, SpecTimeout(specTimeout))

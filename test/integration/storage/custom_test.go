@@ -17,6 +17,7 @@ import (
 var _ = Describe("Custom resources", Ordered, func() {
 	spaces := []tenant.Name{tenant.System, "foo", "foobar"}
 	const plural, path = "labelledthings", "/apis/storage.test/v1/namespaces/default/labelledthings"
+	former := tenant.Former(tenant.Annotation) // by which etcd has it
 	stored := func(ctx SpecContext, n tenant.Name) map[string]any {
 		GinkgoHelper()
 		response, err := tenantry.Etcd().Get(ctx, "/registry/storage.test/"+plural+"/"+segment(n)+"default/thing", clientv3.WithLimit(1))
@@ -49,7 +50,10 @@ var _ = Describe("Custom resources", Ordered, func() {
 		for _, n := range []tenant.Name{tenant.System, "foo"} {
 			client := tenantry.Client(n).CoreV1().RESTClient()
 			for _, value := range []any{"foobar", "foo", "", "system", nil, 5, true, []any{"foobar"}, map[string]any{"foobar": "foobar"}} {
-				for _, annotations := range []any{map[string]any{tenant.Annotation: value}, map[string]any{tenant.Annotation: value, "other": 5}, value} {
+				for _, annotations := range []any{
+					map[string]any{tenant.Annotation: value}, map[string]any{tenant.Annotation: value, "other": 5}, value,
+					map[string]any{former: value}, map[string]any{former: value, "other": 5}, map[string]any{former: value, tenant.Annotation: value},
+				} {
 					metadata := func() map[string]any { return map[string]any{"annotations": annotations} }
 					for _, w := range []write{
 						{"update", http.MethodPut, "application/json", thing},
@@ -65,7 +69,7 @@ var _ = Describe("Custom resources", Ordered, func() {
 						}
 						_ = request.Do(ctx).Error() // refused or ignored, as upstream's rules for malformed metadata say
 						annotationsOf, _ := stored(ctx, n)["annotations"].(map[string]any)
-						owner, ok := annotationsOf[tenant.Annotation]
+						owner, ok := annotationsOf[former]
 						what := fmt.Sprintf("%s of %v in %s", w.name, annotations, n)
 						if n == tenant.System {
 							Expect(ok).To(BeFalse(), what)

@@ -133,7 +133,7 @@ var _ = Describe("Writes", Ordered, func() {
 
 			It(fmt.Sprintf("cannot move an object by its annotation: %s in %s", w.name, contentType), func(ctx SpecContext) {
 				for _, given := range []any{"foobar", "", "system", nil} {
-					body, err := encode(w.body(map[string]any{"annotations": map[string]any{tenant.Annotation: given}}))
+					body, err := encode(w.body(map[string]any{"annotations": map[string]any{tenant.Annotation: given, tenant.Former(tenant.Annotation): given}}))
 					Expect(err).NotTo(HaveOccurred())
 					for _, n := range []tenant.Name{"foo", tenant.System} {
 						// Refused or ignored, as the resource's own rules for null values say.
@@ -154,7 +154,7 @@ var _ = Describe("Writes", Ordered, func() {
 			client := tenantry.Client("foo")
 			for given, fits := range map[string]bool{"": true, "foo": true, "foobar": false, "system": false, "all": false} {
 				Expect(client.CoreV1().ConfigMaps(written).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + written})).To(Succeed())
-				body, err := encode(object(map[string]any{"tenant": given, "annotations": map[string]any{tenant.Annotation: "foobar"}}))
+				body, err := encode(object(map[string]any{"tenant": given, "annotations": map[string]any{tenant.Annotation: "foobar", tenant.Former(tenant.Annotation): "foobar"}}))
 				Expect(err).NotTo(HaveOccurred())
 				err = send(ctx, client, http.MethodPost, contentType, body)
 				if !fits {
@@ -213,5 +213,5 @@ func owner(ctx context.Context, key string) string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(response.Kvs).To(HaveLen(1), key)
 	object := decode(response.Kvs[0].Value)
-	return object.Annotations[tenant.Annotation]
+	return object.Annotations[tenant.Former(tenant.Annotation)]
 }

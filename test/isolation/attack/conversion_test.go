@@ -124,10 +124,12 @@ var _ = Describe("A conversion webhook of a tenant", func() {
 			attacker := tenantry.NewTenant(ctx, "converting")
 			hostile := newConverter(func(object *unstructured.Unstructured) {
 				annotations := object.GetAnnotations()
-				if victim == tenant.System {
-					delete(annotations, tenant.Annotation)
-				} else {
-					annotations[tenant.Annotation] = victim.String()
+				for _, key := range []string{tenant.Annotation, tenant.Former(tenant.Annotation)} {
+					if victim == tenant.System {
+						delete(annotations, key)
+					} else {
+						annotations[key] = victim.String()
+					}
 				}
 				object.SetAnnotations(annotations)
 			})
@@ -154,7 +156,7 @@ var _ = Describe("A conversion webhook of a tenant", func() {
 		attacker := tenantry.NewTenant(ctx, "converting")
 		resource := schema.GroupVersionResource{Group: "read.example.com", Version: "v1", Resource: "things"}
 		hostile := newConverter(func(object *unstructured.Unstructured) {
-			object.SetAnnotations(map[string]string{tenant.Annotation: "b", "asked": "yes"})
+			object.SetAnnotations(map[string]string{tenant.Annotation: "b", tenant.Former(tenant.Annotation): "b", "asked": "yes"})
 		})
 		v1, v2 := defineVersions(ctx, attacker, resource, "Thing", hostile.at(hostile.URL))
 		_, err := v1.Create(ctx, newObject(resource, "Thing", "own"), metav1.CreateOptions{})

@@ -16,11 +16,12 @@ var secrets = []string{"/api/v1/secrets", "/tenants/b/api/v1/secrets", "/api/v1/
 var _ = Describe("A header", func() {
 	It("of a front proxy means nothing from anybody else", func(ctx SpecContext) {
 		extra := "X-Remote-Extra-" + strings.ReplaceAll(tenant.UserExtraKey, "/", "%2f")
+		former := "X-Remote-Extra-" + strings.ReplaceAll(tenant.Former(tenant.UserExtraKey), "/", "%2f")
 		nobody := tenantry.Config("a")
 		nobody.CertData, nobody.KeyData = nil, nil
 		for _, header := range []http.Header{
 			{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}},
-			{"X-Remote-User": {"admin"}, extra: {"b"}},
+			{"X-Remote-User": {"admin"}, extra: {"b"}, former: {"b"}},
 			{"X-Remote-User": {"admin"}, "X-Remote-Extra-Tenant": {"b"}, "X-Tenant": {"b"}},
 			{"X-Remote-User": {"system:admin"}, "X-Remote-Group": {"system:masters"}, extra: {"system"}},
 			{"X-Original-Url": {"/tenants/b/api/v1/secrets"}, "X-Rewrite-Url": {"/tenants/b/api/v1/secrets"}},

@@ -135,7 +135,7 @@ var _ = Describe("A long key in a certificate signing request", func() {
 func plant(ctx context.Context, n tenant.Name, r *certificatesv1.CertificateSigningRequest) {
 	GinkgoHelper()
 	r.UID, r.CreationTimestamp = types.UID(r.Name), metav1.NewTime(time.Now())
-	r.Annotations = map[string]string{tenant.Annotation: n.String()}
+	r.Annotations = map[string]string{tenant.Former(tenant.Annotation): n.String()}
 	value, err := json.Marshal(r)
 	Expect(err).NotTo(HaveOccurred())
 	_, err = tenantry.Etcd().Put(ctx, "/registry/certificatesigningrequests/"+n.String()+"/"+r.Name, string(value))

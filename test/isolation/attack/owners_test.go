@@ -63,7 +63,7 @@ var _ = Describe("Names of owners", func() {
 				object := dependent(fmt.Sprintf("planted-%d-%d", i, j), path, types.UID(fmt.Sprintf("u-%d-%d", i, j)))
 				object.UID = types.UID(fmt.Sprintf("planted-%d-%d", i, j))
 				object.CreationTimestamp = metav1.Now()
-				object.Annotations = map[string]string{tenant.Annotation: "a"}
+				object.Annotations = map[string]string{tenant.Former(tenant.Annotation): "a"}
 				value, err := json.Marshal(object)
 				Expect(err).NotTo(HaveOccurred())
 				_, err = tenantry.Etcd().Put(ctx, "/registry/configmaps/a/default/"+object.Name, string(value))

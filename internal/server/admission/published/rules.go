@@ -54,6 +54,9 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 	}
 	return func(after runtime.Object) error {
 		is := marksOf(after)
+		if is.former {
+			return apierrors.NewForbidden(resource, is.name, errFormer)
+		}
 		if was.none() && is.none() || tenant.ByPublisher(ctx) || r.Terminating(n) {
 			return nil
 		}
@@ -95,7 +98,13 @@ var (
 		"it can be deleted when these are no longer published")
 	errMarks = fmt.Errorf("label %q and annotation %q are the platform's; leave them as they are, and out of a new object",
 		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
+	// errFormer is for a publisher of the version before, too: without marks, its copies
+	// would be the tenant's own.
+	errFormer = fmt.Errorf("label %q and annotation %q have other names now, and are the platform's; leave them out",
+		formerLabel, formerFrom)
 )
+
+var formerLabel, formerFrom = tenant.Former(tenant.PublishedCopyLabel), tenant.Former(tenant.PublishedFromAnnotation)
 
 // decide about somebody else than the publisher. Controllers of the platform
 // write the status of copies, such as what a quota has used, and bring a deletion
@@ -143,9 +152,11 @@ type marks struct {
 	kind, from  string
 	terminating bool
 	name        string
+	// former is whether there are marks by their former names. No object that is read has any.
+	former bool
 }
 
-func (m marks) none() bool { return m.kind == "" && m.from == "" }
+func (m marks) none() bool { return m.kind == "" && m.from == "" && !m.former }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
 func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.PublishedNamespace }
@@ -160,12 +171,16 @@ func marksOf(obj runtime.Object) (m marks) {
 	if err != nil {
 		return m // the options of a subresource
 	}
-	if value, ok := accessor.GetLabels()[tenant.PublishedCopyLabel]; ok {
+	labels, annotations := accessor.GetLabels(), accessor.GetAnnotations()
+	if value, ok := labels[tenant.PublishedCopyLabel]; ok {
 		m.kind = present + value
 	}
-	if value, ok := accessor.GetAnnotations()[tenant.PublishedFromAnnotation]; ok {
+	if value, ok := annotations[tenant.PublishedFromAnnotation]; ok {
 		m.from = present + value
 	}
+	_, label := labels[formerLabel]
+	_, from := annotations[formerFrom]
+	m.former = label || from
 	if m.none() {
 		return m
 	}

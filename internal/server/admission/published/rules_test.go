@@ -32,10 +32,16 @@ func marked(o *corev1.ConfigMap) {
 	o.Labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
 	o.Annotations[tenant.PublishedFromAnnotation] = "uid/hash"
 }
-func holding(o *corev1.ConfigMap)     { o.Labels[tenant.PublishedCopyLabel] = tenant.PublishedNamespace }
-func edited(o *corev1.ConfigMap)      { o.Labels["x"] = "y" }
-func emptyLabel(o *corev1.ConfigMap)  { o.Labels[tenant.PublishedCopyLabel] = "" }
-func from(o *corev1.ConfigMap)        { o.Annotations[tenant.PublishedFromAnnotation] = "" }
+func holding(o *corev1.ConfigMap)    { o.Labels[tenant.PublishedCopyLabel] = tenant.PublishedNamespace }
+func edited(o *corev1.ConfigMap)     { o.Labels["x"] = "y" }
+func emptyLabel(o *corev1.ConfigMap) { o.Labels[tenant.PublishedCopyLabel] = "" }
+func from(o *corev1.ConfigMap)       { o.Annotations[tenant.PublishedFromAnnotation] = "" }
+func formerlyMarked(o *corev1.ConfigMap) {
+	o.Labels[tenant.Former(tenant.PublishedCopyLabel)] = tenant.PublishedCopy
+}
+func formerlyFrom(o *corev1.ConfigMap) {
+	o.Annotations[tenant.Former(tenant.PublishedFromAnnotation)] = "uid/hash"
+}
 func terminating(o *corev1.ConfigMap) { o.DeletionTimestamp = &metav1.Time{} }
 
 // who acts: a user's name, the tenant of its credentials and, if they differ, of
@@ -87,6 +93,9 @@ func TestRules(t *testing.T) {
 		"forge a copy":                        {who: jane, after: object(marked), want: "are the platform's"},
 		"forge with the label":                {who: jane, after: object(emptyLabel), want: "are the platform's"},
 		"forge with the annotation":           {who: jane, after: object(from), want: "are the platform's"},
+		"forge with the former label":         {who: jane, after: object(formerlyMarked), want: "have other names now"},
+		"forge with the former annotation":    {who: jane, before: object(), after: object(formerlyFrom), want: "have other names now"},
+		"publisher with the former label":     {who: publisher, before: object(marked), after: object(formerlyMarked), want: "have other names now"},
 		"forge by an edit":                    {who: jane, before: object(), after: object(marked), want: "are the platform's"},
 		"forge a namespace":                   {who: jane, before: object(), after: object(holding), want: "are the platform's"},
 		"edit a namespace with copies":        {who: jane, before: object(holding), after: object(holding, edited)},

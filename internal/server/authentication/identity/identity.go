@@ -63,11 +63,15 @@ func isKubernetes(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) && group != user.AllAuthenticated
 }
 
+// formerKey is what others than the server may still write.
+var formerKey = tenant.Former(tenant.UserExtraKey)
+
 // Of returns u as a user of n, or of no tenant if n is empty, whatever its extra
 // says.
 func Of(u user.Info, n tenant.Name) *user.DefaultInfo {
 	extra := maps.Clone(u.GetExtra())
 	delete(extra, tenant.UserExtraKey)
+	delete(extra, formerKey)
 	if n != "" {
 		if extra == nil {
 			extra = make(map[string][]string, 1)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestNew(t *testing.T) {
-	claimed := map[string][]string{tenant.UserExtraKey: {"system"}, "scopes": {"x"}}
+	claimed := map[string][]string{tenant.UserExtraKey: {"system"}, tenant.Former(tenant.UserExtraKey): {"system"}, "scopes": {"x"}}
 	for name, tc := range map[string]struct {
 		tenant tenant.Name
 		groups []string
@@ -71,6 +71,7 @@ func TestFromExtra(t *testing.T) {
 	}{
 		"none":                         {},
 		"the server's key counts not":  {extra: map[string][]string{tenant.UserExtraKey: {"a"}}},
+		"nor does the former one":      {extra: map[string][]string{tenant.Former(tenant.UserExtraKey): {"a"}}},
 		"first":                        {extra: map[string][]string{"first": {"a"}, "second": {"b"}}, want: "a"},
 		"second":                       {extra: map[string][]string{"second": {"b"}}, want: "b"},
 		"empty values are none":        {extra: map[string][]string{"first": {""}, "second": {"", "b"}}, want: "b"},

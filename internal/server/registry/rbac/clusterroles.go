@@ -63,7 +63,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 	scope, err := rbac.ScopeOf(role.Annotations)
 	if err != nil {
 		return apierrors.NewInvalid(upstream.Kind("ClusterRole"), role.Name,
-			field.ErrorList{field.Invalid(annotations, role.Annotations[rbac.ScopeAnnotation], err.Error())})
+			field.ErrorList{field.Invalid(annotations, role.Annotations[tenant.ScopeAnnotation], err.Error())})
 	}
 	if before, err := rbac.ScopeOf(old.Annotations); err == nil && !before.Tenanted() && !scope.Tenanted() {
 		return nil
@@ -76,7 +76,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 		return nil
 	}
 	return apierrors.NewForbidden(upstream.Resource("clusterroles"), role.Name, fmt.Errorf(
-		"it holds in tenants' spaces (annotation %s); writing it needs the verb escalate on it", rbac.ScopeAnnotation))
+		"it holds in tenants' spaces (annotation %s); writing it needs the verb escalate on it", tenant.ScopeAnnotation))
 }
 
 var _ rest.StandardStorage = &ClusterRoles{}

@@ -107,7 +107,7 @@ func (r resolver) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef,
 		}
 		if scope, err := rbac.ScopeOf(role.Annotations); err != nil || scope.Tenanted() {
 			return nil, apierrors.NewForbidden(rbacv1.Resource("clusterrolebindings"), "", fmt.Errorf(
-				"ClusterRole %q holds in tenants' spaces (annotation %s); binding it needs the verb bind on it", ref.Name, rbac.ScopeAnnotation))
+				"ClusterRole %q holds in tenants' spaces (annotation %s); binding it needs the verb bind on it", ref.Name, tenant.ScopeAnnotation))
 		}
 	}
 	rules, err := r.references.GetRoleReferenceRules(ctx, ref, namespace)

@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"io"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// keysCodec gives the keys that only the server and its publisher write the names that etcd
+// has them by: the former ones. A server of an earlier version, beside this one or after it, would
+// take what it finds without them for objects of the system space. Above etcd there are the
+// present names alone; what a client writes by a former one is not stored.
+type keysCodec struct {
+	runtime.Codec
+}
+
+// renamed is a key, by its present and its former name.
+type renamed struct{ now, former string }
+
+func renaming(key string) renamed { return renamed{key, tenant.Former(key)} }
+
+var (
+	storedAnnotations = []renamed{renaming(tenant.Annotation), renaming(tenant.PublishedFromAnnotation)}
+	storedLabels      = []renamed{renaming(tenant.PublishedCopyLabel), renaming(tenant.PublishedDefinitionLabel)}
+)
+
+// Decode implements runtime.Decoder.
+func (c keysCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, kind, err := c.Codec.Decode(data, defaults, into)
+	if err != nil {
+		return obj, kind, err
+	}
+	if object, err := meta.Accessor(obj); err == nil {
+		if annotations := object.GetAnnotations(); rename(annotations, storedAnnotations, renamed.restore) {
+			object.SetAnnotations(annotations)
+		}
+		if labels := object.GetLabels(); rename(labels, storedLabels, renamed.restore) {
+			object.SetLabels(labels)
+		}
+	}
+	return obj, kind, nil
+}
+
+// Encode implements runtime.Encoder. The object may be one of the cache, and stays as it is.
+func (c keysCodec) Encode(obj runtime.Object, w io.Writer) error {
+	if object, err := meta.Accessor(obj); err == nil {
+		annotations, labels := maps.Clone(object.GetAnnotations()), maps.Clone(object.GetLabels())
+		annotated := rename(annotations, storedAnnotations, renamed.store)
+		if labelled := rename(labels, storedLabels, renamed.store); annotated || labelled {
+			obj = withMetadata(obj)
+			stored, err := meta.Accessor(obj)
+			if err != nil {
+				return err
+			}
+			stored.SetAnnotations(annotations)
+			stored.SetLabels(labels)
+		}
+	}
+	return c.Codec.Encode(obj, w)
+}
+
+func (r renamed) restore() (from, to string) { return r.former, r.now }
+func (r renamed) store() (from, to string)   { return r.now, r.former }
+
+// rename gives entries of m other keys, in place, and reports whether it has changed m. What
+// has such a key already is not the server's, and is dropped.
+func rename(m map[string]string, keys []renamed, direction func(renamed) (from, to string)) (changed bool) {
+	for _, key := range keys {
+		from, to := direction(key)
+		if _, ok := m[to]; ok {
+			delete(m, to)
+			changed = true
+		}
+		if value, ok := m[from]; ok {
+			delete(m, from)
+			m[to] = value
+			changed = true
+		}
+	}
+	return changed
+}
+
+// withMetadata returns an object like obj, with metadata that can be changed for itself.
+func withMetadata(obj runtime.Object) runtime.Object {
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		content := maps.Clone(custom.Object)
+		if metadata, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(metadata)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	value := reflect.ValueOf(obj).Elem()
+	copied := reflect.New(value.Type())
+	copied.Elem().Set(value)
+	return copied.Interface().(runtime.Object)
+}

@@ -1,0 +1,65 @@
+package tenant
+
+import "strings"
+
+// Keys of annotations, labels, audit annotations and extras of users. Ours are below
+// tenantry.io/. They were below multi-tenancy.k8s.io/, of which PublishedAnnotation alone
+// is left, because the seed prescribes it. What is done about the former names is in
+// docs/adr/0017-keys-are-below-tenantry-io.md.
+const (
+	// Annotation carries the tenant of a stored object. The server sets it on
+	// every write in a space and removes it in the system space; a value sent
+	// by a client is never used.
+	Annotation = "tenantry.io/tenant"
+	// UserExtraKey is the key of a user's extra that carries its tenant. Identity
+	// providers name the tenant under it, too; only what the server's own authentication
+	// has accepted of that stays.
+	UserExtraKey = "tenantry.io/tenant"
+	// SpaceExtraKey is the key of a user's extra by which authorization webhooks learn in
+	// which space the user acts. TenantUIDExtraKey and SpaceUIDExtraKey are those of the
+	// UIDs of the user's tenant and of the tenant whose space it is, which tell them from
+	// others that have had their names. The system tenant has none.
+	SpaceExtraKey     = "tenantry.io/space"
+	TenantUIDExtraKey = "tenantry.io/tenant-uid"
+	SpaceUIDExtraKey  = "tenantry.io/space-uid"
+	// TokenClaim is the claim of a service account token that names its tenant
+	// (arktos-access-control, "Service Account Authenticator"). Signed tokens are older
+	// than the server that reads them, so it keeps its name.
+	TokenClaim = "multi-tenancy.k8s.io/tenant"
+
+	// PublishedAnnotation marks an object of the system space that is copied to
+	// every space (arktos-access-control, "Enforce policies Cross-Tenant").
+	PublishedAnnotation = "multi-tenancy.k8s.io/published"
+	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
+	// a tenant's own namespaces that hold copies, with PublishedNamespace.
+	PublishedCopyLabel = "tenantry.io/published-copy"
+	// PublishedFromAnnotation says of which object, and of what content, an object
+	// is a copy: its UID and a hash, "UID/HASH".
+	PublishedFromAnnotation = "tenantry.io/published-from"
+	// PublishedDefinitionLabel marks definitions of the system space that are or were
+	// published, with the value PublishedCopy: spaces may have objects of them.
+	PublishedDefinitionLabel = "tenantry.io/published-definition"
+	// OwnDefinitionAnnotation, with the value "true", says in an update of a published
+	// definition that the space is to have its own, which begins as the published one.
+	OwnDefinitionAnnotation = "tenantry.io/own-definition"
+
+	// ScopeAnnotation and SelectorAnnotation say where the rules of a ClusterRole of the
+	// system space hold, see package rbac.
+	ScopeAnnotation    = "tenantry.io/scope"
+	SelectorAnnotation = "tenantry.io/tenant-selector"
+
+	// AuditUserTenant is the annotation of audit events with the tenant of the
+	// credentials, which outlives impersonation. AuditTenant is that with the tenant whose
+	// space the request is about: the one that its URL names, even if the request was
+	// refused, or the user's own.
+	AuditUserTenant = "tenantry.io/user-tenant"
+	AuditTenant     = "tenantry.io/tenant"
+)
+
+// Former returns the name that a key below tenantry.io/ had before.
+func Former(key string) string {
+	return "multi-tenancy.k8s.io/" + strings.TrimPrefix(key, "tenantry.io/")
+}
+
+// formerUserExtraKey is asked for by every request without tenant.
+var formerUserExtraKey = Former(UserExtraKey)
