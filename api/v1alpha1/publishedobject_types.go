@@ -22,6 +22,7 @@ const (
 // by the annotation multi-tenancy.k8s.io/published of the object itself.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=pub
 // +kubebuilder:printcolumn:name="Copies",type=integer,JSONPath=`.status.copies`
 // +kubebuilder:printcolumn:name="Spaces",type=integer,JSONPath=`.status.spaces`

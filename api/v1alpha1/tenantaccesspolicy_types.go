@@ -22,6 +22,7 @@ const (
 // the rights that it grants.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=tap
 // +kubebuilder:printcolumn:name="Tenants",type=string,JSONPath=`.spec.subjects[*].tenant`
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`

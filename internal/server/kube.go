@@ -37,7 +37,10 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 	if err != nil {
 		return nil, err
 	}
-	others := map[string]registryrest.Storage{accesspolicy.Resource.Resource: policies, publishedobject.Resource.Resource: a.reports}
+	others := map[string]registryrest.Storage{
+		accesspolicy.Resource.Resource: policies, accesspolicy.Resource.Resource + "/status": policies.Status(),
+		publishedobject.Resource.Resource: a.reports, publishedobject.Resource.Resource + "/status": a.reports.Status,
+	}
 	if err := server.InstallAPIs(a.apiGroups(providers, others, serving.PolicyV1())...); err != nil {
 		return nil, err
 	}

@@ -127,17 +127,17 @@ func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.Publish
 	told := &v1alpha1.PublishedObject{
 		ObjectMeta: metav1.ObjectMeta{Name: reportName(o)},
 		Object:     v1alpha1.PublishedReference{Group: o.Resource.Group, Resource: o.Resource.Resource, Namespace: o.Namespace, Name: o.Name},
-		Status:     status,
 	}
 	if err != nil {
-		if err = r.Client.Create(ctx, told, client.FieldOwner(FieldManager)); !apierrors.IsAlreadyExists(err) {
-			return true, wrap(err, "creating the report about %s", o)
+		err = r.Client.Create(ctx, told, client.FieldOwner(FieldManager))
+		if client.IgnoreAlreadyExists(err) != nil { // the cache may not have seen it yet
+			return true, fmt.Errorf("creating the report about %s: %w", o, err)
 		}
-		// The cache has not seen it yet.
-	} else if apiequality.Semantic.DeepEqual(known.Status, told.Status) {
+	} else if apiequality.Semantic.DeepEqual(known.Status, status) {
 		return false, nil
 	}
-	return true, wrap(r.Client.Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
+	told.Status = status
+	return true, wrap(r.Client.Status().Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
 }
 
 // forget removes the report about what is published no longer.

@@ -157,6 +157,7 @@ var _ = Describe("A TenantAccessPolicy", func() {
 		}
 		for _, headers := range [][]string{
 			{"Impersonate-User", "admin"},
+			{"Impersonate-User", "bob", "Impersonate-Extra-Tenantry.io%2ftenant", n.String()},
 			{"Impersonate-User", "bob", "Impersonate-Extra-Multi-Tenancy.k8s.io%2ftenant", n.String()},
 			{"Impersonate-User", "system:serviceaccount:x:default"},
 			{"Impersonate-User", "bob", "Impersonate-Group", "system:masters"},
@@ -194,6 +195,24 @@ var _ = Describe("A TenantAccessPolicy", func() {
 			Expect(event.Type).To(Equal(want))
 		}
 		Expect(configMaps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beForbidden)
+	}, SpecTimeout(specTimeout))
+
+	It("shows a status that nobody writes", func(ctx SpecContext) {
+		n := space(ctx)
+		grant(ctx, n, accessPolicy("sealed", "b", bob.name, accessRule("x", "pods", "get")))
+		const forged = `{"status":{"grantees":[{"tenant":"b","seal":"forged"}]}}`
+		for _, config := range []*rest.Config{tenantry.Config(n), tenantry.Config(tenant.System)} {
+			status, before := send(ctx, config, http.MethodGet, "/tenants/"+n.String()+collection+"/sealed/status", "")
+			Expect(status).To(Equal(http.StatusOK), before)
+			Expect(before).To(ContainSubstring(`"seal"`))
+			for _, method := range []string{http.MethodPatch, http.MethodPut} {
+				status, body := send(ctx, config, method, "/tenants/"+n.String()+collection+"/sealed/status", forged)
+				Expect(status).To(Equal(http.StatusMethodNotAllowed), body)
+			}
+			status, body := send(ctx, config, http.MethodPatch, "/tenants/"+n.String()+collection+"/sealed", forged)
+			Expect(status).To(Equal(http.StatusOK), body)
+			Expect(body).NotTo(ContainSubstring("forged"))
+		}
 	}, SpecTimeout(specTimeout))
 
 	It("lets clients find their way and ask", func(ctx SpecContext) {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -53,6 +54,32 @@ func from(ctx context.Context, n tenant.Name, namespace, name string) func() (st
 }
 
 var _ = Describe("Publishing", func() {
+	It("reports in a status that is written for itself", func(ctx SpecContext) {
+		reports := objects(tenant.System, v1alpha1.GroupVersion.WithResource("publishedobjects"), "")
+		report := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": "PublishedObject", "metadata": map[string]any{"name": "nothing"},
+			"object": map[string]any{"resource": "nothings", "name": "n"}, "status": map[string]any{"spaces": 7, "copies": 7, "kept": 0, "failed": 0},
+		}}
+		created, err := reports.Create(ctx, report, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(reports.Delete(ctx, "nothing", metav1.DeleteOptions{})).To(Or(Succeed(), MatchError(apierrors.IsNotFound, "not found")))
+		})
+		both := []byte(`{"object": {"name": "m"}, "status": {"copies": 5}}`)
+		content := func(o *unstructured.Unstructured) []any {
+			name, _, _ := unstructured.NestedString(o.Object, "object", "name")
+			copies, _, _ := unstructured.NestedInt64(o.Object, "status", "copies")
+			return []any{name, copies, o.GetGeneration()}
+		}
+		Expect(content(created)).To(Equal([]any{"n", int64(0), int64(1)}))
+		patched, err := reports.Patch(ctx, "nothing", mergePatch, both, metav1.PatchOptions{}, "status")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(content(patched)).To(Equal([]any{"n", int64(5), int64(1)}))
+		patched, err = reports.Patch(ctx, "nothing", mergePatch, []byte(`{"object": {"name": "m"}, "status": {"copies": 6}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(content(patched)).To(Equal([]any{"m", int64(5), int64(2)}))
+	}, SpecTimeout(specTimeout))
+
 	It("keeps what a tenant has, reports it, and takes its place as soon as it is gone", func(ctx SpecContext) {
 		const namespace = "conflicts"
 		keeper := tenants[2]

@@ -79,6 +79,9 @@ func reportOf(ctx context.Context, r schema.GroupVersionResource, namespace, nam
 			return "", err
 		}
 		condition := meta.FindStatusCondition(report.Status.Conditions, v1alpha1.ConditionPublished)
+		if condition == nil { // it is made before its status is written
+			return "", nil
+		}
 		return fmt.Sprintf("%d/%d %s: %s", report.Status.Copies, report.Status.Spaces, condition.Reason, condition.Message), nil
 	}
 }

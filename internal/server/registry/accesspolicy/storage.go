@@ -36,7 +36,7 @@ func AddToScheme(scheme *runtime.Scheme) {
 	}
 }
 
-// REST serves policies. Their status is the server's own and has no subresource.
+// REST serves policies. Their status is the server's own.
 type REST struct {
 	*genericregistry.Store
 	escalation Escalation
@@ -69,6 +69,10 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 	follow.Await(store, seen)
 	return &REST{Store: store, escalation: escalation, seen: seen}, nil
 }
+
+// Status returns the storage of the subresource status, which nobody writes: it seals
+// whom a policy lets in.
+func (r *REST) Status() rest.Storage { return definition.StatusReader{Store: r.Store} }
 
 // ShortNames implements rest.ShortNamesProvider.
 func (*REST) ShortNames() []string { return []string{"tap"} }

@@ -156,7 +156,5 @@ func warnings(p *v1alpha1.TenantAccessPolicy) []string {
 
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(v1alpha1.GroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
-	}
+	return definition.ResetFields("status")
 }

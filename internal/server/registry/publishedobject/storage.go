@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -31,7 +32,11 @@ func AddToScheme(scheme *runtime.Scheme) {
 }
 
 // REST serves the reports.
-type REST struct{ *genericregistry.Store }
+type REST struct {
+	*genericregistry.Store
+	// Status serves the subresource status.
+	Status definition.StatusREST
+}
 
 // NewREST returns the storage of the reports.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
@@ -48,9 +53,13 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, 
 		CreateStrategy:            s,
 		UpdateStrategy:            s,
 		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
 		TableConvertor:            table,
 	}
-	return &REST{store}, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options})
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, err
+	}
+	return &REST{store, definition.NewStatusREST(store, statusStrategy{s})}, nil
 }
 
 // ShortNames implements rest.ShortNamesProvider.
@@ -67,8 +76,19 @@ var (
 	_ rest.RESTDeleteStrategy = strategy{}
 )
 
-func (strategy) PrepareForCreate(context.Context, runtime.Object)                 {}
-func (strategy) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	report := obj.(*v1alpha1.PublishedObject)
+	report.Generation = 1
+	report.Status = v1alpha1.PublishedObjectStatus{}
+}
+
+func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	report, previous := obj.(*v1alpha1.PublishedObject), old.(*v1alpha1.PublishedObject)
+	report.Status = previous.Status
+	if report.Object != previous.Object {
+		report.Generation = previous.Generation + 1
+	}
+}
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	report := obj.(*v1alpha1.PublishedObject)
@@ -84,4 +104,24 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	return s.Rules.Validate(ctx, obj, old)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("status")
+}
+
+// statusStrategy are the rules for the subresource status.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	report, previous := obj.(*v1alpha1.PublishedObject), old.(*v1alpha1.PublishedObject)
+	status, managed := report.Status, report.ManagedFields
+	previous.DeepCopyInto(report)
+	report.Status, report.ManagedFields = status, managed
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("object")
 }

@@ -6,12 +6,51 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
+
+// TestPrepare checks that a request of one resource leaves to the other what is its own.
+func TestPrepare(t *testing.T) {
+	report := func(object string, copies int32, generation int64) *v1alpha1.PublishedObject {
+		return &v1alpha1.PublishedObject{
+			ObjectMeta: metav1.ObjectMeta{Name: "r", Generation: generation},
+			Object:     v1alpha1.PublishedReference{Resource: "configmaps", Name: object},
+			Status:     v1alpha1.PublishedObjectStatus{Copies: copies},
+		}
+	}
+	created := report("a", 1, 7)
+	strategy{}.PrepareForCreate(t.Context(), created)
+	if diff := cmp.Diff(report("a", 0, 1), created); diff != "" {
+		t.Error(diff)
+	}
+	old := report("a", 1, 1)
+	for name, tc := range map[string]struct {
+		update   rest.RESTUpdateStrategy
+		to, want *v1alpha1.PublishedObject
+	}{
+		"the object":           {update: strategy{}, to: report("b", 2, 9), want: report("b", 1, 2)},
+		"the same object":      {update: strategy{}, to: report("a", 2, 1), want: report("a", 1, 1)},
+		"the status":           {update: statusStrategy{}, to: report("b", 2, 9), want: report("a", 2, 1)},
+		"labels by the status": {update: statusStrategy{}, to: labelled(report("a", 2, 1)), want: report("a", 2, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.update.PrepareForUpdate(t.Context(), tc.to, old)
+			if diff := cmp.Diff(tc.want, tc.to); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func labelled(report *v1alpha1.PublishedObject) *v1alpha1.PublishedObject {
+	report.Labels = map[string]string{"a": "b"}
+	return report
+}
 
 func TestValidate(t *testing.T) {
 	rules, err := definition.NewRules(crd.PublishedObjects)

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/audit"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -50,7 +51,7 @@ type State struct {
 // storage in this process and reads it through where it has not seen a tenant.
 type Lookup struct {
 	store  *REST
-	usage  *StatusREST
+	usage  definition.StatusREST
 	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State

@@ -42,5 +42,3 @@ type coreREST struct{ *REST }
 
 // ShortNames implements rest.ShortNamesProvider.
 func (coreREST) ShortNames() []string { return []string{"te"} }
-
-var _ rest.Patcher = &StatusREST{}

@@ -17,7 +17,6 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -35,11 +34,11 @@ type SpaceCounter interface {
 // Storage serves Tenants and their subresources.
 type Storage struct {
 	Tenant   *REST
-	Status   *StatusREST
+	Status   definition.StatusREST
 	Finalize *FinalizeREST
 
 	// usage is Status for what the server itself says of usage.
-	usage *StatusREST
+	usage definition.StatusREST
 	// seen is how far a Lookup has followed; writers wait for it.
 	seen *progress.Progress
 }
@@ -68,17 +67,13 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 	}
 	seen := &progress.Progress{}
 	follow.Await(store, seen)
-	status, finalize := *store, *store
-	status.AfterUpdate = nil // decides nothing
-	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{main}, statusStrategy{main}
-	usage := status
-	usage.UpdateStrategy = usageStrategy{statusStrategy{main}}
+	finalize := *store
 	finalize.UpdateStrategy = finalizeStrategy{main}
 	return &Storage{
 		seen:     seen,
 		Tenant:   &REST{store, seen},
-		Status:   &StatusREST{store: &status},
-		usage:    &StatusREST{store: &usage},
+		Status:   definition.NewStatusREST(store, statusStrategy{main}),
+		usage:    definition.NewStatusREST(store, usageStrategy{statusStrategy{main}}),
 		Finalize: &FinalizeREST{store: &finalize, counter: counter, deletions: deletions},
 	}, nil
 }
@@ -148,36 +143,6 @@ func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjec
 
 func errSystem(name string) error {
 	return apierrors.NewForbidden(Resource, name, errors.New("the built-in tenant cannot be deleted"))
-}
-
-// StatusREST serves the subresource status.
-type StatusREST struct{ store *genericregistry.Store }
-
-// New implements rest.Storage.
-func (*StatusREST) New() runtime.Object { return &v1alpha1.Tenant{} }
-
-// Destroy implements rest.Storage.
-func (*StatusREST) Destroy() {}
-
-// Get implements rest.Getter.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update implements rest.Updater.
-func (r *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
-	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, create, update, false, options)
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (r *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, obj, options)
 }
 
 // FinalizeREST serves the subresource finalize: the last step of a deletion.

@@ -130,19 +130,12 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return resetFields("spec")
+	return definition.ResetFields("spec")
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return resetFields("status")
-}
-
-func resetFields(name string) map[fieldpath.APIVersion]*fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie(name))
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		"v1": set, fieldpath.APIVersion(v1alpha1.GroupVersion.String()): set,
-	}
+	return definition.ResetFields("status")
 }
 
 // usageStrategy are the rules for what the server itself changes of the status, which

@@ -1,0 +1,71 @@
+package definition
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// StatusReader serves the subresource status where the server alone writes it.
+type StatusReader struct{ Store *genericregistry.Store }
+
+// New implements rest.Storage.
+func (r StatusReader) New() runtime.Object { return r.Store.New() }
+
+// Destroy implements rest.Storage. The store is the main resource's to destroy.
+func (StatusReader) Destroy() {}
+
+// Get implements rest.Getter.
+func (r StatusReader) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.Store.Get(ctx, name, options)
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (r StatusReader) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return r.Store.ConvertToTable(ctx, obj, options)
+}
+
+// StatusREST serves the subresource status from a store whose update strategy changes
+// nothing else.
+type StatusREST struct{ StatusReader }
+
+var _ rest.Patcher = StatusREST{}
+
+// NewStatusREST returns the storage of the subresource of what store serves.
+func NewStatusREST(store *genericregistry.Store, s interface {
+	rest.RESTUpdateStrategy
+	rest.ResetFieldsStrategy
+}) StatusREST {
+	status := *store
+	status.AfterUpdate = nil // decides nothing
+	status.UpdateStrategy, status.ResetFieldsStrategy = s, s
+	return StatusREST{StatusReader{&status}}
+}
+
+// Update implements rest.Updater.
+func (r StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, info, create, update, false, options)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (r StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.Store.GetResetFields()
+}
+
+// ResetFields are fields of an object that a request does not change, in every version.
+func ResetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range names {
+		set.Insert(fieldpath.MakePathOrDie(name))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		"v1": set, fieldpath.APIVersion(v1alpha1.GroupVersion.String()): set,
+	}
+}
