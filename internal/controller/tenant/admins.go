@@ -32,17 +32,11 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 	if found && observed.RoleRef != desired.RoleRef {
 		return outcome{}, r.replaceBinding(ctx, n, desired)
 	}
-	if !found {
-		if err := r.Spaces.CreateBinding(ctx, n, desired); !apierrors.IsAlreadyExists(err) {
-			return outcome{}, wrap(err, "creating clusterrolebinding %q", AdminBinding)
-		}
-		// Somebody else's, or one that the cache has not seen yet.
-	}
-	err = r.Spaces.UpdateBinding(ctx, n, desired)
-	if apierrors.IsInvalid(err) { // it has another role
+	err = r.Spaces.ApplyBinding(ctx, n, desired)
+	if apierrors.IsInvalid(err) { // it has another role, and the cache has not seen it yet
 		return outcome{}, r.replaceBinding(ctx, n, desired)
 	}
-	return outcome{}, wrap(err, "restoring clusterrolebinding %q", AdminBinding)
+	return outcome{}, wrap(err, "applying clusterrolebinding %q", AdminBinding)
 }
 
 const (
@@ -80,12 +74,12 @@ func waitLonger(t *v1alpha1.Tenant) time.Duration {
 	return min(max(minWait, time.Since(c.LastTransitionTime.Time)), maxWait)
 }
 
-// replaceBinding deletes and creates: the role of a binding cannot be changed.
+// replaceBinding deletes and applies: the role of a binding cannot be changed.
 func (r *Reconciler) replaceBinding(ctx context.Context, n tenant.Name, desired *rbacv1.ClusterRoleBinding) error {
 	if err := r.Spaces.DeleteBinding(ctx, n, desired.Name); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting clusterrolebinding %q: %w", desired.Name, err)
 	}
-	return wrap(r.Spaces.CreateBinding(ctx, n, desired), "creating clusterrolebinding %q", desired.Name)
+	return wrap(r.Spaces.ApplyBinding(ctx, n, desired), "applying clusterrolebinding %q", desired.Name)
 }
 
 func adminBinding(admins []v1alpha1.Subject) *rbacv1.ClusterRoleBinding {
@@ -93,6 +87,7 @@ func adminBinding(admins []v1alpha1.Subject) *rbacv1.ClusterRoleBinding {
 		admins = []v1alpha1.Subject{{Kind: v1alpha1.SubjectUser, Name: "admin"}}
 	}
 	binding := &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{Name: AdminBinding},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 	}

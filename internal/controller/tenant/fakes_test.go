@@ -81,14 +81,9 @@ func (s *fakeSpaces) UpdateQuota(_ context.Context, _ tenant.Name, quota *corev1
 	return s.call("update quota")
 }
 
-func (s *fakeSpaces) CreateBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+func (s *fakeSpaces) ApplyBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
 	s.binding = binding
-	return s.call("create binding")
-}
-
-func (s *fakeSpaces) UpdateBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	s.binding = binding
-	return s.call("update binding")
+	return s.call("apply binding")
 }
 
 func (s *fakeSpaces) DeleteBinding(context.Context, tenant.Name, string) error {

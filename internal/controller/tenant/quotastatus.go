@@ -48,7 +48,7 @@ func (r *quotaStatus) Reconcile(ctx context.Context, request reconcile.Request) 
 	}
 	changed := t.DeepCopy()
 	changed.Status.Quota = shown
-	err := r.client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(FieldManager))
+	err := r.client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(quotaFieldManager))
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("showing the quota of tenant %q: %w", t.Name, err)
 	}

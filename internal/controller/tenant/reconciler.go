@@ -29,8 +29,7 @@ type spaces interface {
 	CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error
 	CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
 	UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
-	CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
-	UpdateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
+	ApplyBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
 	DeleteBinding(ctx context.Context, n tenant.Name, name string) error
 	IsAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subject) (bool, error)
 	ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error)

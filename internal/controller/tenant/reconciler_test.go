@@ -67,7 +67,7 @@ func exists(resource schema.GroupResource) error { return apierrors.NewAlreadyEx
 
 func TestReconcile(t *testing.T) {
 	everything := []string{
-		"create binding", "create namespace default", "create namespace kube-node-lease", "create namespace kube-public",
+		"apply binding", "create namespace default", "create namespace kube-node-lease", "create namespace kube-public",
 		"create namespace kube-system", "create quota", "create service account default/default",
 	}
 	for name, tc := range map[string]struct {
@@ -123,17 +123,17 @@ func TestReconcile(t *testing.T) {
 			tenant: newTenant(func(t *v1alpha1.Tenant) {
 				t.Spec.Admins = []v1alpha1.Subject{{Kind: "Group", Name: "g"}, {Kind: "Group", Name: "g"}}
 			}),
-			children: children(), calls: []string{"update binding"}, ready: "True", reason: v1alpha1.ReasonReady,
+			children: children(), calls: []string{"apply binding"}, ready: "True", reason: v1alpha1.ReasonReady,
 		},
 		"binding to another role": {
 			children: children(func(all map[string]client.Object) { all["binding"].(*rbacv1.ClusterRoleBinding).RoleRef.Name = "view" }),
-			calls:    []string{"create binding", "delete binding"}, ready: "True", reason: v1alpha1.ReasonReady,
+			calls:    []string{"apply binding", "delete binding"}, ready: "True", reason: v1alpha1.ReasonReady,
 		},
 		"binding to another role that the cache has not seen": {
 			children: children(without("binding")),
-			errors:   map[string]error{"create binding": exists(namespaces), "update binding": apierrors.NewInvalid(schema.GroupKind{}, "x", nil)},
-			calls:    []string{"create binding", "create binding", "delete binding", "update binding"},
-			ready:    "False", reason: v1alpha1.ReasonFailed, failed: true, // the fake goes on saying that it exists
+			errors:   map[string]error{"apply binding": apierrors.NewInvalid(schema.GroupKind{}, "x", nil)},
+			calls:    []string{"apply binding", "apply binding", "delete binding"},
+			ready:    "False", reason: v1alpha1.ReasonInvalid, failed: true, terminal: true, // the fake goes on saying so
 		},
 		"server away": {
 			errors: map[string]error{"create namespace default": errors.New("connection refused")},

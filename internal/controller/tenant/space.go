@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -11,14 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// FieldManager owns the fields that this controller writes.
-const FieldManager = "tenantry-tenant-controller"
+const (
+	// FieldManager owns the fields that this controller writes, in the space and in the
+	// status of the Tenant.
+	FieldManager = "tenantry-tenant-controller"
+	// quotaFieldManager owns the quota in the status.
+	quotaFieldManager = "tenantry-quota-status"
+)
 
 // Spaces writes into every space through one connection pool.
 type Spaces struct {
@@ -97,20 +104,21 @@ func (s *Spaces) CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.R
 	return s.create(ctx, n, quotasPath, quota)
 }
 
-// UpdateQuota replaces the default ResourceQuota in the space of n.
+// UpdateQuota replaces the default ResourceQuota in the space of n. To apply it would leave
+// limits in it that somebody else has set.
 func (s *Spaces) UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error {
 	return s.update(ctx, n, quotasPath+"/"+quota.Name, quota)
 }
 
-// CreateBinding creates a ClusterRoleBinding in the space of n.
-func (s *Spaces) CreateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	return s.create(ctx, n, bindingsPath, binding)
-}
-
-// UpdateBinding replaces the subjects of a ClusterRoleBinding in the space of n.
-// A binding to another role is invalid: it has to be replaced.
-func (s *Spaces) UpdateBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	return s.update(ctx, n, bindingsPath+"/"+binding.Name, binding)
+// ApplyBinding makes a ClusterRoleBinding in the space of n what it is to be, whoever
+// else has written it. One to another role is invalid: it has to be replaced.
+func (s *Spaces) ApplyBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
+	body, err := json.Marshal(binding)
+	if err != nil {
+		return err
+	}
+	return s.rest.Patch(types.ApplyPatchType).AbsPath(n.Root()+bindingsPath+"/"+binding.Name).
+		Param("fieldManager", FieldManager).Param("force", "true").Body(body).Do(ctx).Error()
 }
 
 // DeleteBinding deletes a ClusterRoleBinding in the space of n.

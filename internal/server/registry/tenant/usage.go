@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,8 +41,24 @@ func (c usageChange) UpdatedObject(_ context.Context, obj runtime.Object) (runti
 	if c(&after); t.Status.Usage == nil || after != before {
 		after.ObservedTime = metav1.Now().Rfc3339Copy()
 		t.Status.Usage = &after
+		ownUsage(t)
 	}
 	return t, nil
+}
+
+// usageManager owns the usage.
+const usageManager = "tenantry-server"
+
+// ownUsage says so in the managed fields. Upstream keeps these for requests, and this is none.
+func ownUsage(t *v1alpha1.Tenant) {
+	if slices.ContainsFunc(t.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == usageManager }) {
+		return
+	}
+	t.ManagedFields = append(t.ManagedFields, metav1.ManagedFieldsEntry{
+		Manager: usageManager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
+		APIVersion: v1alpha1.GroupVersion.String(), Time: t.Status.Usage.ObservedTime.DeepCopy(), FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:usage":{".":{},"f:objects":{},"f:observedTime":{},"f:requests":{},"f:storedBytes":{}}}}`),
+	})
 }
 
 // Usage returns what the status of a tenant says of its use, nil if nothing yet, and

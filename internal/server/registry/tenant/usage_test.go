@@ -48,6 +48,13 @@ func TestUsageChange(t *testing.T) {
 				t.Errorf("observed at %s, which is new: %v", got.ObservedTime, observed)
 			}
 			got.ObservedTime = metav1.Time{}
+			if owned := len(obj.(*v1alpha1.Tenant).ManagedFields); owned > 1 || (owned == 1) != tc.observed {
+				t.Errorf("%d have managed fields, and it was written: %v", owned, tc.observed)
+			}
+			again, err := tc.change.UpdatedObject(t.Context(), obj)
+			if err != nil || len(again.(*v1alpha1.Tenant).ManagedFields) > 1 {
+				t.Errorf("written again, it is %v, %v", again, err)
+			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
