@@ -44,8 +44,8 @@ var table = []mutant{
 	{
 		name:   "what clients write by a former key is not stored",
 		file:   "internal/server/storage/storedkeys.go",
-		before: `if _, ok := m[to]; ok {`,
-		after:  `if _, ok := m[to]; false && ok {`,
+		before: `if _, ok := m[key[to]]; ok {`,
+		after:  `if _, ok := m[key[to]]; false && ok {`,
 		tests:  []string{"./internal/server/storage", "-run=TestFormerKeys"},
 	},
 	{

@@ -21,15 +21,15 @@ type keysCodec struct {
 	runtime.Codec
 }
 
-// renamed is a key, by its present and its former name.
-type renamed struct{ now, former string }
-
-func renaming(key string) renamed { return renamed{key, tenant.Former(key)} }
+// present and former are the names of a key.
+const present, former = 0, 1
 
 var (
-	storedAnnotations = []renamed{renaming(tenant.Annotation), renaming(tenant.PublishedFromAnnotation)}
-	storedLabels      = []renamed{renaming(tenant.PublishedCopyLabel), renaming(tenant.PublishedDefinitionLabel)}
+	storedAnnotations = [][2]string{names(tenant.Annotation), names(tenant.PublishedFromAnnotation)}
+	storedLabels      = [][2]string{names(tenant.PublishedCopyLabel), names(tenant.PublishedDefinitionLabel)}
 )
+
+func names(key string) [2]string { return [2]string{present: key, former: tenant.Former(key)} }
 
 // Decode implements runtime.Decoder.
 func (c keysCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
@@ -38,10 +38,10 @@ func (c keysCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into r
 		return obj, kind, err
 	}
 	if object, err := meta.Accessor(obj); err == nil {
-		if annotations := object.GetAnnotations(); rename(annotations, storedAnnotations, renamed.restore) {
+		if annotations := object.GetAnnotations(); rename(annotations, storedAnnotations, former, present) {
 			object.SetAnnotations(annotations)
 		}
-		if labels := object.GetLabels(); rename(labels, storedLabels, renamed.restore) {
+		if labels := object.GetLabels(); rename(labels, storedLabels, former, present) {
 			object.SetLabels(labels)
 		}
 	}
@@ -52,8 +52,8 @@ func (c keysCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into r
 func (c keysCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if object, err := meta.Accessor(obj); err == nil {
 		annotations, labels := maps.Clone(object.GetAnnotations()), maps.Clone(object.GetLabels())
-		annotated := rename(annotations, storedAnnotations, renamed.store)
-		if labelled := rename(labels, storedLabels, renamed.store); annotated || labelled {
+		annotated := rename(annotations, storedAnnotations, present, former)
+		if labelled := rename(labels, storedLabels, present, former); annotated || labelled {
 			obj = withMetadata(obj)
 			stored, err := meta.Accessor(obj)
 			if err != nil {
@@ -66,21 +66,17 @@ func (c keysCodec) Encode(obj runtime.Object, w io.Writer) error {
 	return c.Codec.Encode(obj, w)
 }
 
-func (r renamed) restore() (from, to string) { return r.former, r.now }
-func (r renamed) store() (from, to string)   { return r.now, r.former }
-
-// rename gives entries of m other keys, in place, and reports whether it has changed m. What
-// has such a key already is not the server's, and is dropped.
-func rename(m map[string]string, keys []renamed, direction func(renamed) (from, to string)) (changed bool) {
+// rename changes the names of keys in m, and reports whether it has changed m. What has the
+// other name already is not the server's, and is dropped.
+func rename(m map[string]string, keys [][2]string, from, to int) (changed bool) {
 	for _, key := range keys {
-		from, to := direction(key)
-		if _, ok := m[to]; ok {
-			delete(m, to)
+		if _, ok := m[key[to]]; ok {
+			delete(m, key[to])
 			changed = true
 		}
-		if value, ok := m[from]; ok {
-			delete(m, from)
-			m[to] = value
+		if value, ok := m[key[from]]; ok {
+			delete(m, key[from])
+			m[key[to]] = value
 			changed = true
 		}
 	}
