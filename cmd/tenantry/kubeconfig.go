@@ -113,11 +113,11 @@ func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
 	if err := o.checkGroups(); err != nil {
 		return nil, err
 	}
-	keys, err := pki.Open(statedir.PKI(o.dir))
+	keys, err := pki.Open(statedir.Path(o.dir).PKI())
 	if err != nil {
 		return nil, err
 	}
-	admin := statedir.AdminKubeconfig(o.dir)
+	admin := statedir.Path(o.dir).AdminKubeconfig()
 	if o.server == "" {
 		if o.server, err = kubeconfig.Server(admin); err != nil {
 			return nil, err

@@ -34,10 +34,10 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Cleanup(held.Release)
 	corrupt := t.TempDir()
-	if err := os.MkdirAll(statedir.PKI(corrupt), 0o700); err != nil {
+	if err := os.MkdirAll(statedir.Path(corrupt).PKI(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(statedir.PKI(corrupt), "client-ca.crt"), []byte("junk"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(statedir.Path(corrupt).PKI(), "client-ca.crt"), []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,7 +109,7 @@ func TestMistakes(t *testing.T) {
 
 func TestKubeconfigOfTenantUser(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := pki.Ensure(statedir.PKI(dir), "127.0.0.1"); err != nil {
+	if _, err := pki.Ensure(statedir.Path(dir).PKI(), "127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
 	out, err := run("kubeconfig", "acme", "--offline", "--dir", dir, "--server", "https://127.0.0.1:6443",

@@ -23,10 +23,10 @@ import (
 
 // Authority is a certificate authority with its key.
 type Authority struct {
-	// File is where its certificate lies.
-	File string
-	cert *x509.Certificate
-	key  crypto.Signer
+	// File and KeyFile are where its certificate and its key lie.
+	File, KeyFile string
+	cert          *x509.Certificate
+	key           crypto.Signer
 	// others are further certificates in the file: those of an earlier authority, whose
 	// certificates are still good.
 	others []*x509.Certificate
@@ -50,10 +50,7 @@ func ensureAuthority(dir, name, commonName string) (*Authority, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading a certificate authority: %w", err)
 	}
-	if err := ensureKey(base + ".key"); err != nil {
-		return nil, err
-	}
-	key, err := loadKey(base + ".key")
+	key, err := ensureKey(base + ".key")
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +112,12 @@ func loadAuthority(dir, name string) (*Authority, error) {
 	} else if now.Before(c.NotBefore) {
 		return nil, fmt.Errorf("certificate authority %s.crt is valid only from %s on: is the clock right?", base, c.NotBefore.Format(time.DateTime))
 	}
-	return &Authority{File: base + ".crt", cert: c, key: key, others: all[1:]}, nil
+	return &Authority{File: base + ".crt", KeyFile: base + ".key", cert: c, key: key, others: all[1:]}, nil
 }
 
 // ensureLeaf makes base.crt and base.key unless they fit the template already.
 func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
-	current, err := loadCertificate(base + ".crt")
+	current, err := loadCertificates(base + ".crt")
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
@@ -130,7 +127,7 @@ func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
 		if err != nil {
 			return err
 		}
-		if sameKey(current, key) && a.fits(current, template) {
+		if sameKey(current[0], key) && a.fits(current[0], template) {
 			return nil
 		}
 	}
@@ -195,22 +192,20 @@ func sameKey(c *x509.Certificate, key crypto.Signer) bool {
 	return ok && public.Equal(key.Public())
 }
 
-// ensureKey makes the key at path if there is none.
-func ensureKey(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		_, err := loadKey(path)
-		return err
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("reading a key: %w", err)
+// ensureKey returns the key at path, which it makes if there is none.
+func ensureKey(path string) (crypto.Signer, error) {
+	key, err := loadKey(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return key, err
 	}
 	data, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return fmt.Errorf("creating key: %w", err)
+		return nil, fmt.Errorf("creating key: %w", err)
 	}
 	if err := atomicfile.Write(path, data); err != nil {
-		return fmt.Errorf("writing key: %w", err)
+		return nil, fmt.Errorf("writing key: %w", err)
 	}
-	return nil
+	return loadKey(path)
 }
 
 func loadKey(path string) (crypto.Signer, error) {
@@ -227,14 +222,6 @@ func loadKey(path string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%s holds a key of an unsupported type", path)
 	}
 	return key, nil
-}
-
-func loadCertificate(path string) (*x509.Certificate, error) {
-	all, err := loadCertificates(path)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
 }
 
 // loadCertificates returns the certificates in a file, of which there is one at least.

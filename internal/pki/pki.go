@@ -57,7 +57,7 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 			return nil, err
 		}
 	}
-	if err := ensureKey(p.ServiceAccountKey()); err != nil {
+	if _, err := ensureKey(p.ServiceAccountKey()); err != nil {
 		return nil, err
 	}
 	return p, p.Renew()
@@ -100,15 +100,6 @@ func (p *PKI) path(name string) string { return filepath.Join(p.dir, name) }
 
 // ServiceAccountKey is the file of the key that signs service account tokens.
 func (p *PKI) ServiceAccountKey() string { return p.path("service-account.key") }
-
-// ServerCAFile returns the file with the authority of the server's certificate.
-func (p *PKI) ServerCAFile() string { return p.path("server-ca.crt") }
-
-// ClientCAFile returns the file with the authority of client certificates.
-func (p *PKI) ClientCAFile() string { return p.path("client-ca.crt") }
-
-// ClientCAKeyFile returns the file with the key of that authority.
-func (p *PKI) ClientCAKeyFile() string { return p.path("client-ca.key") }
 
 // Serving returns the files of the server's own certificate.
 func (p *PKI) Serving() (certFile, keyFile string) { return p.path("server.crt"), p.path("server.key") }

@@ -69,14 +69,14 @@ func TestEnsureKeeps(t *testing.T) {
 	if got := changed(before, read(t, dir)); got != nil {
 		t.Errorf("second start changed %v", got)
 	}
-	c, err := loadCertificate(p.path("server.crt"))
+	serving, err := loadCertificates(p.path("server.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.ServerCA.PEM())
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc", "192.0.2.1", "example.org"} {
-		if _, err := c.Verify(x509.VerifyOptions{DNSName: host, Roots: pool}); err != nil {
+		if _, err := serving[0].Verify(x509.VerifyOptions{DNSName: host, Roots: pool}); err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestOverlap(t *testing.T) {
 	dir := t.TempDir()
 	p := ensure(t, dir)
 	bundle := append(p.ClientCA.PEM(), earlier.ClientCA.PEM()...)
-	if err := atomicfile.Write(p.ClientCAFile(), bundle); err != nil {
+	if err := atomicfile.Write(p.ClientCA.File, bundle); err != nil {
 		t.Fatal(err)
 	}
 	again := ensure(t, dir)
@@ -254,7 +254,7 @@ func TestOverlap(t *testing.T) {
 		t.Errorf("valid for %s", got)
 	}
 	// The other way round, the key is not that of the first certificate.
-	if err := atomicfile.Write(p.ClientCAFile(), append(earlier.ClientCA.PEM(), p.ClientCA.PEM()...)); err != nil {
+	if err := atomicfile.Write(p.ClientCA.File, append(earlier.ClientCA.PEM(), p.ClientCA.PEM()...)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Ensure(dir); err == nil {

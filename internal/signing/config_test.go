@@ -23,7 +23,7 @@ func TestValidateFiles(t *testing.T) {
 	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ca, key := keys.ClientCAFile(), keys.ClientCAKeyFile()
+	ca, key := keys.ClientCA.File, keys.ClientCA.KeyFile
 	leaf, leafKey := keys.Serving()
 	for name, tc := range map[string]struct {
 		cert, key string
@@ -32,16 +32,16 @@ func TestValidateFiles(t *testing.T) {
 	}{
 		"nothing is signed":          {},
 		"trusted":                    {cert: ca, key: key, trusted: []string{"", ca}},
-		"trusted by the second":      {cert: ca, key: key, trusted: []string{others.ClientCAFile(), ca}},
+		"trusted by the second":      {cert: ca, key: key, trusted: []string{others.ClientCA.File, ca}},
 		"no key":                     {cert: ca, want: []string{"need each other"}},
 		"no certificate":             {key: key, want: []string{"need each other"}},
 		"a missing file":             {cert: ca + "x", key: key, trusted: []string{ca}, want: []string{"--cluster-signing-cert-file " + ca + "x", "no such file"}},
 		"a missing key":              {cert: ca, key: key + "x", trusted: []string{ca}, want: []string{"--cluster-signing-key-file " + key + "x", "no such file"}},
 		"no PEM":                     {cert: junk, key: key, trusted: []string{ca}, want: []string{"--cluster-signing-cert-file " + junk}},
-		"another's key":              {cert: ca, key: others.ClientCAKeyFile(), trusted: []string{ca}, want: []string{"--cluster-signing-key-file " + others.ClientCAKeyFile(), "private key does not match"}},
+		"another's key":              {cert: ca, key: others.ClientCA.KeyFile, trusted: []string{ca}, want: []string{"--cluster-signing-key-file " + others.ClientCA.KeyFile, "private key does not match"}},
 		"no authority":               {cert: leaf, key: leafKey, trusted: []string{leaf}, want: []string{"--cluster-signing-cert-file " + leaf, "not the certificate and the key of an authority"}},
 		"trusted by nobody":          {cert: ca, key: key, want: []string{ca, "--client-ca-file or --system-client-ca-file"}},
-		"others are trusted":         {cert: ca, key: key, trusted: []string{others.ClientCAFile()}, want: []string{ca, "--client-ca-file or --system-client-ca-file"}},
+		"others are trusted":         {cert: ca, key: key, trusted: []string{others.ClientCA.File}, want: []string{ca, "--client-ca-file or --system-client-ca-file"}},
 		"a bundle that is not there": {cert: ca, key: key, trusted: []string{"/none"}, want: []string{"/none"}},
 	} {
 		t.Run(name, func(t *testing.T) {

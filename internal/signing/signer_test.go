@@ -36,7 +36,7 @@ func newSigner(t *testing.T, csr *certificatesv1.CertificateSigningRequest) *Sig
 		t.Fatal(err)
 	}
 	return &Signer{
-		Config: Config{CertFile: keys.ClientCAFile(), KeyFile: keys.ClientCAKeyFile(), Duration: 24 * time.Hour},
+		Config: Config{CertFile: keys.ClientCA.File, KeyFile: keys.ClientCA.KeyFile, Duration: 24 * time.Hour},
 		Client: fake.NewClientset(csr),
 	}
 }

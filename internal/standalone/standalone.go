@@ -233,7 +233,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	if o.WrapStorage != nil {
 		options.RawStorage = o.WrapStorage(options.RawStorage)
 	}
-	options.RootCAFile = keys.ServerCAFile()
+	options.RootCAFile = keys.ServerCA.File
 	store.Transport(&kube.Etcd.StorageConfig.Transport)
 	kube.ServiceClusterIPRanges = serviceRange
 	kube.SecureServing.BindPort = o.Port
@@ -243,7 +243,7 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	}
 	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
 	authenticateBy(keys, options)
-	options.Signing.CertFile, options.Signing.KeyFile = keys.ClientCAFile(), keys.ClientCAKeyFile()
+	options.Signing.CertFile, options.Signing.KeyFile = keys.ClientCA.File, keys.ClientCA.KeyFile
 	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
 	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
 	if o.Manager != nil {
@@ -259,9 +259,9 @@ func authenticateBy(keys *pki.PKI, options *server.Options) {
 	upstream.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
 	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
 	if upstream.ClientCert.ClientCA == "" {
-		upstream.ClientCert.ClientCA = keys.ClientCAFile()
+		upstream.ClientCert.ClientCA = keys.ClientCA.File
 	} else {
-		options.Authentication.SystemClientCAFile = keys.ClientCAFile()
+		options.Authentication.SystemClientCAFile = keys.ClientCA.File
 	}
 }
 

@@ -10,18 +10,23 @@ import (
 	"syscall"
 )
 
+// Path is that of a state directory.
+type Path string
+
+// PKI returns the directory of keys and certificates.
+func (p Path) PKI() string { return filepath.Join(string(p), "pki") }
+
+// Etcd returns the directory of the embedded etcd's data.
+func (p Path) Etcd() string { return filepath.Join(string(p), "etcd") }
+
+// AdminKubeconfig returns the file with the system administrator's kubeconfig.
+func (p Path) AdminKubeconfig() string { return filepath.Join(string(p), "admin.kubeconfig") }
+
 // Dir is a state directory in use by this process.
 type Dir struct {
-	path string
+	Path
 	lock *os.File
 }
-
-// PKI returns the directory of keys and certificates below a state directory.
-func PKI(dir string) string { return filepath.Join(dir, "pki") }
-
-// AdminKubeconfig returns the file with the system administrator's kubeconfig
-// below a state directory.
-func AdminKubeconfig(dir string) string { return filepath.Join(dir, "admin.kubeconfig") }
 
 // Acquire makes the directory at path, if it is missing, and locks it for this
 // process. The lock ends with the process, however that ends.
@@ -53,21 +58,12 @@ func Acquire(path string) (*Dir, error) {
 		_ = lock.Close()
 		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err)))
 	}
-	return &Dir{path: absolute, lock: lock}, nil
+	return &Dir{Path: Path(absolute), lock: lock}, nil
 }
 
 // Release lets other processes use the directory. Nothing was written to the lock
 // that closing it could lose.
 func (d *Dir) Release() { _ = d.lock.Close() }
-
-// PKI returns the directory of keys and certificates.
-func (d *Dir) PKI() string { return PKI(d.path) }
-
-// Etcd returns the directory of the embedded etcd's data.
-func (d *Dir) Etcd() string { return filepath.Join(d.path, "etcd") }
-
-// AdminKubeconfig returns the file with the system administrator's kubeconfig.
-func (d *Dir) AdminKubeconfig() string { return AdminKubeconfig(d.path) }
 
 // The lock file says who holds it, for people; the lock itself is the kernel's.
 

@@ -58,7 +58,7 @@ func startStock(ctx context.Context, bin, dir string) (_ *stock, err error) {
 	}
 	s.manager, err = harness.Start(ctx, dir, filepath.Join(bin, "kube-controller-manager"), "--controllers=*,-node-lifecycle-controller",
 		"--kubeconfig="+s.kubeconfig, "--secure-port=0", "--leader-elect=false",
-		"--root-ca-file="+s.server.Keys.ServerCAFile(), "--service-account-private-key-file="+s.server.Keys.ServiceAccountKey(),
+		"--root-ca-file="+s.server.Keys.ServerCA.File, "--service-account-private-key-file="+s.server.Keys.ServiceAccountKey(),
 		"--flex-volume-plugin-dir="+filepath.Join(dir, "flexvolume"))
 	return s, err
 }

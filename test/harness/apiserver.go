@@ -79,7 +79,7 @@ func StartAPIServer(ctx context.Context, o APIServerOptions) (_ *APIServer, err 
 	if s.command, err = Start(ctx, o.Dir, o.Command[0], append(o.Command[1:],
 		"--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
 		"--tls-cert-file="+cert, "--tls-private-key-file="+key, "--token-auth-file="+tokens,
-		"--client-ca-file="+s.Keys.ClientCAFile(), "--service-account-issuer=https://kubernetes.default.svc",
+		"--client-ca-file="+s.Keys.ClientCA.File, "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+s.Keys.ServiceAccountKey(), "--service-account-signing-key-file="+s.Keys.ServiceAccountKey())...); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
@@ -13,14 +14,12 @@ import (
 
 // exchange is one request with its answer. It travels in the request's context.
 type exchange struct {
-	http.ResponseWriter
+	endpointmetrics.ResponseWriterDelegator
 	meter    *Meter
 	recorder *Recorder
 
 	account *account // which counts the request while it is being served
 	kind    kind
-	status  int
-	sent    uint64
 }
 
 type exchangeKey struct{}
@@ -31,7 +30,8 @@ type exchangeKey struct{}
 func WithAnswers(handler http.Handler, m *Meter, r *Recorder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := m.clock.Now()
-		e := &exchange{ResponseWriter: w, meter: m, recorder: r}
+		e := &exchange{meter: m, recorder: r}
+		e.ResponseWriter = w
 		ctx := context.WithValue(req.Context(), exchangeKey{}, e)
 		defer func() { e.end(ctx, m.clock.Since(began)) }()
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(e), req.WithContext(ctx))
@@ -89,7 +89,7 @@ func (e *exchange) end(ctx context.Context, took time.Duration) {
 		e.meter.note(n)
 	}
 	e.recorder.asked(n)
-	e.meter.account(n).count(e.kind, e.status, e.sent, took)
+	e.meter.account(n).count(e.kind, e.Status(), uint64(e.ContentLength()), took)
 }
 
 // userTenant returns the tenant of the credentials, if there were some.
@@ -98,25 +98,4 @@ func userTenant(ctx context.Context) tenant.Name {
 		return r.Authenticated
 	}
 	return ""
-}
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (e *exchange) WriteHeader(status int) {
-	if e.status < http.StatusOK { // what comes before the answer itself does not count
-		e.status = status
-	}
-	e.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (e *exchange) Write(p []byte) (int, error) {
-	if e.status < http.StatusOK {
-		e.status = http.StatusOK
-	}
-	n, err := e.ResponseWriter.Write(p)
-	e.sent += uint64(n)
-	return n, err
 }

@@ -130,15 +130,15 @@ var _ = Describe("tenantry up without space", func() {
 // up, and returns when it is ready.
 func startServer(ctx context.Context, dir, etcd string) *gexec.Session {
 	GinkgoHelper()
-	keys, err := pki.Open(statedir.PKI(dir))
+	keys, err := pki.Open(statedir.Path(dir).PKI())
 	Expect(err).NotTo(HaveOccurred())
 	cert, key := keys.Serving()
 	port := freePort()
 	session := run("server", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
-		"--client-ca-file", keys.ClientCAFile(), "--tls-cert-file", cert, "--tls-private-key-file", key,
+		"--client-ca-file", keys.ClientCA.File, "--tls-cert-file", cert, "--tls-private-key-file", key,
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-cluster-ip-range", "10.96.0.0/12",
 		"--service-account-key-file", keys.ServiceAccountKey(), "--service-account-signing-key-file", keys.ServiceAccountKey())
-	config, err := clientcmd.BuildConfigFromFlags("https://127.0.0.1:"+port, statedir.AdminKubeconfig(dir))
+	config, err := clientcmd.BuildConfigFromFlags("https://127.0.0.1:"+port, statedir.Path(dir).AdminKubeconfig())
 	Expect(err).NotTo(HaveOccurred())
 	client, err := kubernetes.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())

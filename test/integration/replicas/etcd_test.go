@@ -34,7 +34,7 @@ func startEtcd(ctx context.Context, dir string) *externalEtcd {
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{address}, []url.URL{address}
 	config.EnableGRPCGateway = false
 	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = keys.Serving()
-	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.ClientCAFile(), true
+	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.ClientCA.File, true
 	server, err := embed.StartEtcd(config)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
@@ -49,7 +49,7 @@ func startEtcd(ctx context.Context, dir string) *externalEtcd {
 	info := transport.TLSInfo{
 		CertFile:      writeFile(filepath.Join(dir, "etcd-client.crt"), cert),
 		KeyFile:       writeFile(filepath.Join(dir, "etcd-client.key"), key),
-		TrustedCAFile: keys.ServerCAFile(),
+		TrustedCAFile: keys.ServerCA.File,
 	}
 	tls, err := info.ClientConfig()
 	Expect(err).NotTo(HaveOccurred())

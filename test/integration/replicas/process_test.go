@@ -31,8 +31,8 @@ func startServer(flags ...string) *server {
 	port := freePort()
 	cert, key := keys.Serving()
 	flags = slices.Concat([]string{
-		"server", "--bind-address=" + loopback, "--secure-port=" + port, "--client-ca-file=" + keys.ClientCAFile(),
-		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--root-ca-file=" + keys.ServerCAFile(),
+		"server", "--bind-address=" + loopback, "--secure-port=" + port, "--client-ca-file=" + keys.ClientCA.File,
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--root-ca-file=" + keys.ServerCA.File,
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/12",
 		"--service-account-key-file=" + keys.ServiceAccountKey(), "--service-account-signing-key-file=" + keys.ServiceAccountKey(),
 	}, etcd.flags, flags)
