@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +49,7 @@ type Options struct {
 
 // Run runs the operator until ctx ends. restConfig names the system space.
 func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
-	ctrl.SetLogger(logger())
+	ctrl.SetLogger(klog.Background()) // like everything else
 	if opts.Config == nil {
 		opts.Config = &configv1alpha1.ManagerConfiguration{}
 		opts.Config.Default()
@@ -149,6 +148,3 @@ func created(ctx context.Context, c client.Client, n tenant.Name) (bool, error) 
 		return false, nil
 	}
 }
-
-// logger writes the controllers' log through klog, like everything else.
-func logger() logr.Logger { return klog.Background() }

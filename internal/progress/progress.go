@@ -15,9 +15,8 @@ const patience = time.Second
 type Progress struct {
 	mu   sync.Mutex
 	seen uint64
-	// reached are closed when the index has seen a version; there is one for each
-	// who waits.
-	reached map[chan struct{}]uint64
+	// next is closed when the index has seen more, nil if nobody waits for that.
+	next chan struct{}
 }
 
 // Note says that the index knows everything up to a resource version. What is no
@@ -33,11 +32,9 @@ func (p *Progress) Note(resourceVersion string) {
 		return
 	}
 	p.seen = version
-	for waiting, wanted := range p.reached {
-		if wanted <= version {
-			close(waiting)
-			delete(p.reached, waiting)
-		}
+	if p.next != nil {
+		close(p.next)
+		p.next = nil
 	}
 }
 
@@ -48,41 +45,27 @@ func (p *Progress) Wait(resourceVersion string) bool {
 	if err != nil {
 		return false
 	}
-	reached := p.wait(version)
-	if reached == nil {
-		return p.has(version)
-	}
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	select {
-	case <-reached:
-		return true
-	case <-timeout.C:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.reached, reached)
-		return false
+	timeout := time.After(patience)
+	for {
+		seen, next := p.state()
+		if seen == 0 || seen >= version {
+			return seen >= version
+		}
+		select {
+		case <-next:
+		case <-timeout:
+			return false
+		}
 	}
 }
 
-// wait returns what is closed when the index has seen a version, nil if it has or
-// has not begun.
-func (p *Progress) wait(version uint64) chan struct{} {
+// state returns the version that the index has seen, and what is closed when it has seen
+// more.
+func (p *Progress) state() (seen uint64, next <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.seen == 0 || p.seen >= version {
-		return nil
+	if p.next == nil {
+		p.next = make(chan struct{})
 	}
-	reached := make(chan struct{})
-	if p.reached == nil {
-		p.reached = make(map[chan struct{}]uint64)
-	}
-	p.reached[reached] = version
-	return reached
-}
-
-func (p *Progress) has(version uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen >= version
+	return p.seen, p.next
 }

@@ -10,7 +10,8 @@ import (
 // a space for which nobody waits.
 type listeners struct {
 	mu sync.Mutex
-	of map[tenant.Name]map[chan struct{}]struct{}
+	// of are the spaces that those who read the channels wait for.
+	of map[chan struct{}]tenant.Name
 }
 
 // add returns a channel that gets something after each change in the space of n, once
@@ -20,19 +21,13 @@ func (l *listeners) add(n tenant.Name) (<-chan struct{}, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of = make(map[tenant.Name]map[chan struct{}]struct{})
+		l.of = make(map[chan struct{}]tenant.Name)
 	}
-	if l.of[n] == nil {
-		l.of[n] = make(map[chan struct{}]struct{})
-	}
-	l.of[n][changed] = struct{}{}
+	l.of[changed] = n
 	return changed, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.of[n], changed)
-		if len(l.of[n]) == 0 {
-			delete(l.of, n)
-		}
+		delete(l.of, changed)
 	}
 }
 
@@ -41,17 +36,10 @@ func (l *listeners) add(n tenant.Name) (<-chan struct{}, func()) {
 func (l *listeners) tell(n tenant.Name) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n != tenant.System {
-		wake(l.of[n])
-		return
-	}
-	for _, channels := range l.of {
-		wake(channels)
-	}
-}
-
-func wake(channels map[chan struct{}]struct{}) {
-	for changed := range channels {
+	for changed, of := range l.of {
+		if n != tenant.System && n != of {
+			continue
+		}
 		select {
 		case changed <- struct{}{}:
 		default: // it has not been read since the last change
