@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// patience is for how long a writer waits for an index. One that is so far behind
-// has other troubles, and the change is stored in any case.
-const patience = time.Second
+// waitTimeout is how long a writer waits for an index. The change is stored in any case.
+const waitTimeout = time.Second
 
 // Progress is how far an index has followed one resource. The zero value has not
 // begun.
 type Progress struct {
 	mu   sync.Mutex
 	seen uint64
-	// reached are closed when the index has seen a version; there is one for each
-	// who waits.
+	// reached holds a channel for each writer that waits. It is closed when the index has
+	// seen that writer's version.
 	reached map[chan struct{}]uint64
 }
 
-// Note says that the index knows everything up to a resource version. What is no
-// version is ignored.
+// Note says that the index knows everything up to a resource version. It ignores what is
+// not a version.
 func (p *Progress) Note(resourceVersion string) {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -52,12 +51,12 @@ func (p *Progress) Wait(resourceVersion string) bool {
 	if reached == nil {
 		return p.has(version)
 	}
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
+	timer := time.NewTimer(waitTimeout)
+	defer timer.Stop()
 	select {
 	case <-reached:
 		return true
-	case <-timeout.C:
+	case <-timer.C:
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.reached, reached)
@@ -65,8 +64,8 @@ func (p *Progress) Wait(resourceVersion string) bool {
 	}
 }
 
-// wait returns what is closed when the index has seen a version, nil if it has or
-// has not begun.
+// wait returns a channel that is closed when the index has seen a version, nil if it has
+// already, or has not begun.
 func (p *Progress) wait(version uint64) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
