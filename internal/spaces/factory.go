@@ -42,10 +42,10 @@ var _ informers.SharedInformerFactory = &factory{}
 // administrator and names the server's plain URL. resync is how often handlers
 // see every object again without a change; zero means never.
 //
-// What no consumer reads is dropped from the objects: managed fields, the tenant
+// Fields that no consumer reads are dropped from the objects: managed fields, the tenant
 // annotation (the flattened name says it), and the contents of secrets and config
 // maps, except service account tokens and root certificate bundles. Informers
-// with list options or indexers of their own are not supported: they get the
+// with list options or indexers are not supported: they get the
 // shared informer of the type.
 func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.SharedInformerFactory, error) {
 	config = ConfigIn(config, tenant.Everything)
@@ -132,7 +132,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 	return genericInformer{f.InformerFor(obj, nil), resource.GroupResource()}, nil
 }
 
-// Start runs the informers that were asked for and do not run yet. It does not
+// Start runs the requested informers that do not run yet. It does not
 // block.
 func (f *factory) Start(stop <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
