@@ -13,11 +13,11 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
-// watcher tells of APIServices that come and go.
+// watcher sends events of APIServices that are added and deleted.
 type watcher struct {
 	current   func() (*services, error)
 	predicate storage.SelectionPredicate
-	// marked says whether the client wants to know when it has seen what there was.
+	// marked is whether the client wants the bookmark after the initial events.
 	marked  bool
 	events  chan watch.Event
 	stopped chan struct{}
@@ -39,8 +39,8 @@ func (w *watcher) Stop() { w.stop() }
 // ResultChan implements watch.Interface.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
-// run sends what comes and goes after known until the watch ends, and known itself
-// before if begin is true.
+// run sends changes after known until the watch ends, and known itself
+// first if begin is true.
 func (w *watcher) run(ctx context.Context, known *services, begin bool, changed <-chan struct{}) {
 	defer close(w.events)
 	before := &services{}
@@ -74,7 +74,7 @@ func (w *watcher) run(ctx context.Context, known *services, begin bool, changed 
 	}
 }
 
-// sendChanges sends what is in one of two and not in the other.
+// sendChanges sends the differences of two states.
 func (w *watcher) sendChanges(ctx context.Context, before, after *services) error {
 	old, err := before.matching(w.predicate)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ClusterRoles serves ClusterRoles. In the system space, whoever writes one that
-// holds in tenants' spaces needs the verb escalate on it: the rights in the system
-// space say nothing about those.
+// ClusterRoles serves ClusterRoles. In the system space, the author of one that
+// holds in tenants' spaces needs the verb escalate on it, because rights in the system
+// space are not rights in those.
 type ClusterRoles struct {
 	*clusterrolepolicy.Storage
 	authorizer authorizer.UnconditionalAuthorizer
@@ -57,7 +57,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 		return err
 	}
 	if n != tenant.System {
-		return nil // there the annotations mean nothing
+		return nil // the annotations have no effect there
 	}
 	annotations := field.NewPath("metadata", "annotations")
 	scope, err := rbac.ScopeOf(role.Annotations)
