@@ -350,7 +350,7 @@ func (o Options) serve(ctx context.Context, s *server.Server, ready func() error
 
 // operator and reconciling are the places of the operator's metrics among those of the
 // process.
-var operator, reconciling metrics.Slot
+var operator, reconciling metrics.Replaceable
 
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
