@@ -35,7 +35,7 @@ func (c *config) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		}
 	}
 	inside, err := authorization.NewModes(ctx, authorization.ModesConfig{
-		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID, Life: c.life,
+		Upstream: upstream, RBAC: c.rights, Views: c.views, ServerID: server.APIServerID, TenantUID: c.tenantUID,
 	})
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (c *config) shows(n tenant.Name, resource schema.GroupResource, name string
 }
 
 func (c *config) attach(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
-	return c.tenants.Attach(ctx, n, uid, system)
+	return c.tenants.Bind(ctx, n, uid, system)
 }
 
 // patience is for how long an audit event waits for the storage of Tenants, which
@@ -107,8 +107,8 @@ func (c *config) knownAuditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluat
 	return c.tenants.AuditPolicy(n)
 }
 
-// life returns the UID of a tenant, empty if there is none.
-func (c *config) life(ctx context.Context, n tenant.Name) (types.UID, error) {
+// tenantUID returns the UID of a tenant, empty if there is none.
+func (c *config) tenantUID(ctx context.Context, n tenant.Name) (types.UID, error) {
 	state, _, err := c.tenants.Get(ctx, n)
 	return state.UID, err
 }

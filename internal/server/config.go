@@ -157,7 +157,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 	}
 	if err := authentication.Apply(ctx, generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: c.credentialsSince, Life: c.life,
+		Since: c.credentialsSince, TenantUID: c.tenantUID,
 	}); err != nil {
 		return nil, err
 	}

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// What published objects and their copies carry (arktos-access-control, "Enforce
-// policies Cross-Tenant"). Copies are written by the Publisher alone.
+// What published objects and their copies carry. Only the Publisher writes copies.
 const (
 	// PublishedTrue, PublishedForce and PublishedFalse are the values of
 	// PublishedAnnotation. With PublishedForce the object of the same name that a tenant
@@ -21,8 +20,8 @@ const (
 	PublishedCopyLabel = "multi-tenancy.k8s.io/published-copy"
 	PublishedCopy      = "true"
 	PublishedNamespace = "namespace"
-	// PublishedFromAnnotation says of which object, and of what content, an object
-	// is a copy: its UID and a hash, "UID/HASH".
+	// PublishedFromAnnotation identifies the original of a copy and its content:
+	// its UID and a hash, "UID/HASH".
 	PublishedFromAnnotation = "multi-tenancy.k8s.io/published-from"
 	// PublishedDefinitionLabel marks definitions of the system space that are or were
 	// published, with the value PublishedCopy: spaces may have objects of them.
@@ -30,8 +29,8 @@ const (
 	// PublishedDefinitionFinalizer holds such a definition until no space has objects
 	// of it any more.
 	PublishedDefinitionFinalizer = "tenantry.io/published-definition"
-	// OwnDefinitionAnnotation, with the value "true", says in an update of a published
-	// definition that the space is to have its own, which begins as the published one.
+	// OwnDefinitionAnnotation, with the value "true", in an update of a published
+	// definition gives the space its own definition, which starts as the published one.
 	OwnDefinitionAnnotation = "multi-tenancy.k8s.io/own-definition"
 	// Publisher is the user of the system space who writes copies. No credentials
 	// can have this name: the operator impersonates it.
@@ -52,15 +51,14 @@ func IsValidPublished(annotations map[string]string) bool {
 }
 
 // ByPublisher reports whether the request of ctx is the publisher's, in a
-// tenant's space. What belongs to the tenant, such as its webhooks and quotas, has
-// no say in it.
+// tenant's space. The tenant's own webhooks and quotas do not apply to it.
 func ByPublisher(ctx context.Context) bool {
 	u, ok := request.UserFrom(ctx)
 	if !ok || u.GetName() != Publisher {
 		return false
 	}
-	own, err := UserTenant(ctx)
-	if err != nil || own != System {
+	user, err := UserTenant(ctx)
+	if err != nil || user != System {
 		return false
 	}
 	n, err := SpaceFrom(ctx)

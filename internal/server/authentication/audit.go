@@ -14,11 +14,11 @@ import (
 
 // Annotations of audit events.
 const (
-	// AuditUserTenant is the tenant of the credentials, which outlives
-	// impersonation.
+	// AuditUserTenant is the tenant of the credentials, whomever they
+	// impersonate.
 	AuditUserTenant = "multi-tenancy.k8s.io/user-tenant"
 	// AuditTenant is the tenant whose space the request is about: the one that
-	// its URL names, even if the request was refused, or the user's own.
+	// its URL names, even if the request was refused, or that of the user.
 	AuditTenant = "multi-tenancy.k8s.io/tenant"
 )
 
@@ -39,11 +39,11 @@ func WithAudit(delegate authenticator.Request) authenticator.Request {
 	})
 }
 
-// WithAuditTarget notes in the audit event in which space a request acts whose
+// WithAuditTarget notes in the audit event the space of a request whose
 // URL names none.
 func WithAuditTarget(delegate authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		// What comes before an impersonation is not about the request itself.
+		// Requests to impersonate come before the request itself.
 		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {
 			if n, err := tenant.ScopeFrom(ctx); err == nil {
 				audit.AddAuditAnnotation(ctx, AuditTenant, string(n))

@@ -10,7 +10,7 @@ import (
 const challenge = `Basic realm="tenantry", charset="UTF-8"`
 
 // WithChallenge tells clients without valid credentials that passwords are
-// accepted, as HTTP wants it.
+// accepted (RFC 7617).
 func WithChallenge(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&challenger{ResponseWriter: w}), req)

@@ -242,7 +242,7 @@ func (s *Servers) know(definition *metav1.PartialObjectMetadata) error {
 	if spaceOf(definition) != tenant.System || !s.index.shares(definition.Name, true) {
 		return nil
 	}
-	return s.ranges.Know(schema.ParseGroupResource(definition.Name))
+	return s.ranges.Learn(schema.ParseGroupResource(definition.Name))
 }
 
 // HasSynced reports whether it is known which definitions there are.
