@@ -38,7 +38,7 @@ func (c *config) handlerChain(apiHandler http.Handler, generic *genericapiserver
 		authentication.WithLoopback(generic.Authentication.Authenticator, c.own.BearerToken, c.informersToken))
 	if generic.AuditBackend != nil {
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
-		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, Own: c.auditPolicy, Known: c.knownAuditPolicy}
+		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, OfUser: c.auditPolicy, OfSpace: c.knownAuditPolicy}
 	}
 	withTenants.Authorization.Authorizer = authentication.WithAuditTarget(generic.Authorization.Authorizer)
 

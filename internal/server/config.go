@@ -192,7 +192,7 @@ func newConfig(ctx context.Context, opts CompletedOptions) (*config, error) {
 		Placement:   func(n tenant.Name) *v1alpha1.NodePlacement { return c.tenants.NodePlacement(n) },
 		DaemonSets:  func(n tenant.Name) *v1alpha1.DaemonSets { return c.tenants.DaemonSets(n) },
 		Terminating: func(n tenant.Name) bool { return c.tenants.Terminating(n) },
-		Life:        func(n tenant.Name) types.UID { return c.tenants.UID(n) },
+		TenantUID:   func(n tenant.Name) types.UID { return c.tenants.UID(n) },
 		Published:   c.publishedRules(opts, generic),
 	}); err != nil {
 		return nil, err
