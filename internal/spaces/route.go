@@ -3,6 +3,7 @@ package spaces
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -146,19 +147,11 @@ func (r *route) selectFields() error {
 	if err != nil {
 		return err
 	}
-	r.query = cloneQuery(r.query)
+	r.query = maps.Clone(r.query)
 	r.query.Set("fieldSelector", selector.String())
 	return nil
 }
 
 func isNameField(field string) bool {
 	return field == "metadata.name" || field == "metadata.namespace" || strings.HasSuffix(field, ".namespace")
-}
-
-func cloneQuery(query url.Values) url.Values {
-	result := make(url.Values, len(query))
-	for key, values := range query {
-		result[key] = values
-	}
-	return result
 }

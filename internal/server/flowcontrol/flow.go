@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -23,26 +24,18 @@ const (
 // impersonates, that of the impersonated user. It is empty if there is none.
 func chargedTenant(ctx context.Context) tenant.Name {
 	r := tenant.RequestFrom(ctx)
-	if r == nil || r.Authenticated != tenant.System {
-		return authenticated(r)
+	switch {
+	case r == nil:
+		return ""
+	case r.Authenticated != tenant.System:
+		return r.Authenticated
 	}
 	u, _ := request.UserFrom(ctx)
 	n, err := tenant.OfUser(u)
-	switch {
-	case err != nil:
-		return ""
-	case n == "":
-		return tenant.System
-	default:
-		return n
-	}
-}
-
-func authenticated(r *tenant.Request) tenant.Name {
-	if r == nil {
+	if err != nil {
 		return ""
 	}
-	return r.Authenticated
+	return cmp.Or(n, tenant.System)
 }
 
 var (

@@ -103,14 +103,21 @@ func (s *Roles) Create(ctx context.Context, obj runtime.Object, validate rest.Va
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (s *Roles) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	guarded := rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	checked := checkedUpdate(info, func(ctx context.Context, role, _ *upstream.Role) error {
+		return s.broad.check(ctx, role, role.Rules)
+	})
+	return s.Storage.Update(ctx, name, checked, create, update, forceAllowCreate, options)
+}
+
+// checkedUpdate returns an update that is checked, unless it only changes what the garbage
+// collector changes.
+func checkedUpdate[T runtime.Object](info rest.UpdatedObjectInfo, check func(ctx context.Context, role, old T) error) rest.UpdatedObjectInfo {
+	return rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 		if rbacregistry.IsOnlyMutatingGCFields(obj, old, kapihelper.Semantic) {
 			return obj, nil
 		}
-		role := obj.(*upstream.Role)
-		return obj, s.broad.check(ctx, role, role.Rules)
+		return obj, check(ctx, obj.(T), old.(T))
 	})
-	return s.Storage.Update(ctx, name, guarded, create, update, forceAllowCreate, options)
 }
 
 var _ rest.StandardStorage = &Roles{}
