@@ -11,9 +11,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// checkData finds damage for which etcd would panic in a goroutine of its own,
-// where the panic cannot be recovered. It reads every page of
-// the database once, without the values; etcd reads them again when it starts.
+// checkData finds damage for which etcd would panic in a goroutine of its own, where the
+// panic cannot be recovered. It reads every page of the database once, without the values;
+// etcd reads them again when it starts.
 func checkData(dir string) (err error) {
 	database := filepath.Join(dir, "member", "snap", "db")
 	if _, err := os.Stat(database); errors.Is(err, os.ErrNotExist) {

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// Endpoint is the address that clients connect to. The name is never
-	// resolved: the dialer of Transport leads into this process.
+	// Endpoint is the address that clients connect to. The name is never resolved: the
+	// dialer of Transport leads into this process.
 	Endpoint = "http://embedded-etcd"
 
 	// DefaultQuotaBackendBytes is 8 GiB, the most that etcd recommends. Its own default of
@@ -46,8 +46,8 @@ const (
 
 // Options say where and how etcd runs.
 type Options struct {
-	// Dir holds the data. It is created if missing and must be used by one
-	// process only, which the caller ensures.
+	// Dir holds the data. It is created if missing and must be used by one process only,
+	// which the caller ensures.
 	Dir string
 	// ListenClientURL, if not empty, is an additional address for etcd clients:
 	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
@@ -223,8 +223,8 @@ func (s *Server) Stop() {
 	})
 }
 
-// Transport points a storage configuration to this server, for clients that
-// do not use Storage, such as health checks.
+// Transport points a storage configuration to this server, for clients that do not use
+// Storage, such as health checks.
 func (s *Server) Transport(t *storagebackend.TransportConfig) {
 	t.ServerList = []string{Endpoint}
 	t.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {

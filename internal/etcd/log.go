@@ -21,9 +21,9 @@ const (
 )
 
 // newLogger returns a logger that writes to klog and calls fail with every message that
-// would end the process. The goroutine that logged it ends. Errors before and
-// after etcd serves are logged like warnings: Start returns the one that
-// matters, and a stop is no error.
+// would end the process. The goroutine that logged it ends. Errors before and after etcd
+// serves are logged like warnings: Start returns the one that matters, and a stop is no
+// error.
 func newLogger(serving *atomic.Bool, fail func(error)) *zap.Logger {
 	hook := failHook{fail}
 	return zap.New(klogCore{LevelEnabler: klogLevels{serving}}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))

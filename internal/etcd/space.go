@@ -22,11 +22,11 @@ const reclaimPeriod = 5 * time.Second
 // again. With more in use, they would soon be refused again.
 const resumePercent = 90
 
-// reclaim makes etcd accept writes again when less than its quota is in use. etcd
-// itself refuses all but deletions from the moment in which the quota was reached
-// until an administrator has compacted, defragmented and disarmed an alarm, in
-// this order. The embedded etcd has no address by default, so that no administrator can.
-// The API server cannot compact either, because it records its progress, which is a write.
+// reclaim makes etcd accept writes again when less than its quota is in use. etcd itself
+// refuses all but deletions from the moment in which the quota was reached until an
+// administrator has compacted, defragmented and disarmed an alarm, in this order. The
+// embedded etcd has no address by default, so that no administrator can. The API server
+// cannot compact either, because it records its progress, which is a write.
 //
 // It reports whether writes are accepted.
 func (s *Server) reclaim(ctx context.Context) (bool, error) {

@@ -21,10 +21,10 @@ import (
 	"github.com/tenantry/tenantry/internal/etcdstore"
 )
 
-// Storage returns upstream's storage of one resource on this server, as
-// factory.Create does for a server behind a connection. It calls etcd's functions
-// directly: a connection takes several times as long, and each
-// resource would have one of its own, with goroutines and buffers.
+// Storage returns upstream's storage of one resource on this server, as factory.Create does
+// for a server behind a connection. It calls etcd's functions directly: a connection takes
+// several times as long, and each resource would have one of its own, with goroutines and
+// buffers.
 func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFunc func() apiruntime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	shared := s.sharedClient(c.CompactionInterval)
 	client := s.newClient()

@@ -11,8 +11,8 @@ import (
 )
 
 // Options are the flags. What they change was measured on two cores only
-// (docs/adr/0007-the-process-tunes-gos-processors-and-its-garbage.md), so
-// larger machines have Go's own settings by default.
+// (docs/adr/0007-the-process-tunes-gos-processors-and-its-garbage.md), so larger machines
+// have Go's own settings by default.
 type Options struct {
 	// ProcessorsPerCore is how many of Go's processors there are for each core. Zero is
 	// two on machines of at most two cores, and one on others.

@@ -34,12 +34,11 @@ func NewClientConfig(config *rest.Config, options ...Option) *rest.Config {
 	return newClientConfig(config, false, options)
 }
 
-// NewIdentityClientConfig is NewClientConfig for code that joins objects by UID
-// and looks owners up without knowing whether they are namespaced: the garbage
-// collector. The names of all objects and owners, and all UIDs, are flattened,
-// so that an object of one space is never taken for the owner of one in
-// another. The client reports that an object does not exist only if the server says so
-// about this very object.
+// NewIdentityClientConfig is NewClientConfig for code that joins objects by UID and looks
+// owners up without knowing whether they are namespaced: the garbage collector. The names
+// of all objects and owners, and all UIDs, are flattened, so that an object of one space is
+// never taken for the owner of one in another. The client reports that an object does not
+// exist only if the server says so about this very object.
 func NewIdentityClientConfig(config *rest.Config, options ...Option) *rest.Config {
 	return newClientConfig(config, true, options)
 }

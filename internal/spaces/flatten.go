@@ -56,9 +56,9 @@ func ownerOf(obj metav1.Object) (tenant.Name, error) {
 	return owner, nil
 }
 
-// FlattenName is tenant.Flatten for names that come from stored objects. RBAC
-// objects may have a "|" in their names. In the system space such a name would
-// read as another tenant's, so it gets the system space as its prefix.
+// FlattenName is tenant.Flatten for names that come from stored objects. RBAC objects may
+// have a "|" in their names. In the system space such a name would read as another
+// tenant's, so it gets the system space as its prefix.
 func FlattenName(owner tenant.Name, name string) string {
 	if owner == tenant.System && strings.Contains(name, separator) {
 		return string(tenant.System) + separator + name

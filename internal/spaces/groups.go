@@ -66,9 +66,9 @@ var kindsByResource = sync.OnceValue(func() map[schema.GroupVersionResource]sche
 	return kinds
 })
 
-// Groups are the API groups of a SharedInformerFactory that has the informers of Factory.
-// A factory that embeds only them does not compile when client-go adds
-// a group, so that somebody decides whether its informers see that group.
+// Groups are the API groups of a SharedInformerFactory that has the informers of Factory. A
+// factory that embeds only them does not compile when client-go adds a group, so that
+// somebody decides whether its informers see that group.
 type Groups struct {
 	Factory internalinterfaces.SharedInformerFactory
 }

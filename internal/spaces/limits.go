@@ -18,9 +18,8 @@ type limits struct {
 	object, list int64
 }
 
-// defaultLimits are beyond the server's own limit of a minute.
-// An object has at most some three megabytes in etcd, which JSON may inflate
-// sixfold.
+// defaultLimits are beyond the server's own limit of a minute. An object has at most some
+// three megabytes in etcd, which JSON may inflate sixfold.
 var defaultLimits = limits{timeout: 65 * time.Second, object: 32 << 20, list: 1 << 30}
 
 // roundTrip sends a request that is no watch, with a limit of time and one of bytes

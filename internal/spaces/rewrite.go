@@ -24,8 +24,8 @@ type place struct {
 	elements *place
 	// value is the kind of a string at the place.
 	value valueKind
-	// object marks the places where an API object begins. Its own tenant
-	// flattens its names.
+	// object marks the places where an API object begins. Its own tenant flattens its
+	// names.
 	object bool
 	// owner marks the places of owner references.
 	owner bool

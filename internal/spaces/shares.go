@@ -73,8 +73,8 @@ func (t *flatteningTransport) sharesFor(r *route) *shares {
 }
 
 // itemOf returns the UID of the owner of the pods that a request is about, empty if the
-// request is an item of its own. Only owners of pods are trusted:
-// controllers set them, while a claim's owner comes from the tenant's template.
+// request is an item of its own. Only owners of pods are trusted: controllers set them,
+// while a claim's owner comes from the tenant's template.
 func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types.UID {
 	switch {
 	case t.ownerOf == nil || r.resource[0] != "pods":

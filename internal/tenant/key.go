@@ -2,10 +2,9 @@ package tenant
 
 import "strings"
 
-// The watch cache is keyed differently from etcd, because the etcd keys
-// are ambiguous as prefixes: /registry/pods/foo/ holds both the system
-// namespace foo and the tenant foo. In the cache each space is one contiguous
-// range, and so are all tenant spaces together:
+// The watch cache is keyed differently from etcd, because the etcd keys are ambiguous as
+// prefixes: /registry/pods/foo/ holds both the system namespace foo and the tenant foo. In
+// the cache each space is one contiguous range, and so are all tenant spaces together:
 //
 //	etcd                        cache
 //	/pods/ns/name               /pods/s/ns/name

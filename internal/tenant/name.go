@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Name is the name of a tenant, and of its space. The zero value names no tenant.
-// A request may be about many spaces, see Scope.
+// Name is the name of a tenant, and of its space. The zero value names no tenant. A request
+// may be about many spaces, see Scope.
 type Name string
 
 // System is the tenant of the platform's own users, and the name of the system

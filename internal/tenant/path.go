@@ -21,8 +21,8 @@ type Target struct {
 	Escaped string
 }
 
-// ParsePath splits a URL path into the space it names and an ordinary path, for
-// the three URL forms:
+// ParsePath splits a URL path into the space it names and an ordinary path, for the three
+// URL forms:
 //
 //	/tenants/{t}/...                    space root
 //	/api/v1/tenants/{t}/...             full path
@@ -132,8 +132,8 @@ func splitSegment(path string) (name, rest string) {
 	return name, rest
 }
 
-// checkSegments refuses segments that readers of a path may interpret
-// differently. What follows a proxy subresource belongs to the proxied server.
+// checkSegments refuses segments that readers of a path may interpret differently. What
+// follows a proxy subresource belongs to the proxied server.
 func checkSegments(path string) error {
 	if path == "" || path[0] != '/' {
 		return fmt.Errorf("path %q does not begin with a slash", path)

@@ -50,8 +50,8 @@ func IsValidPublished(annotations map[string]string) bool {
 	return !ok || value == PublishedTrue || value == PublishedForce || value == PublishedFalse
 }
 
-// ByPublisher reports whether the request of ctx is the publisher's, in a
-// tenant's space. The tenant's own webhooks and quotas do not apply to it.
+// ByPublisher reports whether the request of ctx is the publisher's, in a tenant's space.
+// The tenant's own webhooks and quotas do not apply to it.
 func ByPublisher(ctx context.Context) bool {
 	u, ok := request.UserFrom(ctx)
 	if !ok || u.GetName() != Publisher {

@@ -26,8 +26,8 @@ var (
 type Request struct {
 	// Requested is what the URL names, empty for a short path.
 	Requested Scope
-	// Authenticated is the tenant of the credentials, set once by
-	// authentication. Impersonation, which replaces the user, does not change it.
+	// Authenticated is the tenant of the credentials, set once by authentication.
+	// Impersonation, which replaces the user, does not change it.
 	Authenticated Name
 	// uid is the UID of the tenant Authenticated for which the credentials were checked,
 	// empty if there was none of that name.
@@ -53,10 +53,9 @@ func (r *Request) NoteUID(uid types.UID) bool {
 // false for credentials that were not checked.
 func (r *Request) HasUID(uid types.UID) bool { return r != nil && r.uid != nil && *r.uid == uid }
 
-// Admit notes that a policy of the requested space lets a user of tenant n in.
-// Only the authorizer calls it, once it has allowed the request. Later checks of
-// rights must call Foreign before ScopeFrom: the user is not the space's own user
-// of that name.
+// Admit notes that a policy of the requested space lets a user of tenant n in. Only the
+// authorizer calls it, once it has allowed the request. Later checks of rights must call
+// Foreign before ScopeFrom: the user is not the space's own user of that name.
 func (r *Request) Admit(n Name) {
 	if r.admitted == "" {
 		r.admitted = n

@@ -8,9 +8,9 @@ const (
 	// All stands in a URL for every tenant's space at once. It is reserved: no
 	// tenant can have this name.
 	All Scope = "all"
-	// Everything stands for every space including the system space. It is no
-	// valid name, cannot be requested by users and is for the shared views of
-	// the server's own components.
+	// Everything stands for every space including the system space. It is no valid name,
+	// cannot be requested by users and is for the shared views of the server's own
+	// components.
 	Everything Scope = "*"
 )
 

@@ -15,8 +15,8 @@ const (
 	// looks whether the process is idle.
 	interval     = 2 * time.Second
 	idleInterval = 5 * interval
-	// idleRate is the rate of allocations below which a process is idle, in
-	// bytes per second. Its own controllers cause a tenth of that.
+	// idleRate is the rate of allocations below which a process is idle, in bytes per
+	// second. Its own controllers cause a tenth of that.
 	idleRate = 8 << 20
 	// worthwhile is the least memory that is worth a collection, in bytes and as a part of
 	// the live heap. A collection costs about a millisecond per live megabyte.

@@ -1,5 +1,5 @@
-// Package processors gives the Go scheduler more processors (GOMAXPROCS) than
-// the machine has cores.
+// Package processors gives the Go scheduler more processors (GOMAXPROCS) than the machine
+// has cores.
 //
 // Go polls the network when one of its processors is idle, or every 10 milliseconds, and a
 // goroutine keeps its processor for as long. With one processor for each core, a tenant

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// flatAttributes is a request with flattened names. Objects are
-// flattened on demand, because most plugins ignore most requests.
+// flatAttributes is a request with flattened names. Objects are flattened on demand,
+// because most plugins ignore most requests.
 type flatAttributes struct {
 	admission.Attributes
 	tenant tenant.Name
@@ -23,8 +23,8 @@ type flatAttributes struct {
 	object, oldObject runtime.Object
 }
 
-// flattenInPlace flattens a request whose object a plugin may change. restore
-// must be called before anything else uses the object.
+// flattenInPlace flattens a request whose object a plugin may change. restore must be
+// called before anything else uses the object.
 func flattenInPlace(a admission.Attributes, n tenant.Name) *flatAttributes {
 	return &flatAttributes{Attributes: a, tenant: n, inPlace: true}
 }

@@ -41,9 +41,9 @@ type Config struct {
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are
 	// charged when a request is admitted, and those of tenants are not.
 	Quota *quota.Ledger
-	// Terminating reports whether a tenant is being deleted. Then the namespaces
-	// of its space can be deleted too, and its webhooks and policies, whose backends
-	// may be gone, are no longer called. It may be nil.
+	// Terminating reports whether a tenant is being deleted. Then the namespaces of its
+	// space can be deleted too, and its webhooks and policies, whose backends may be gone,
+	// are no longer called. It may be nil.
 	Terminating func(tenant.Name) bool
 	// TenantUID returns the UID of a known tenant, so that nothing cached for a space is
 	// used for another tenant of the name. If nil, all have the same.
@@ -67,8 +67,8 @@ func Register(o *options.AdmissionOptions) {
 var ErrUnrestrictedNodes = errors.New("authorization mode Node needs the admission plugin NodeRestriction: without it, every node could have " +
 	"tokens of service accounts of all tenants that last, and change what belongs to other nodes; leave the plugin on, or the mode out")
 
-// ValidateNodes refuses options without NodeRestriction. It is for servers
-// with authorization mode Node, which leaves it to the plugin to check the node of a pod.
+// ValidateNodes refuses options without NodeRestriction. It is for servers with
+// authorization mode Node, which leaves it to the plugin to check the node of a pod.
 func ValidateNodes(o *options.AdmissionOptions) error {
 	const name = noderestriction.PluginName
 	switch {
@@ -82,10 +82,10 @@ func ValidateNodes(o *options.AdmissionOptions) error {
 	}
 }
 
-// Apply replaces the plugins in o by ones that serve all spaces. It is called
-// once, after Register and before o is applied to a server's configuration. Upstream still
-// handles flags, the configuration file, the order and metrics. The
-// returned Readiness knows the plugins when they have been built.
+// Apply replaces the plugins in o by ones that serve all spaces. It is called once, after
+// Register and before o is applied to a server's configuration. Upstream still handles
+// flags, the configuration file, the order and metrics. The returned Readiness knows the
+// plugins when they have been built.
 func Apply(o *options.AdmissionOptions, config Config) (*Readiness, error) {
 	readiness := &Readiness{}
 	if o == nil {

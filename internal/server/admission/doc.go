@@ -2,9 +2,9 @@
 // one chain for all, in which each plugin reads the objects of the request's
 // space and never those of another.
 //
-// The plugins are upstream's, unmodified, except for a wrapper of upstream's
-// quota evaluator (package quota) and our own (packages spacepolicy and
-// published). The mode of each plugin depends on the objects that it joins (modes.go):
+// The plugins are upstream's, unmodified, except for a wrapper of upstream's quota
+// evaluator (package quota) and our own (packages spacepolicy and published). The mode of
+// each plugin depends on the objects that it joins (modes.go):
 //
 //	unchanged  reads no object of a space; one instance
 //	flattened  joins on namespaces; one instance, which gets each request with
@@ -30,7 +30,7 @@
 // The configurations of the extension server and the aggregator are copies of
 // that of the resource server and have the same chain.
 //
-// The package writes objects of a space only through the flattened
-// client, and never lets a request act on the system space because its own
-// space is unknown: without a tenant in the context every request is refused.
+// The package writes objects of a space only through the flattened client, and never lets a
+// request act on the system space because its own space is unknown: without a tenant in the
+// context every request is refused.
 package admission

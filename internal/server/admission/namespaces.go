@@ -15,10 +15,9 @@ import (
 	"github.com/tenantry/tenantry/internal/spaces/view"
 )
 
-// withLiveNamespaces returns shared with a lister that gets namespaces from the
-// server that are not in the informer yet. Upstream's NamespaceLifecycle would
-// sleep for 50 ms before the same request, and a new tenant causes it for
-// each of its namespaces.
+// withLiveNamespaces returns shared with a lister that gets namespaces from the server that
+// are not in the informer yet. Upstream's NamespaceLifecycle would sleep for 50 ms before
+// the same request, and a new tenant causes it for each of its namespaces.
 func withLiveNamespaces(shared informers.SharedInformerFactory, client kubernetes.Interface) informers.SharedInformerFactory {
 	return view.Factory(shared, func(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 		informer := shared.InformerFor(obj, newFunc)

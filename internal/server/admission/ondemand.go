@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// onDemandPlugin has an instance for the system space and for each tenant's
-// space that has objects of the plugin. The first request after the first object
-// builds it, and it is removed with the last object.
+// onDemandPlugin has an instance for the system space and for each tenant's space that has
+// objects of the plugin. The first request after the first object builds it, and it is
+// removed with the last object.
 type onDemandPlugin struct {
 	*admission.Handler
 	plugin
@@ -69,9 +69,8 @@ func (p *onDemandPlugin) ValidateInitialization() error {
 	return nil
 }
 
-// newInstance builds the plugin of a tenant's space. It does not get the
-// system's configuration, which has credentials for the webhooks of the system
-// space.
+// newInstance builds the plugin of a tenant's space. It does not get the system's
+// configuration, which has credentials for the webhooks of the system space.
 func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admission.Interface, error) {
 	clients, err := p.shared.spaces.of(n)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/openapi"
 )
 
-// knownSchemas is a discovery client that already knows the schemas.
-// A mutating policy reads them in the background and fails requests
-// until then. The request that builds an instance must not fail.
+// knownSchemas is a discovery client that already knows the schemas. A mutating policy
+// reads them in the background and fails requests until then. The request that builds an
+// instance must not fail.
 type knownSchemas struct {
 	discovery.DiscoveryInterface
 	client *knownPaths
@@ -26,9 +26,9 @@ func withKnownSchemas(client discovery.DiscoveryInterface) (*knownSchemas, error
 	return &knownSchemas{DiscoveryInterface: client, client: &knownPaths{live: live, first: paths, read: make(chan struct{})}}, nil
 }
 
-// waitUntilRead returns when the policies that were built with the client have
-// the schemas. They store them some microseconds after Paths has returned. Upstream gives no
-// signal, so we wait 50 ms.
+// waitUntilRead returns when the policies that were built with the client have the schemas.
+// They store them some microseconds after Paths has returned. Upstream gives no signal, so
+// we wait 50 ms.
 func (k *knownSchemas) waitUntilRead(stop <-chan struct{}) {
 	select {
 	case <-stop:

@@ -22,8 +22,8 @@ type perSpacePlugin struct {
 	instances *lru.Cache // by tenantKey
 }
 
-// tenantKey identifies a tenant and no other of its name: an instance caches
-// the kinds that the space defines.
+// tenantKey identifies a tenant and no other of its name: an instance caches the kinds that
+// the space defines.
 type tenantKey struct {
 	tenant tenant.Name
 	uid    types.UID
@@ -33,8 +33,8 @@ func newPerSpacePlugin(p plugin) *perSpacePlugin {
 	return &perSpacePlugin{plugin: p, instances: lru.New(maxInstances)}
 }
 
-// ValidateInitialization builds the instance of the system space, which
-// requests the informers.
+// ValidateInitialization builds the instance of the system space, which requests the
+// informers.
 func (p *perSpacePlugin) ValidateInitialization() error {
 	var err error
 	p.system, err = p.newInstance(tenant.System)

@@ -34,8 +34,8 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	}
 }
 
-// isReview reports whether a request is a review, which may contain a
-// token. Upstream keeps reviews from policies, but not from webhooks.
+// isReview reports whether a request is a review, which may contain a token. Upstream keeps
+// reviews from policies, but not from webhooks.
 func isReview(a admission.Attributes) bool {
 	group := a.GetResource().Group
 	return group == authenticationapi.GroupName || group == authorizationapi.GroupName

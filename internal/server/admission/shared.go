@@ -83,9 +83,8 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	return s, nil
 }
 
-// factory returns the factory of a plugin. The plugin gets its dependencies
-// from upstream's initializers and is built when they are
-// complete.
+// factory returns the factory of a plugin. The plugin gets its dependencies from upstream's
+// initializers and is built when they are complete.
 func (s *shared) factory(name string, m mode) admission.Factory {
 	return func(config io.Reader) (admission.Interface, error) {
 		p := plugin{name: name, shared: s, dependencies: &dependencies{}}

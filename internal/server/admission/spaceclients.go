@@ -17,8 +17,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// rediscoverAfter is how long a space's discovery is cached when a kind is
-// missing in it.
+// rediscoverAfter is how long a space's discovery is cached when a kind is missing in it.
 const rediscoverAfter = 5 * time.Second
 
 // spaceClients makes clients of single spaces over one transport.

@@ -10,8 +10,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// visitor is the user of a request that may concern more than the space of
-// the user.
+// visitor is the user of a request that may concern more than the space of the user.
 type visitor struct {
 	user.Info
 	// in is the scope that the URL names, empty if it names none.

@@ -14,11 +14,10 @@ import (
 
 // Annotations of audit events.
 const (
-	// AuditUserTenant is the tenant of the credentials, whomever they
-	// impersonate.
+	// AuditUserTenant is the tenant of the credentials, whomever they impersonate.
 	AuditUserTenant = "multi-tenancy.k8s.io/user-tenant"
-	// AuditTenant is the tenant whose space the request is about: the one that
-	// its URL names, even if the request was refused, or that of the user.
+	// AuditTenant is the tenant whose space the request is about: the one that its URL
+	// names, even if the request was refused, or that of the user.
 	AuditTenant = "multi-tenancy.k8s.io/tenant"
 )
 
@@ -39,8 +38,7 @@ func WithAudit(delegate authenticator.Request) authenticator.Request {
 	})
 }
 
-// WithAuditTarget notes in the audit event the space of a request whose
-// URL names none.
+// WithAuditTarget notes in the audit event the space of a request whose URL names none.
 func WithAuditTarget(delegate authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		// Requests to impersonate come before the request itself.

@@ -61,9 +61,9 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 	return response, true, nil
 }
 
-// note tells the other filters the tenant of the credentials. Within a
-// TokenReview the request has a tenant already, which stays, so that a review in the space
-// of one tenant accepts no users of another.
+// note tells the other filters the tenant of the credentials. Within a TokenReview the
+// request has a tenant already, which stays, so that a review in the space of one tenant
+// accepts no users of another.
 func note(req *http.Request, n tenant.Name) error {
 	r := tenant.RequestFrom(req.Context())
 	switch {

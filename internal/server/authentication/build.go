@@ -50,10 +50,10 @@ func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), by
 	}
 }
 
-// SystemAccounts returns the part of upstream's options that is left to
-// upstream: service accounts of the system space, and its bootstrap tokens. All these
-// users belong to the system tenant. Apply handles the other options, because it
-// has to know the source of each user.
+// SystemAccounts returns the part of upstream's options that is left to upstream: service
+// accounts of the system space, and its bootstrap tokens. All these users belong to the
+// system tenant. Apply handles the other options, because it has to know the source of each
+// user.
 func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeoptions.BuiltInAuthenticationOptions {
 	return &kubeoptions.BuiltInAuthenticationOptions{
 		APIAudiences:    upstream.APIAudiences,

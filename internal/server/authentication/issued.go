@@ -62,8 +62,8 @@ func (i issuing) certificates(delegate authenticator.Request) authenticator.Requ
 	})
 }
 
-// tokens wraps an authenticator of tokens. JSON web tokens have the time
-// when they were issued; other tokens are left to their issuer.
+// tokens wraps an authenticator of tokens. JSON web tokens have the time when they were
+// issued; other tokens are left to their issuer.
 func (i issuing) tokens(delegate authenticator.Token) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateToken(ctx, token)

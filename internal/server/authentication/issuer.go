@@ -14,9 +14,9 @@ import (
 )
 
 // spaceIssuer returns the issuer of the service account tokens of a space. Each space has
-// its own, because names of service accounts are the same in every space:
-// relying parties that trust the issuer of one space must not accept accounts of another.
-// It is a URL below the space's root, where the space serves its discovery document.
+// its own, because names of service accounts are the same in every space: relying parties
+// that trust the issuer of one space must not accept accounts of another. It is a URL below
+// the space's root, where the space serves its discovery document.
 func spaceIssuer(issuer string, n tenant.Name) string {
 	return strings.TrimSuffix(issuer, "/") + n.Root()
 }

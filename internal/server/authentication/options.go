@@ -11,10 +11,10 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// ClaimKey is the key of a user's extra under which identity providers (a front
-// proxy, a webhook, the mappings of an AuthenticationConfiguration) name the
-// tenant unless another one is configured. The server reads it once and puts
-// the accepted tenant under tenant.UserExtraKey, which only the server can set.
+// ClaimKey is the key of a user's extra under which identity providers (a front proxy, a
+// webhook, the mappings of an AuthenticationConfiguration) name the tenant unless another
+// one is configured. The server reads it once and puts the accepted tenant under
+// tenant.UserExtraKey, which only the server can set.
 const ClaimKey = "tenantry.io/tenant"
 
 // Keys of the extra in the answers of k8s-keystone-auth. Names of domains can
@@ -45,8 +45,7 @@ type Options struct {
 	// OIDCTenantClaim is the claim of a token that names the tenant, with the
 	// --oidc-* flags. An AuthenticationConfiguration maps it to ClaimKey.
 	OIDCTenantClaim string
-	// SystemIssuers are the URLs of the issuers whose tokens may name the
-	// system tenant.
+	// SystemIssuers are the URLs of the issuers whose tokens may name the system tenant.
 	SystemIssuers []string
 }
 

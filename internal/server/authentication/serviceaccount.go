@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// tenantClaim is the claim of a service account token that names its tenant.
-// Tokens of the system space do not have it.
+// tenantClaim is the claim of a service account token that names its tenant. Tokens of the
+// system space do not have it.
 const tenantClaim = tenant.Annotation
 
 // namespaceClaim is the claim of upstream's legacy tokens that names the
@@ -37,9 +37,9 @@ type tokenGenerator struct {
 	key    any
 }
 
-// NewTokenGenerator returns a generator of tokens for every space. system generates
-// those of the system space; it has the issuer and the key in keyFile too.
-// Without a key, with an external signer, spaces have no tokens.
+// NewTokenGenerator returns a generator of tokens for every space. system generates those
+// of the system space; it has the issuer and the key in keyFile too. Without a key, with an
+// external signer, spaces have no tokens.
 func NewTokenGenerator(system serviceaccount.TokenGenerator, issuer, keyFile string) (serviceaccount.TokenGenerator, error) {
 	if system == nil {
 		return nil, nil
@@ -85,9 +85,9 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 	return signer.GenerateToken(ctx, claims, withTenant)
 }
 
-// legacyTokens generates the tokens that upstream's tokens controller, which
-// serves every space at once, stores in secrets. The controller knows accounts by their
-// flattened namespace; the token has the tenant and the plain namespace.
+// legacyTokens generates the tokens that upstream's tokens controller, which serves every
+// space at once, stores in secrets. The controller knows accounts by their flattened
+// namespace; the token has the tenant and the plain namespace.
 type legacyTokens struct{ serviceaccount.TokenGenerator }
 
 // NewLegacyTokenGenerator returns a generator that signs with the key in a file.
@@ -198,8 +198,7 @@ func (t systemTokens) AuthenticateToken(ctx context.Context, token string) (*aut
 	return response, true, nil
 }
 
-// claimedTenant returns the space that a token claims, if any, without
-// verifying it.
+// claimedTenant returns the space that a token claims, if any, without verifying it.
 func claimedTenant(token string) tenant.Name {
 	n, err := tenant.Parse(webtoken.Parse(token).Text(tenantClaim))
 	if err != nil || !n.IsSpace() {
@@ -255,8 +254,8 @@ func (g spaceGetter) GetSecret(ctx context.Context, namespace, name string) (*co
 	return g.client.CoreV1().Secrets(flat).Get(ctx, name, metav1.GetOptions{})
 }
 
-// GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are
-// objects of the system space, also for tenants' pods.
+// GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are objects of the
+// system space, also for tenants' pods.
 func (g spaceGetter) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
 	return g.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TenantUID returns the UID of a tenant, which distinguishes it from earlier
-// and later tenants of the name; empty if there is none.
+// TenantUID returns the UID of a tenant, which distinguishes it from earlier and later
+// tenants of the name; empty if there is none.
 type TenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
 
 // note notes in the request of ctx the UID of tenant n. It is called before other
@@ -39,8 +39,8 @@ func noteUID(ctx context.Context, n tenant.Name, uid types.UID) error {
 }
 
 // cached returns an authenticator that caches the results of delegate, but not beyond the
-// end of the user's tenant: in the next tenant of that name, another user may
-// have the user's name. A nil TenantUID does not distinguish tenants.
+// end of the user's tenant: in the next tenant of that name, another user may have the
+// user's name. A nil TenantUID does not distinguish tenants.
 func (t TenantUID) cached(delegate authenticator.Token, errors bool, successes, failures time.Duration) authenticator.Token {
 	verified := t.verified(delegate)
 	caching := cache.New(verified, errors, successes, failures)

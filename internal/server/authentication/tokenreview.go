@@ -38,8 +38,8 @@ func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate 
 	return tokenreview.NewREST(reviewed{r.authenticator, n}, r.audiences).Create(ctx, obj, validate, options)
 }
 
-// reviewed authenticates by tokens of one tenant. Upstream's review makes a
-// new request from the token, which has not passed the filters.
+// reviewed authenticates by tokens of one tenant. Upstream's review makes a new request
+// from the token, which has not passed the filters.
 type reviewed struct {
 	authenticator.Request
 	tenant tenant.Name

@@ -284,9 +284,9 @@ func (l *ABAC) authorizeForeign(ctx context.Context, userTenant, space tenant.Na
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// rulesForeign returns the resource rules of a user of another tenant in a namespace
-// of a space. Upstream's rules only distinguish reading and all verbs;
-// requests that cannot be granted are refused nonetheless.
+// rulesForeign returns the resource rules of a user of another tenant in a namespace of a
+// space. Upstream's rules only distinguish reading and all verbs; requests that cannot be
+// granted are refused nonetheless.
 func (l *ABAC) rulesForeign(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	rules, _, _, err := l.policies[scope{userTenant, space.Scope()}].RulesFor(ctx, u, namespace)
 	if err != nil {

@@ -86,9 +86,8 @@ func isMaster(u user.Info) bool {
 	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-// authorizeForeign decides about a user of another tenant in the space of n. The
-// reason of a denial is always the same, also for a space that does
-// not exist.
+// authorizeForeign decides about a user of another tenant in the space of n. The reason of
+// a denial is always the same, also for a space that does not exist.
 func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
@@ -124,14 +123,14 @@ func impersonatesOut(a authorizer.Attributes, userTenant tenant.Name) bool {
 	}
 }
 
-// isPublic reports whether users without tenant may make a request, if
-// the system space's RBAC allows it.
+// isPublic reports whether users without tenant may make a request, if the system space's
+// RBAC allows it.
 func isPublic(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
 }
 
-// isServedInSpaces reports whether a path that is no resource is served in
-// a space. Other paths (/metrics, /debug, /logs) concern the server.
+// isServedInSpaces reports whether a path that is no resource is served in a space. Other
+// paths (/metrics, /debug, /logs) concern the server.
 func isServedInSpaces(path string) bool {
 	return path == "/" || hasPathPrefix(path, "/api", "/apis", "/openapi", "/version",
 		"/healthz", "/livez", "/readyz", "/.well-known/openid-configuration", "/openid/v1/jwks")

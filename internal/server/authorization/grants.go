@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Grants are the TenantAccessPolicies of all spaces. They decide only about
-// users in the space of another tenant, and identify them with their tenant: a user of the
-// space with the same name is another one.
+// Grants are the TenantAccessPolicies of all spaces. They decide only about users in the
+// space of another tenant, and identify them with their tenant: a user of the space with
+// the same name is another one.
 type Grants struct {
 	active func(ctx context.Context, n tenant.Name) (types.UID, bool)
 
@@ -29,8 +29,7 @@ type Grants struct {
 }
 
 // NewGrants returns an empty index of policies. active returns the UID of a tenant whose
-// users may act, and false
-// for one that is unknown, suspended or being deleted.
+// users may act, and false for one that is unknown, suspended or being deleted.
 func NewGrants(active func(ctx context.Context, n tenant.Name) (types.UID, bool)) *Grants {
 	return &Grants{active: active, policies: newPolicies()}
 }
@@ -75,8 +74,8 @@ func (g *Grants) to(userTenant, space tenant.Name) map[string]*grant {
 	return g.policies.grants[pair{userTenant, space}]
 }
 
-// matches reports whether a tenant is active, and the one that the policy
-// named, not a later one of the same name.
+// matches reports whether a tenant is active, and the one that the policy named, not a
+// later one of the same name.
 func (g *Grants) matches(ctx context.Context, userTenant tenant.Name, granted *grant) bool {
 	uid, ok := g.active(ctx, userTenant)
 	return ok && granted.seal.Matches(uid)
@@ -123,8 +122,8 @@ func grantable(a authorizer.Attributes) bool {
 	return accesspolicy.Grantable(a.GetVerb(), a.GetAPIGroup(), resource)
 }
 
-// Users with a grant in a space may also discover what the space serves,
-// and review their own rights.
+// Users with a grant in a space may also discover what the space serves, and review their
+// own rights.
 var (
 	discoveryURLs   = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
 	selfReviewRules = []authorizer.ResourceRuleInfo{

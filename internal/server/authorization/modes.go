@@ -31,9 +31,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// SpaceExtraKey is the key of a user's extra by which authorization webhooks
-// learn the space of the request. They learn the user's tenant by
-// tenant.UserExtraKey.
+// SpaceExtraKey is the key of a user's extra by which authorization webhooks learn the
+// space of the request. They learn the user's tenant by tenant.UserExtraKey.
 const SpaceExtraKey = "multi-tenancy.k8s.io/space"
 
 // TenantUIDExtraKey and SpaceUIDExtraKey are the keys of the UIDs of the user's tenant and
@@ -94,9 +93,9 @@ type chain struct {
 	authorizer.RuleResolver
 }
 
-// unconditional returns a without upstream's methods for conditional decisions.
-// No authorizer here may have these methods by embedding another: they would
-// bypass its own decision.
+// unconditional returns a without upstream's methods for conditional decisions. No
+// authorizer here may have these methods by embedding another: they would bypass its own
+// decision.
 func unconditional(a authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(a.Authorize)
 }
@@ -237,9 +236,9 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	return webhook{upstream: chain{a, resolver}, tenantUID: m.config.TenantUID}, nil
 }
 
-// webhook tells upstream's authorizer the user's tenant and the
-// space of the request, by name and UID. All are part of the keys of upstream's cache, so
-// cached answers are not used for later tenants of the names.
+// webhook tells upstream's authorizer the user's tenant and the space of the request, by
+// name and UID. All are part of the keys of upstream's cache, so cached answers are not
+// used for later tenants of the names.
 type webhook struct {
 	upstream  chain
 	tenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
@@ -305,8 +304,8 @@ type userAttributes struct {
 // GetUser returns the user.
 func (a userAttributes) GetUser() user.Info { return a.user }
 
-// masters lets the system tenant's privileged group do everything, as upstream
-// does before any other authorizer. In a tenant, the group has no rights.
+// masters lets the system tenant's privileged group do everything, as upstream does before
+// any other authorizer. In a tenant, the group has no rights.
 type masters struct{}
 
 // Authorize implements authorizer.UnconditionalAuthorizer.

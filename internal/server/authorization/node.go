@@ -89,9 +89,9 @@ var nodeRulesInSpace = []rbacv1.PolicyRule{
 	{Verbs: []string{"create", "update", "patch"}, APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}},
 }
 
-// authorizeInSpace lets a node read the objects that the pods bound to
-// it need. It refuses resources that do not exist for nodes in a tenant's space: nodes,
-// leases, mirror pods, reviews.
+// authorizeInSpace lets a node read the objects that the pods bound to it need. It refuses
+// resources that do not exist for nodes in a tenant's space: nodes, leases, mirror pods,
+// reviews.
 func (n *nodeAuthorizer) authorizeInSpace(ctx context.Context, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	flat := flatAttributes{a, space}
 	switch a.GetAPIGroup() + "/" + a.GetResource() {
@@ -164,8 +164,8 @@ func (podOf) GetVerb() string { return "get" }
 // GetSubresource returns none.
 func (podOf) GetSubresource() string { return "" }
 
-// flatVolumes is the informer of volumes with flattened references,
-// because the view only flattens the names of objects.
+// flatVolumes is the informer of volumes with flattened references, because the view only
+// flattens the names of objects.
 type flatVolumes struct {
 	coreinformers.PersistentVolumeInformer
 }

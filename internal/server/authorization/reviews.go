@@ -21,10 +21,10 @@ type reviews struct {
 	next authorizer.UnconditionalAuthorizer
 }
 
-// ForReviews returns the authorizer for SubjectAccessReviews, about users who
-// make no request. A user without tenant belongs to the space of the review.
-// A review in a tenant's space tells nothing about users of other tenants: they have no
-// rights there, except in the reviews of system users.
+// ForReviews returns the authorizer for SubjectAccessReviews, about users who make no
+// request. A user without tenant belongs to the space of the review. A review in a tenant's
+// space tells nothing about users of other tenants: they have no rights there, except in
+// the reviews of system users.
 func ForReviews(a authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
 	return reviews{a}
 }
@@ -77,8 +77,8 @@ func (r reviews) authorizeGroups(ctx context.Context, a authorizer.Attributes, s
 	return r.authorizeAs(ctx, groupReview{userAttributes{a, reviewed}}, space, userTenant)
 }
 
-// reviewedAs returns u as a user of a tenant, with the groups that
-// authentication could have given it.
+// reviewedAs returns u as a user of a tenant, with the groups that authentication could
+// have given it.
 func reviewedAs(u user.Info, userTenant tenant.Name) (user.Info, error) {
 	possible, err := identity.As(u, userTenant)
 	if err != nil || userTenant == tenant.System {

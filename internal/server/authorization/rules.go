@@ -52,8 +52,7 @@ func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace stri
 	}, false, nil
 }
 
-// usableRules returns rules without the resources that cannot be used in
-// a space.
+// usableRules returns rules without the resources that cannot be used in a space.
 func usableRules(rules []authorizer.ResourceRuleInfo) []authorizer.ResourceRuleInfo {
 	var usable []authorizer.ResourceRuleInfo
 	for _, rule := range rules {

@@ -10,8 +10,7 @@ import (
 const (
 	// maxAnswer is how many bytes of a response are read beside those that the size of the
 	// request allows. An admission webhook responds with a patch that makes an object of at
-	// most 3 MiB, base64-encoded. Upstream has no
-	// limit.
+	// most 3 MiB, base64-encoded. Upstream has no limit.
 	maxAnswer = 8 << 20
 	// growth is how many bytes of a response are read for each byte of the request: a
 	// conversion request has all objects of a list, and so has its response.

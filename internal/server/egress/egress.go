@@ -1,5 +1,5 @@
-// Package egress connects the server to addresses that a tenant chooses: those
-// of its webhooks for admission and for the conversion of its custom resources.
+// Package egress connects the server to addresses that a tenant chooses: those of its
+// webhooks for admission and for the conversion of its custom resources.
 //
 // A tenant must not learn from a webhook what the server can reach. So the platform's
 // own addresses are denied before a connection is made, and all failures to reach a webhook
@@ -27,16 +27,14 @@ import (
 
 // Options are the restrictions of tenants' webhooks.
 type Options struct {
-	// Denied networks are not reached by webhooks of tenants, under any
-	// name. Loopback and link-local addresses, those of the server's
-	// machine, and Hosts are denied, too.
+	// Denied networks are not reached by webhooks of tenants, under any name. Loopback and
+	// link-local addresses, those of the server's machine, and Hosts are denied, too.
 	Denied []net.IPNet
 	// Allowed are exceptions from Denied.
 	Allowed []net.IPNet
 	// Hosts are the addresses and names of servers that the server needs, such as etcd.
 	Hosts []string
-	// Selected is set if an egress selector connects, which has its own
-	// rules.
+	// Selected is set if an egress selector connects, which has its own rules.
 	Selected bool
 }
 
@@ -189,8 +187,8 @@ func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 	return denied, nil
 }
 
-// check returns an error for an address that is denied, or that cannot be
-// compared with denied ones, such as an address with a zone.
+// check returns an error for an address that is denied, or that cannot be compared with
+// denied ones, such as an address with a zone.
 func (o Options) check(address string, denied []netip.Addr) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil || parsed.Addr().Zone() != "" {

@@ -27,8 +27,8 @@ func withTimeout(next http.RoundTripper) http.RoundTripper { return timeLimited{
 
 type timeLimited struct{ next http.RoundTripper }
 
-// timeoutFor returns how long the request of a call may wait, zero if
-// there is no limit here.
+// timeoutFor returns how long the request of a call may wait, zero if there is no limit
+// here.
 func timeoutFor(ctx context.Context) time.Duration {
 	u, ok := request.UserFrom(ctx)
 	if !ok {

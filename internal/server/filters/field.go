@@ -31,10 +31,10 @@ const (
 	maxPatchOperations = 10_000
 )
 
-// WithTenantField checks metadata.tenant of a request body against the space of
-// the request and removes it, because upstream's types do not have the field. An empty
-// value is ignored. All formats that can have the field are covered:
-// JSON, YAML, CBOR and the patches. Protobuf cannot have it.
+// WithTenantField checks metadata.tenant of a request body against the space of the request
+// and removes it, because upstream's types do not have the field. An empty value is
+// ignored. All formats that can have the field are covered: JSON, YAML, CBOR and the
+// patches. Protobuf cannot have it.
 //
 // Every user who may create a review gets here. So the work for a body, and for what
 // upstream makes of it, is linear in its size, and ends with the request.
@@ -91,9 +91,8 @@ type restoredBody struct {
 	io.Closer
 }
 
-// stripper returns body without the tenant n, or an error if it names another.
-// It returns a body that it cannot read as it is, and upstream refuses it. It may change
-// body in place.
+// stripper returns body without the tenant n, or an error if it names another. It returns a
+// body that it cannot read as it is, and upstream refuses it. It may change body in place.
 type stripper func(ctx context.Context, body []byte, n tenant.Name) ([]byte, error)
 
 // stripperOf returns the stripper for the body of a request, nil if the body cannot have
@@ -129,8 +128,7 @@ func stripperOf(req *http.Request) stripper {
 	}
 }
 
-// mayName reports whether JSON or YAML can have the field, plain or
-// escaped.
+// mayName reports whether JSON or YAML can have the field, plain or escaped.
 func mayName(body []byte) bool {
 	return bytes.Contains(body, []byte("tenant")) || bytes.IndexByte(body, '\\') >= 0
 }

@@ -49,8 +49,8 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 // aliases, escapes at most double the length of a body.
 const maxExpanded = 2 * maxTenantBody
 
-// lengthWithout returns left minus the number of bytes of the texts in
-// value. It ends when the result is negative.
+// lengthWithout returns left minus the number of bytes of the texts in value. It ends when
+// the result is negative.
 func lengthWithout(value any, left int) int {
 	switch value := value.(type) {
 	case string:

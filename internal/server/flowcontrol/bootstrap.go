@@ -23,9 +23,9 @@ var (
 	refusedLevel  = &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tenantsName}}
 )
 
-// Register adds the configuration of tenants to the one that upstream creates at
-// the start. Upstream updates it unless an administrator sets the
-// annotation apf.kubernetes.io/autoupdate-spec: "false".
+// Register adds the configuration of tenants to the one that upstream creates at the start.
+// Upstream updates it unless an administrator sets the annotation
+// apf.kubernetes.io/autoupdate-spec: "false".
 var Register = sync.OnceFunc(func() {
 	bootstrap.SuggestedPriorityLevelConfigurations = append(bootstrap.SuggestedPriorityLevelConfigurations,
 		priorityLevel(tenantsName, 100, 50, nil),

@@ -124,8 +124,7 @@ func (c *Control) demand(ctx context.Context, key queueKey, capacity int) demand
 	return d
 }
 
-// capacity returns how many seats n has for a class of requests, zero
-// for any number.
+// capacity returns how many seats n has for a class of requests, zero for any number.
 func (c *Control) capacity(n tenant.Name, class class) int {
 	switch {
 	case !n.IsSpace():
@@ -153,8 +152,8 @@ func (c *Control) delivery(ctx context.Context, class class, info *request.Reque
 	return 0
 }
 
-// readSeats returns the seats of a list or watch if its priority
-// level had any number, zero for other requests.
+// readSeats returns the seats of a list or watch if its priority level had any number, zero
+// for other requests.
 func (c *Control) readSeats(ctx context.Context, info *request.RequestInfo) uint64 {
 	if info.Verb != "list" && info.Verb != "watch" {
 		return 0

@@ -24,8 +24,8 @@ func (c *costs) note(busy time.Duration, now time.Time) {
 	c.at = now
 }
 
-// likely returns the likely cost of a request that is running at a random
-// moment. It weighs requests by their time, so a few costly ones among many others count.
+// likely returns the likely cost of a request that is running at a random moment. It weighs
+// requests by their time, so a few costly ones among many others count.
 func (c *costs) likely() time.Duration {
 	if c.sum == 0 {
 		return 0

@@ -1,8 +1,7 @@
 // Package flowcontrol makes priority and fairness aware of tenants, and enforces
 // the limits of a tenant's users on one server.
 //
-// Upstream's machinery runs unmodified. Control wraps it and adds
-// three things:
+// Upstream's machinery runs unmodified. Control wraps it and adds three things:
 //
 //   - All users of a tenant are one flow. FlowSchemas see all requests of a tenant as
 //     those of the user "tenant:{name}" in the group
@@ -16,8 +15,8 @@
 //
 // FlowSchemas in a tenant's space have no effect.
 //
-// The limits of Tenant.spec.rateLimit are enforced by each server
-// separately, after authorization.
+// The limits of Tenant.spec.rateLimit are enforced by each server separately, after
+// authorization.
 //
 // The package has no metrics by tenant, and state of active tenants only.
 package flowcontrol

@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// WithLimits refuses requests beyond the limits of their tenant with 429.
-// It runs after authorization: forbidden requests cost little and do not count.
-// System users have no limits.
+// WithLimits refuses requests beyond the limits of their tenant with 429. It runs after
+// authorization: forbidden requests cost little and do not count. System users have no
+// limits.
 func WithLimits(handler http.Handler, limits *Limits, longRunning request.LongRunningRequestCheck, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()

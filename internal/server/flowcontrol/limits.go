@@ -27,8 +27,8 @@ type Limits struct {
 	sweeping  atomic.Bool
 }
 
-// NewLimits returns limits by limitOf, the limits of a tenant, with
-// defaults for those that it does not set.
+// NewLimits returns limits by limitOf, the limits of a tenant, with defaults for those that
+// it does not set.
 func NewLimits(defaults Allowance, limitOf func(tenant.Name) *v1alpha1.RateLimit) *Limits {
 	return &Limits{defaults: defaults, limitOf: limitOf, clock: clock.RealClock{}, afterFunc: afterFunc}
 }
@@ -188,8 +188,7 @@ func (a *account) take(now time.Time, allowed Allowance) time.Duration {
 	return wait
 }
 
-// running returns the number of running requests of a kind, nil
-// if they are not counted.
+// running returns the number of running requests of a kind, nil if they are not counted.
 func (a *account) running(k kind) *int32 {
 	switch k {
 	case short:

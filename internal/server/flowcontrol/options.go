@@ -13,8 +13,8 @@ type Options struct {
 	// Allowance is that of tenants without a rateLimit. There are no limits by
 	// default.
 	Allowance Allowance
-	// Size is that of tenants without a requestLimit. By
-	// default it is upstream's limit for bodies, and none for lists.
+	// Size is that of tenants without a requestLimit. By default it is upstream's limit for
+	// bodies, and none for lists.
 	Size Size
 	// Concurrency is that of each tenant.
 	Concurrency Concurrency

@@ -8,22 +8,22 @@ import "time"
 const (
 	// othersFor is how long after another tenant's request a tenant is not alone.
 	othersFor = time.Second
-	// aloneAfter is the time without others after which a tenant has aloneFactor times as many
-	// seats: no other tenant waits for them, and requests
-	// that wait for etcd leave the cores to others.
+	// aloneAfter is the time without others after which a tenant has aloneFactor times as
+	// many seats: no other tenant waits for them, and requests that wait for etcd leave the
+	// cores to others.
 	aloneAfter  = 10 * time.Second
 	aloneFactor = 8
 
 	// Seats are held after a request for as long as it took, but not longer than such a
-	// request takes that waits for no core, etcd or client. After large
-	// responses, twice as much work is done outside of seats.
+	// request takes that waits for no core, etcd or client. After large responses, twice as
+	// much work is done outside of seats.
 	readHold, writeHold, largeReadHold = time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond
 
 	// maxQueued is how many requests of a tenant and class may wait.
 	maxQueued = 200
-	// overdueAfter is the time after which a write is likely to wait
-	// for etcd or for its client, so that another one may begin. But it may be running, too: so
-	// only a few others may begin (fairQueue.spare). A write that is known to wait for a webhook
+	// overdueAfter is the time after which a write is likely to wait for etcd or for its
+	// client, so that another one may begin. But it may be running, too: so only a few
+	// others may begin (fairQueue.spare). A write that is known to wait for a webhook
 	// releases its seats at once, because the webhook's own requests may need them.
 	overdueAfter = 200 * time.Millisecond
 	// bodyTimeout is the time after which a write is blocked whose client still sends the body.
@@ -32,10 +32,9 @@ const (
 	// capacity. Most of them wait for webhooks or their clients.
 	maxExecuting = 8
 
-	// perWatch is how long a write keeps its seat after its end for each watch
-	// of what it writes. To notify one takes a core about a tenth of that; with two seats
-	// for each core, watches take at most a fifth of the machine. Up to fewWatches are
-	// ignored.
+	// perWatch is how long a write keeps its seat after its end for each watch of what it
+	// writes. To notify one takes a core about a tenth of that; with two seats for each
+	// core, watches take at most a fifth of the machine. Up to fewWatches are ignored.
 	perWatch, fewWatches = 250 * time.Microsecond, 10
 
 	// largeSeats is the number of upstream's seats, of 100 kB each, from which on a read is large.
@@ -56,9 +55,8 @@ const (
 	costlyOverdueAfter = 25 * overdueAfter
 	// costlyHold bounds how long a seat is held after a costly write.
 	costlyHold = time.Second
-	// definitionFollowUp is the work after a write of a definition, as
-	// a multiple of the write's own: half a dozen controllers read, validate and publish
-	// its schema.
+	// definitionFollowUp is the work after a write of a definition, as a multiple of the
+	// write's own: half a dozen controllers read, validate and publish its schema.
 	definitionFollowUp = 5
 	// halfLife is the time after which a cost counts for half.
 	halfLife = 5 * time.Second

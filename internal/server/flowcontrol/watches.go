@@ -9,9 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Upstream's tracker counts watches by group, resource, namespace and name. The
-// space is added to the group, so that a write is charged for the
-// watches of its space only.
+// Upstream's tracker counts watches by group, resource, namespace and name. The space is
+// added to the group, so that a write is charged for the watches of its space only.
 
 // RegisterWatch implements upstream's WatchTracker.
 func (c *Control) RegisterWatch(r *http.Request) upstream.ForgetWatchFunc {

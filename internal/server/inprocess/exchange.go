@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// highWater is how many bytes of a response are buffered before the handler
-// blocks.
+// highWater is how many bytes of a response are buffered before the handler blocks.
 const highWater = 1 << 20
 
-// exchange is one request and its response: the handler's response writer,
-// and the client's response body.
+// exchange is one request and its response: the handler's response writer, and the client's
+// response body.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -10,17 +10,16 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// System returns config for clients whose requests go to the system space unless
-// they name another one: those of controllers and hooks of the system
-// space. It must not be given to anything that serves requests.
+// System returns config for clients whose requests go to the system space unless they name
+// another one: those of controllers and hooks of the system space. It must not be given to
+// anything that serves requests.
 func System(config *rest.Config) *rest.Config {
 	return within(config, func(*http.Request) (tenant.Name, error) { return tenant.System, nil })
 }
 
-// OfRequest returns config for clients that act in the space of the request in
-// the context of each call, as upstream's storage does. A
-// call without a space fails, unless it is for one of the paths in platform,
-// which always belong to the system space.
+// OfRequest returns config for clients that act in the space of the request in the context
+// of each call, as upstream's storage does. A call without a space fails, unless it is for
+// one of the paths in platform, which always belong to the system space.
 func OfRequest(config *rest.Config, platform ...Path) *rest.Config {
 	return within(config, func(req *http.Request) (tenant.Name, error) {
 		for _, path := range platform {

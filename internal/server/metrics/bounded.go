@@ -10,10 +10,9 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Tenants choose the names of their custom resources, groups, versions,
-// webhooks, policies and hosts. Upstream's metrics have a series for each of them,
-// forever. Bound makes them share one series with the label "unexpected", as upstream
-// calls it.
+// Tenants choose the names of their custom resources, groups, versions, webhooks, policies
+// and hosts. Upstream's metrics have a series for each of them, forever. Bound makes them
+// share one series with the label "unexpected", as upstream calls it.
 
 // The labels of upstream's metrics that can have such names, besides those of
 // byResource.
@@ -70,9 +69,9 @@ var byResource = []string{
 	"apiextensions_openapi_v3_regeneration_count",
 }
 
-// Bound limits the series of upstream's metrics to the types in schemes. It must
-// be called before any of them is counted, and before --allow-metric-labels is applied:
-// names in that flag, such as the administrators' own webhooks, have series of their own.
+// Bound limits the series of upstream's metrics to the types in schemes. It must be called
+// before any of them is counted, and before --allow-metric-labels is applied: names in that
+// flag, such as the administrators' own webhooks, have series of their own.
 func Bound(schemes ...*runtime.Scheme) {
 	bound.Do(func() { metrics.SetLabelAllowList(Allowed(schemes...)) })
 }

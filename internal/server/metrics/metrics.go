@@ -14,8 +14,7 @@ import (
 const Others = "_other"
 
 // Replaceable is a collector in the process's registry that delegates to the one that was
-// set last. A process has one
-// server except in tests. The zero value is ready for use.
+// set last. A process has one server except in tests. The zero value is ready for use.
 type Replaceable struct {
 	mu        sync.RWMutex
 	collector prometheus.Collector

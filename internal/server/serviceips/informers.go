@@ -89,14 +89,13 @@ type namespaceLister struct {
 	namespace string
 }
 
-// kubernetes is the Service of the API server. Spaces do not have it, and
-// a controller of the system space manages it.
+// kubernetes is the Service of the API server. Spaces do not have it, and a controller of
+// the system space manages it.
 const kubernetes = "kubernetes"
 
-// Get returns one Service with the addresses of all Services of that name.
-// Its type makes the loop wait before it deletes an address that is not
-// among them, as long as a Service may take to be created: a new one may
-// not be in the view yet.
+// Get returns one Service with the addresses of all Services of that name. Its type makes
+// the loop wait before it deletes an address that is not among them, as long as a Service
+// may take to be created: a new one may not be in the view yet.
 func (l namespaceLister) Get(name string) (*corev1.Service, error) {
 	service, err := l.ServiceNamespaceLister.Get(name)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// dispatchField is the field by which upstream's cache dispatches events to
-	// watchers. Every space has a namespace "default", so the field holds
-	// the space instead, and a write in one space is never offered to the
-	// watchers of another.
+	// dispatchField is the field by which upstream's cache dispatches events to watchers.
+	// Every space has a namespace "default", so the field holds the space instead, and a
+	// write in one space is never offered to the watchers of another.
 	dispatchField = "metadata.namespace"
-	// namespaceField holds the namespace itself. Selectors on
-	// metadata.namespace are rewritten to it.
+	// namespaceField holds the namespace itself. Selectors on metadata.namespace are
+	// rewritten to it.
 	namespaceField = "tenantry.io/namespace"
 )
 

@@ -9,11 +9,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Upstream's continue tokens hold a key relative to the listed range, so that
-// they would continue in any space. The token of a list in a space is therefore
-// bound to it: "acme.<token>". The dot is not in upstream's encoding,
-// and the tokens of the system space are not changed. Lists of everything have
-// no pages and hence no tokens.
+// Upstream's continue tokens hold a key relative to the listed range, so that they would
+// continue in any space. The token of a list in a space is therefore bound to it:
+// "acme.<token>". The dot is not in upstream's encoding, and the tokens of the system space
+// are not changed. Lists of everything have no pages and hence no tokens.
 const continueSeparator = "."
 
 func bindContinue(in tenant.Scope, token string) string {

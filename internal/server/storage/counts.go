@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// fewObjects is how many objects of a resource a space may have without an entry
-// in Counts. An idle tenant has fewer of everything.
+// fewObjects is how many objects of a resource a space may have without an entry in Counts.
+// An idle tenant has fewer of everything.
 const fewObjects = 10
 
 // Counts knows how many objects each space has of each resource with a watch
@@ -28,8 +28,8 @@ type counted struct {
 	only     tenant.Name
 }
 
-// In returns about how many objects of a resource the space of n has, zero if
-// they are few. It reports false if the number is not known.
+// In returns about how many objects of a resource the space of n has, zero if they are few.
+// It reports false if the number is not known.
 func (c *Counts) In(n tenant.Name, resource string) (int64, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

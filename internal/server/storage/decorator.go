@@ -45,9 +45,8 @@ type RESTOptionsGetter struct {
 	Defaults map[schema.GroupResource]*Defaults
 	// Prepare completes new objects, by resource.
 	Prepare map[schema.GroupResource]Preparation
-	// Closed returns an error if a space accepts no new objects. Requests
-	// to create are refused earlier; only here is it known that an update or apply
-	// creates an object.
+	// Closed returns an error if a space accepts no new objects. Requests to create are
+	// refused earlier; only here is it known that an update or apply creates an object.
 	Closed func(ctx context.Context, n tenant.Name) error
 	// Fence, if set, returns the fence of the space of the tenant with a UID. It keeps
 	// transactions of requests that were admitted to that space out of the space of the next
@@ -62,9 +61,9 @@ type RESTOptionsGetter struct {
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
-	// Foreign, if set, makes this the storage of custom resources of one definition
-	// for many spaces. It reports the spaces that define the resource
-	// themselves, whose objects are left out.
+	// Foreign, if set, makes this the storage of custom resources of one definition for
+	// many spaces. It reports the spaces that define the resource themselves, whose objects
+	// are left out.
 	Foreign func(resource schema.GroupResource, n tenant.Name) bool
 	// Ending, if set, reports whether the definition of a resource is being deleted, so
 	// that no objects of it can be created.

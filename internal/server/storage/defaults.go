@@ -20,15 +20,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Defaults are objects that every space shows without storing them, such as the
-// default ClusterRoles: overlays of the system space's objects. An
-// object of the same name in a space shadows the default object.
+// Defaults are objects that every space shows without storing them, such as the default
+// ClusterRoles: overlays of the system space's objects. An object of the same name in a
+// space shadows the default object.
 type Defaults struct {
 	// Keys returns the keys of the objects, below the resource's prefix.
 	Keys func() []string
-	// Adapt changes the system space's object at a key, or an empty one if there
-	// is none, to the form that spaces may see, and reports whether there is a default object.
-	// The caller sets the fields that identify the object in the space.
+	// Adapt changes the system space's object at a key, or an empty one if there is none,
+	// to the form that spaces may see, and reports whether there is a default object. The
+	// caller sets the fields that identify the object in the space.
 	Adapt func(key string, obj runtime.Object) (bool, error)
 	// Replaced says how an object of a space shadows a default one.
 	Replaced Replacement

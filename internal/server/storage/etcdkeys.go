@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// etcdKeys is the lower wrapper: it maps cache keys to etcd keys and
-// filters an ambiguous etcd range by space.
+// etcdKeys is the lower wrapper: it maps cache keys to etcd keys and filters an ambiguous
+// etcd range by space.
 type etcdKeys struct {
 	storage.Interface
 
@@ -43,8 +43,8 @@ func (s *etcdKeys) key(cacheKey string) (string, tenant.Scope) {
 	return key, of
 }
 
-// owned hides an object of another space. With valid names no two objects share
-// a key; this check is a second line of defense.
+// owned hides an object of another space. With valid names no two objects share a key; this
+// check is a second line of defense.
 func owned(obj runtime.Object, by tenant.Scope, key string) error {
 	owner, err := tenantOf(obj)
 	if err != nil {
@@ -144,10 +144,10 @@ func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.Li
 	return s.Interface.GetList(ctx, key, opts, list)
 }
 
-// isTenantRange reports whether a range of etcd keys can hold only objects of
-// one tenant: those of one namespace, or of a resource without namespaces.
-// The range of all namespaces may also be that of a system namespace, and each space
-// decides whether its custom resources have namespaces.
+// isTenantRange reports whether a range of etcd keys can hold only objects of one tenant:
+// those of one namespace, or of a resource without namespaces. The range of all namespaces
+// may also be that of a system namespace, and each space decides whether its custom
+// resources have namespaces.
 func (s *etcdKeys) isTenantRange(of tenant.Scope, key string) bool {
 	n, one := of.Tenant()
 	rest, ok := strings.CutPrefix(key, s.resourcePrefix+string(n)+"/")
@@ -167,9 +167,9 @@ func dropForeign(list runtime.Object, by tenant.Scope) error {
 	return meta.SetList(list, remaining)
 }
 
-// listInCacheOrder serves upstream's consistency checker, which compares the
-// whole resource in the cache with that in etcd item by item. Their orders differ,
-// so the checker gets everything at once, sorted.
+// listInCacheOrder serves upstream's consistency checker, which compares the whole resource
+// in the cache with that in etcd item by item. Their orders differ, so the checker gets
+// everything at once, sorted.
 func (s *etcdKeys) listInCacheOrder(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	opts.Predicate.Limit = 0
 	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {

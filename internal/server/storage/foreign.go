@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// foreignCodec does not decode custom resources of other spaces by the
-// definition of this one. A range of etcd may hold both, and an object that
-// was stored by another definition may not be decodable.
+// foreignCodec does not decode custom resources of other spaces by the definition of this
+// one. A range of etcd may hold both, and an object that was stored by another definition
+// may not be decodable.
 type foreignCodec struct {
 	runtime.Codec
 	// foreign reports whether the custom resources of a space belong to another definition.

@@ -16,9 +16,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Ranges knows the etcd range of every resource and counts a tenant's keys in them.
-// It reads etcd itself, so that the end of a space is verified
-// independently of the deletions.
+// Ranges knows the etcd range of every resource and counts a tenant's keys in them. It
+// reads etcd itself, so that the end of a space is verified independently of the deletions.
 type Ranges struct {
 	// Client connects to the etcd in which a resource is stored.
 	Client func(transport storagebackend.TransportConfig) (*clientv3.Client, error)
@@ -160,9 +159,9 @@ func (r *Ranges) of(resource schema.GroupResource) []*etcdRange {
 	return ranges
 }
 
-// holds reports whether the object at full, below key, is tenant n's. The range
-// of a namespaced resource may also hold objects of the system namespace with the name
-// of the tenant, whose keys are one segment shorter. Custom resources carry their tenant.
+// holds reports whether the object at full, below key, is tenant n's. The range of a
+// namespaced resource may also hold objects of the system namespace with the name of the
+// tenant, whose keys are one segment shorter. Custom resources carry their tenant.
 // Unreadable objects count as the tenant's.
 func (r etcdRange) holds(ctx context.Context, key, full string, data []byte, n tenant.Name) bool {
 	if !r.custom {

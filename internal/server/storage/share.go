@@ -13,12 +13,12 @@ import (
 // about one kilobyte, that every namespace of every space has.
 const rootCAConfigMap = "kube-root-ca.crt"
 
-// sharingCodec makes the objects that enter the watch cache share equal strings.
-// An idle tenant has some 15 objects, nearly all of them equal to those of every other
-// tenant except for the tenant.
+// sharingCodec makes the objects that enter the watch cache share equal strings. An idle
+// tenant has some 15 objects, nearly all of them equal to those of every other tenant
+// except for the tenant.
 //
-// Only strings are shared, because they are immutable. With a shared map, a
-// write to one tenant's object would change another's.
+// Only strings are shared, because they are immutable. With a shared map, a write to one
+// tenant's object would change another's.
 type sharingCodec struct {
 	runtime.Codec
 }

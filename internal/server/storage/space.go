@@ -17,11 +17,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Space is the upper wrapper. It makes every call act in the space of the
-// tenant in its context and fails if there is none.
+// Space is the upper wrapper. It makes every call act in the space of the tenant in its
+// context and fails if there is none.
 type Space struct {
-	// Interface is the watch cache or, for a resource without one, etcdKeys.
-	// Its methods that are not wrapped below concern the resource as a whole.
+	// Interface is the watch cache or, for a resource without one, etcdKeys. Its methods
+	// that are not wrapped below concern the resource as a whole.
 	storage.Interface
 
 	// uncached is etcdKeys.
@@ -311,8 +311,8 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 }
 
 // listedBy returns the storage that serves a list. Upstream's controller of definitions
-// lists the objects to delete of a resource whose cache may not be ready if it
-// was not used before. After an error it may wait for minutes.
+// lists the objects to delete of a resource whose cache may not be ready if it was not used
+// before. After an error it may wait for minutes.
 func (s *Space) listedBy(ctx context.Context) storage.Interface {
 	if s.only != "" && tenant.RequestFrom(ctx) == nil {
 		return s.uncached

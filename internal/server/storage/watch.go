@@ -152,8 +152,8 @@ func (w *prefixedWatch) Stop() {
 	})
 }
 
-// errorWatch returns a watch that delivers one error and ends, as upstream's
-// cache does for errors after it has accepted the watch.
+// errorWatch returns a watch that delivers one error and ends, as upstream's cache does for
+// errors after it has accepted the watch.
 func errorWatch(err error) watch.Interface {
 	result := make(chan watch.Event, 1)
 	result <- errorEvent(err)

@@ -56,8 +56,8 @@ var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
 // being stored there, by name. They must not be changed.
 func DefaultClusterRoles() map[string]*rbacv1.ClusterRole { return defaultClusterRoles() }
 
-// affectsDefaults reports whether a ClusterRole of a space may change the rules
-// of a default one.
+// affectsDefaults reports whether a ClusterRole of a space may change the rules of a
+// default one.
 func affectsDefaults(role *rbacv1.ClusterRole) bool {
 	if role == nil {
 		return false
@@ -83,8 +83,8 @@ var aggregatingDefaults = sync.OnceValue(func() []*rbacv1.ClusterRole {
 	return aggregating
 })
 
-// aggregatedDefaults returns the default ClusterRoles whose rules differ in a
-// space that has stored some ClusterRoles.
+// aggregatedDefaults returns the default ClusterRoles whose rules differ in a space that
+// has stored some ClusterRoles.
 func aggregatedDefaults(stored map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
 	roles := maps.Clone(defaultClusterRoles())
 	maps.Copy(roles, stored)
@@ -113,9 +113,9 @@ func shallowCopy(role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	return &result
 }
 
-// aggregateAll sets the rules of the named roles, which aggregate others. They
-// may aggregate each other (admin has edit, edit has view), so it repeats until
-// nothing changes.
+// aggregateAll sets the rules of the named roles, which aggregate others. They may
+// aggregate each other (admin has edit, edit has view), so it repeats until nothing
+// changes.
 func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
 	names := slices.Sorted(maps.Keys(roles))
 	for range aggregating {

@@ -5,8 +5,8 @@
 // The cost of an answer does not depend on the number of other spaces, and an
 // answer allocates nothing.
 //
-// The default ClusterRoles hold in every space without being stored there; an
-// object of the space with the same name has precedence. Of the default
-// ClusterRoleBindings only those for ordinary users hold in a space, not those
-// that give rights to system:masters, nodes or components of the control plane.
+// The default ClusterRoles hold in every space without being stored there; an object of the
+// space with the same name has precedence. Of the default ClusterRoleBindings only those
+// for ordinary users hold in a space, not those that give rights to system:masters, nodes
+// or components of the control plane.
 package rbac

@@ -72,9 +72,9 @@ func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 	}
 }
 
-// NewIndex returns the index of the RBAC objects that the informers of a factory of
-// the flattened view (spaces.NewInformerFactory) read. The factory must be
-// started afterwards. labelsOf returns the labels of a Tenant.
+// NewIndex returns the index of the RBAC objects that the informers of a factory of the
+// flattened view (spaces.NewInformerFactory) read. The factory must be started afterwards.
+// labelsOf returns the labels of a Tenant.
 func NewIndex(factory informers.SharedInformerFactory, labelsOf func(n tenant.Name) labels.Set) (*Index, error) {
 	i := newIndex(labelsOf)
 	rbac := factory.Rbac().V1()
@@ -264,9 +264,8 @@ func onlyDefaults(bindings []*rbacv1.ClusterRoleBinding) bool {
 	return !slices.ContainsFunc(bindings, func(b *rbacv1.ClusterRoleBinding) bool { return defaults[b.Name] != b })
 }
 
-// replaced returns a copy of objects with obj in place of the one of
-// the same name, or without it if obj is deleted. Readers keep the old
-// slice.
+// replaced returns a copy of objects with obj in place of the one of the same name, or
+// without it if obj is deleted. Readers keep the old slice.
 func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
 	result := make([]T, 0, len(objects)+1)
 	for _, old := range objects {

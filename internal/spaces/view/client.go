@@ -25,9 +25,8 @@ type client struct {
 	discovery discovery.DiscoveryInterface
 }
 
-// Client returns a client of the space of n over flat, a client of
-// flattened names. It can get namespaces and runtime classes and, if discovery is not nil,
-// discover; nothing else.
+// Client returns a client of the space of n over flat, a client of flattened names. It can
+// get namespaces and runtime classes and, if discovery is not nil, discover; nothing else.
 func Client(flat kubernetes.Interface, n tenant.Name, discovery discovery.DiscoveryInterface) kubernetes.Interface {
 	return &client{flat: flat, tenant: n, discovery: discovery}
 }

@@ -35,8 +35,8 @@ func plainStatus(err *apierrors.StatusError, n tenant.Name) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// plainError is an error with another message. It hides a wrapped API error,
-// whose status has the flattened names.
+// plainError is an error with another message. It hides a wrapped API error, whose status
+// has the flattened names.
 type plainError struct {
 	message string
 	err     error

@@ -52,9 +52,9 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return f.shared.WaitForCacheSyncWithContext(ctx)
 }
 
-// ForResource is refused. Only parameters of admission policies are looked
-// up this way. They may need contents that the shared informers drop (those
-// of config maps), so they have an informer in the space itself.
+// ForResource is refused. Only parameters of admission policies are looked up this way.
+// They may need contents that the shared informers drop (those of config maps), so they
+// have an informer in the space itself.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	return nil, fmt.Errorf("no shared informer of %v offers whole objects", resource)
 }

@@ -10,8 +10,8 @@ import (
 
 // informer is the shared informer of a type as one space sees it.
 type informer struct {
-	// SharedIndexInformer is the informer of all spaces, whose state
-	// (HasSynced, IsStopped) is that of each space.
+	// SharedIndexInformer is the informer of all spaces, whose state (HasSynced, IsStopped)
+	// is that of each space.
 	cache.SharedIndexInformer
 
 	indexer indexer

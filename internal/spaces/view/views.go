@@ -37,9 +37,8 @@ func New(flat informers.SharedInformerFactory) *Views {
 	}
 }
 
-// Index makes it independent of the number of spaces how long a list of one space's
-// objects takes, at the cost of an index. It must be called before the
-// informers run.
+// Index makes it independent of the number of spaces how long a list of one space's objects
+// takes, at the cost of an index. It must be called before the informers run.
 func (v *Views) Index(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[spaceIndex]; ok {
 		return nil

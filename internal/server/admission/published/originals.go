@@ -26,8 +26,8 @@ import (
 )
 
 // The verbs that are needed to change the objects of every space. They are checked on the
-// resource at the cluster scope, with the object's name, so that
-// rights in one namespace of the system space do not include them.
+// resource at the cluster scope, with the object's name, so that rights in one namespace of
+// the system space do not include them.
 const (
 	// Verb is needed to publish an object, to change or delete a published one, and to
 	// stop publishing it.
@@ -181,8 +181,7 @@ var (
 )
 
 // byController refuses changes by the platform's controllers, who have every right: they
-// act for the author of some other object, who may have no right to
-// publish.
+// act for the author of some other object, who may have no right to publish.
 func byController(ctx context.Context, was, is original, gone bool) error {
 	if gone || !isController(ctx) {
 		return nil
@@ -246,8 +245,7 @@ func (r Rules) may(ctx context.Context, verb string, object Original, why string
 // values are the valid values of the annotation.
 var values = []string{present + tenant.PublishedTrue, present + tenant.PublishedForce, present + tenant.PublishedFalse}
 
-// validate returns what is wrong with a published object. What was wrong
-// before may stay.
+// validate returns what is wrong with a published object. What was wrong before may stay.
 func validate(was, is original) error {
 	annotation := field.NewPath("metadata", "annotations").Key(tenant.PublishedAnnotation)
 	var errs field.ErrorList
@@ -278,9 +276,8 @@ func owns(owners []metav1.OwnerReference, uid types.UID) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// isBookkeeping reports whether a change of an object concerns its own space only:
-// the status, managed fields and, while it is being deleted,
-// the finalizers.
+// isBookkeeping reports whether a change of an object concerns its own space only: the
+// status, managed fields and, while it is being deleted, the finalizers.
 func isBookkeeping(was original, before, after runtime.Object) bool {
 	before, after = content(before, was.statusIsShown), content(after, was.statusIsShown)
 	if was.terminating && !was.statusIsShown {

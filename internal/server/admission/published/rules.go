@@ -137,8 +137,8 @@ func toStatus(ctx context.Context) bool {
 
 // marks are the marks of the publisher on an object, and its name and state.
 type marks struct {
-	// kind and from are the values of label and annotation with a prefix, so
-	// that they are not empty if the values are.
+	// kind and from are the values of label and annotation with a prefix, so that they are
+	// not empty if the values are.
 	kind, from  string
 	terminating bool
 	name        string

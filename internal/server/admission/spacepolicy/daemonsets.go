@@ -46,9 +46,9 @@ func (p *Plugin) daemonSets(n tenant.Name) *v1alpha1.DaemonSets {
 }
 
 // PrepareDaemonSet completes a DaemonSet that is stored in a space; see
-// storage.Preparation. No controller handles it. Its status is that of a DaemonSet in
-// a cluster without nodes, so that clients do not wait for a rollout for
-// ever, with a condition that says why there are no pods.
+// storage.Preparation. No controller handles it. Its status is that of a DaemonSet in a
+// cluster without nodes, so that clients do not wait for a rollout for ever, with a
+// condition that says why there are no pods.
 func PrepareDaemonSet(_ context.Context, n tenant.Name, _ runtime.Object) func(after runtime.Object) error {
 	return func(after runtime.Object) error {
 		set, ok := after.(*apps.DaemonSet)

@@ -8,9 +8,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/resource"
 )
 
-// checkDevices refuses administrative access to devices, which gives access to the
-// claims of others, whatever the labels of the namespace. An object that
-// has it already can be changed otherwise, and deleted.
+// checkDevices refuses administrative access to devices, which gives access to the claims
+// of others, whatever the labels of the namespace. An object that has it already can be
+// changed otherwise, and deleted.
 func checkDevices(a admission.Attributes) error {
 	requested, given := forAdmins(a.GetObject())
 	if a.GetOperation() == admission.Update {

@@ -38,9 +38,9 @@ func ownersIn(obj runtime.Object) []owners {
 	return found
 }
 
-// checkOwners refuses owners that cannot be objects, because the garbage collector looks them
-// up by path. An update may keep existing owners, or the
-// deletion of such an object could not be finished.
+// checkOwners refuses owners that cannot be objects, because the garbage collector looks
+// them up by path. An update may keep existing owners, or the deletion of such an object
+// could not be finished.
 func checkOwners(a admission.Attributes) error {
 	if a.GetObject() == nil {
 		return nil

@@ -54,8 +54,8 @@ func (p *Plugin) checkPlacement(a admission.Attributes, n tenant.Name) error {
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	// Administrators of the platform may select nodes. The server's own
-	// controllers do what objects of tenants say.
+	// Administrators of the platform may select nodes. The server's own controllers do what
+	// objects of tenants say.
 	if userTenant == tenant.System && a.GetUserInfo().GetName() != user.APIServerUser {
 		return nil
 	}

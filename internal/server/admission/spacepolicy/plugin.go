@@ -23,8 +23,8 @@ const PluginName = "SpacePolicy"
 
 // Rules are the rules of Tenants.
 type Rules struct {
-	// Placement returns the rules for the nodes of a tenant's pods, nil if
-	// its Tenant has none.
+	// Placement returns the rules for the nodes of a tenant's pods, nil if its Tenant has
+	// none.
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
 	// DaemonSets returns the rules for a tenant's DaemonSets, nil if its Tenant has
 	// none.
@@ -98,8 +98,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return p.checkPlacement(a, n)
 }
 
-// checkPriority restricts the two system priority classes to the
-// namespace that upstream reserves for them.
+// checkPriority restricts the two system priority classes to the namespace that upstream
+// reserves for them.
 func checkPriority(a admission.Attributes, pod *core.Pod) error {
 	class := pod.Spec.PriorityClassName
 	if a.GetNamespace() == metav1.NamespaceSystem || !slices.Contains(schedulingv1.SystemPriorityClassNames(), class) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// podSpecOf returns the pod spec in an object of a built-in resource and its
-// path, or nil if it has none.
+// podSpecOf returns the pod spec in an object of a built-in resource and its path, or nil
+// if it has none.
 func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
 	const template = "spec.template.spec"
 	switch o := obj.(type) {

@@ -39,10 +39,9 @@ func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 }
 
 // New returns u as a user of n, or of no tenant if n is empty, or an error if its name is
-// not allowed there. It is for names from outside; for names that the server has
-// verified itself there is Of. Outside the system tenant, groups of Kubernetes are
-// removed: they have no rights there, or the server adds them itself, such as
-// those of service accounts.
+// not allowed there. It is for names from outside; for names that the server has verified
+// itself there is Of. Outside the system tenant, groups of Kubernetes are removed: they
+// have no rights there, or the server adds them itself, such as those of service accounts.
 func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	switch name := u.GetName(); {
 	case name == "":
@@ -77,9 +76,9 @@ func Of(u user.Info, n tenant.Name) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
 }
 
-// FromExtra returns u as a user of the tenant that its extra names under the first of
-// keys with a value. Without any it is a user
-// without tenant. maySystem is called only for the system tenant.
+// FromExtra returns u as a user of the tenant that its extra names under the first of keys
+// with a value. Without any it is a user without tenant. maySystem is called only for the
+// system tenant.
 func FromExtra(u user.Info, keys []string, maySystem func() bool) (*user.DefaultInfo, error) {
 	name, err := firstValue(u.GetExtra(), keys)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// As returns u as the user of n that authentication would have made, for impersonated
-// users and users in reviews. It returns an error if
-// there can be no such user. Users of the system tenant are not changed.
+// As returns u as the user of n that authentication would have made, for impersonated users
+// and users in reviews. It returns an error if there can be no such user. Users of the
+// system tenant are not changed.
 func As(u user.Info, n tenant.Name) (user.Info, error) {
 	switch {
 	case n == tenant.System:

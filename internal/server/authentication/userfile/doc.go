@@ -1,6 +1,5 @@
-// Package userfile reads the files of users with their tenants
-// (--token-auth-file, --basic-auth-file). It imports nothing of Kubernetes' server, so
-// that it can be fuzzed.
+// Package userfile reads the files of users with their tenants (--token-auth-file,
+// --basic-auth-file). It imports nothing of Kubernetes' server, so that it can be fuzzed.
 //
 // Each line is a user:
 //

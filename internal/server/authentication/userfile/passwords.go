@@ -24,8 +24,8 @@ type Passwords struct {
 	*watched[passwords]
 	// key is the key of the digests of accepted passwords.
 	key []byte
-	// slots limits concurrent comparisons with hashes, so that guessing
-	// passwords does not occupy every core.
+	// slots limits concurrent comparisons with hashes, so that guessing passwords does not
+	// occupy every core.
 	slots chan struct{}
 }
 

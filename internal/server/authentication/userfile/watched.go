@@ -15,9 +15,9 @@ import (
 const (
 	// pollInterval is how often a file is read whose changes are not notified.
 	pollInterval = time.Minute
-	// settleTime is how long a changed file must not change again before it is used: a partly
-	// written line may be valid and name another tenant. incompleteTime is the
-	// same for a file whose last line has no newline yet.
+	// settleTime is how long a changed file must not change again before it is used: a
+	// partly written line may be valid and name another tenant. incompleteTime is the same
+	// for a file whose last line has no newline yet.
 	settleTime     = 100 * time.Millisecond
 	incompleteTime = time.Second
 )

@@ -41,9 +41,9 @@ func (c Claims) Time(name string) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// decode returns a claim, zero if it is of another type. It returns zero, too,
-// if another name differs only in case: a verifier that uses encoding/json,
-// which ignores case, may have used that one.
+// decode returns a claim, zero if it is of another type. It returns zero, too, if another
+// name differs only in case: a verifier that uses encoding/json, which ignores case, may
+// have used that one.
 func decode[T any](c Claims, name string) T {
 	var zero, value T
 	for other := range c {

@@ -39,8 +39,8 @@ func (w *watcher) Stop() { w.stop() }
 // ResultChan implements watch.Interface.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
-// run sends changes after known until the watch ends, and known itself
-// first if begin is true.
+// run sends changes after known until the watch ends, and known itself first if begin is
+// true.
 func (w *watcher) run(ctx context.Context, known *services, begin bool, changed <-chan struct{}) {
 	defer close(w.events)
 	before := &services{}

@@ -55,8 +55,8 @@ func NewRules(manifest []byte) (*Rules, error) {
 }
 
 // Validate returns what is wrong with an object. old is nil on creation. Unchanged fields
-// of an update are not validated, as in custom resources (ratcheting): a later
-// rule must not prevent changes of an object.
+// of an update are not validated, as in custom resources (ratcheting): a later rule must
+// not prevent changes of an object.
 func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

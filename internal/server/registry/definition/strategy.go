@@ -9,9 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
-// Strategy is common to the strategies of all built-in types with a definition:
-// they are cluster-scoped, and may be updated
-// unconditionally.
+// Strategy is common to the strategies of all built-in types with a definition: they are
+// cluster-scoped, and may be updated unconditionally.
 type Strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator

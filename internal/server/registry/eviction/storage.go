@@ -32,9 +32,8 @@ var (
 	_ rest.GroupVersionAcceptor     = &REST{}
 )
 
-// Wrap replaces upstream's storage of pods/eviction, if it is in storages.
-// options are those with which the pods are stored. budgets acts in
-// the space of its calls' context.
+// Wrap replaces upstream's storage of pods/eviction, if it is in storages. options are
+// those with which the pods are stored. budgets acts in the space of its calls' context.
 func Wrap(storages map[string]rest.Storage, options generic.RESTOptionsGetter, budgets policyclient.PodDisruptionBudgetsGetter) error {
 	upstream, ok := storages["pods/eviction"].(*podstore.EvictionREST)
 	if !ok {

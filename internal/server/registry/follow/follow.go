@@ -47,8 +47,8 @@ func Run(ctx context.Context, name string, in tenant.Scope, source Source, examp
 	cache.NewReflectorWithOptions(lw, example, noting{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
-// unwrap returns the object in the envelope in which the watch cache shares
-// its encoded forms.
+// unwrap returns the object in the envelope in which the watch cache shares its encoded
+// forms.
 func unwrap(event watch.Event) (watch.Event, bool) {
 	if cached, ok := event.Object.(runtime.CacheableObject); ok {
 		event.Object = cached.GetObject()

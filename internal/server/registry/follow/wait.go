@@ -10,9 +10,9 @@ import (
 	"github.com/tenantry/tenantry/internal/progress"
 )
 
-// Await makes writers of a resource wait until the index of seen
-// has what they have written, so that the next decision takes it into account. Other
-// replicas have it a moment later.
+// Await makes writers of a resource wait until the index of seen has what they have
+// written, so that the next decision takes it into account. Other replicas have it a moment
+// later.
 func Await(store *genericregistry.Store, seen *progress.Progress) {
 	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { Wait(obj, seen) }
 	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { Wait(obj, seen) }
