@@ -11,9 +11,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// checkData finds damage that etcd itself would answer with a panic in one of
-// its goroutines, where nobody can turn it into an error. It reads every page of
-// the database once, without the values; etcd's own start reads them again.
+// checkData finds damage for which etcd would panic in a goroutine of its own, where the
+// panic cannot be recovered. It reads every page of the database once, without the values;
+// etcd reads them again when it starts.
 func checkData(dir string) (err error) {
 	database := filepath.Join(dir, "member", "snap", "db")
 	if _, err := os.Stat(database); errors.Is(err, os.ErrNotExist) {
@@ -45,8 +45,8 @@ func checkData(dir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", database, err)
 	}
-	// Without log etcd would start anew and never answer. An empty database is
-	// what a first start leaves that was killed before it made the log.
+	// Without a log etcd would start anew and never answer. An empty database without
+	// a log is what remains of a first start that was killed early.
 	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 	if err == nil && len(logs) == 0 && objects > 0 {
 		return fmt.Errorf("%s has no write-ahead log", filepath.Join(dir, "member"))

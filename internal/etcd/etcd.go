@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// Endpoint is what clients are told to connect to. The name is never
-	// resolved: the dialer of Transport leads into this process.
+	// Endpoint is the address that clients connect to. The name is never resolved: the
+	// dialer of Transport leads into this process.
 	Endpoint = "http://embedded-etcd"
 
 	// DefaultQuotaBackendBytes is 8 GiB, the most that etcd recommends. Its own default of
 	// 2 GiB is for one cluster; here many spaces share one database.
 	DefaultQuotaBackendBytes int64 = 8 << 30
-	// MinQuotaBackendBytes is 16 MiB. An API server that has just been made needs an
-	// eighth of that, and does not get ready without.
+	// MinQuotaBackendBytes is 16 MiB. A new API server needs an eighth of that, and does
+	// not become ready without it.
 	MinQuotaBackendBytes int64 = 16 << 20
-	// defragThresholdMegabytes is how much a defragmentation at start must win.
+	// defragThresholdMegabytes is how much a defragmentation at start must free.
 	defragThresholdMegabytes = 256
-	// catchUpEntries is how much of the raft log stays in memory. It serves
-	// followers that lag behind; there are none.
+	// catchUpEntries is how much of the raft log stays in memory. It is for
+	// followers that lag behind, and there are none.
 	catchUpEntries = 100
 	// pipeBytes is the buffer of an in-memory connection, in each direction.
 	pipeBytes = 64 << 10
@@ -46,14 +46,14 @@ const (
 
 // Options say where and how etcd runs.
 type Options struct {
-	// Dir holds the data. It is created if missing and must be used by one
-	// process only; the caller sees to that.
+	// Dir holds the data. It is created if missing and must be used by one process only,
+	// which the caller ensures.
 	Dir string
 	// ListenClientURL, if not empty, is an additional address for etcd clients:
 	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
 	ListenClientURL string
-	// QuotaBackendBytes is the size of the database, in bytes, from which on nothing
-	// is written but deletions. 0 is DefaultQuotaBackendBytes, less is no quota.
+	// QuotaBackendBytes is the size of the database, in bytes, beyond which etcd only
+	// deletes. 0 is DefaultQuotaBackendBytes, less is no quota.
 	QuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
@@ -69,9 +69,9 @@ type Server struct {
 	stop    sync.Once
 	quota   int64
 	dir     string
-	// endBeside ends what runs beside etcd, which beside waits for.
-	endBeside context.CancelFunc
-	beside    sync.WaitGroup
+	// stopBackground stops the background goroutines.
+	stopBackground context.CancelFunc
+	background     sync.WaitGroup
 
 	mu     sync.Mutex
 	shared *sharedClient // made at the first use
@@ -87,9 +87,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, damaged(failure(o.Dir, err))
 	}
 	s := &Server{failed: make(chan error, 1), quota: config.QuotaBackendBytes, dir: o.Dir}
-	// etcd reports what it cannot cope with by ending the process or by a panic
-	// in a goroutine of its own. The logger is where both can be turned into an
-	// error.
+	// etcd reports fatal errors by ending the process or by a panic in a goroutine of
+	// its own. The logger turns both into an error.
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(&s.serving, s.fail))
 	started := make(chan error, 1)
 	go s.run(config, started)
@@ -111,13 +110,13 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.serving.Store(true)
 	s.servePipe(config)
-	beside, end := context.WithCancel(context.Background())
-	s.endBeside = end
-	s.beside.Go(func() { s.keepSpace(beside) })
+	background, stop := context.WithCancel(context.Background())
+	s.stopBackground = stop
+	s.background.Go(func() { s.keepSpace(background) })
 	return s, nil
 }
 
-// run starts etcd; started gets the result unless etcd gives up.
+// run starts etcd. It sends the result to started, unless etcd fails fatally.
 func (s *Server) run(config *embed.Config, started chan<- error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -129,7 +128,7 @@ func (s *Server) run(config *embed.Config, started chan<- error) {
 	started <- err
 }
 
-// damaged says what a failure at start means, if the disk has space.
+// damaged adds an explanation to an error at start, unless the disk is full.
 func damaged(err error) error {
 	if statedir.IsFull(err) {
 		return err
@@ -204,7 +203,7 @@ func (s *Server) fail(err error) {
 }
 
 // Failed delivers an error if etcd cannot go on, for instance because the disk is
-// full. Nothing is acknowledged after it, calls and Stop may never return: end the
+// full. Nothing is acknowledged after it, and calls and Stop may never return: exit the
 // process.
 func (s *Server) Failed() <-chan error { return s.failed }
 
@@ -212,8 +211,8 @@ func (s *Server) Failed() <-chan error { return s.failed }
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.serving.Store(false)
-		s.endBeside()
-		s.beside.Wait()
+		s.stopBackground()
+		s.background.Wait()
 		s.mu.Lock()
 		if s.shared != nil {
 			s.shared.stop()
@@ -224,8 +223,8 @@ func (s *Server) Stop() {
 	})
 }
 
-// Transport points a storage configuration to this server, for everything that
-// does not go through Storage, such as health checks.
+// Transport points a storage configuration to this server, for clients that do not use
+// Storage, such as health checks.
 func (s *Server) Transport(t *storagebackend.TransportConfig) {
 	t.ServerList = []string{Endpoint}
 	t.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {

@@ -13,17 +13,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Verbosity of etcd's messages in klog's terms: its warnings are mostly about
-// slow disks, its information about every step it takes.
+// Verbosity of etcd's messages in klog's terms. etcd's warnings are mostly about
+// slow disks, and its info messages about every step.
 const (
 	warningVerbosity = 1
 	infoVerbosity    = 4
 )
 
-// newLogger returns a logger that writes to klog and gives every message that
-// would end the process to fail. The goroutine that logged it ends. Before and
-// after etcd serves, errors are like warnings: the one that counts is returned
-// to whoever starts it, and a stop is no error.
+// newLogger returns a logger that writes to klog and calls fail with every message that
+// would end the process. The goroutine that logged it ends. Errors before and after etcd
+// serves are logged like warnings: Start returns the one that matters, and a stop is no
+// error.
 func newLogger(serving *atomic.Bool, fail func(error)) *zap.Logger {
 	hook := failHook{fail}
 	return zap.New(klogCore{LevelEnabler: klogLevels{serving}}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
@@ -78,8 +78,8 @@ func (c klogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 	return checked
 }
 
-// Write implements zapcore.Core. What ends the process is not written: whoever
-// gets the error reports it.
+// Write implements zapcore.Core. It does not write what ends the process: the caller
+// that gets the error reports it.
 func (c klogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	if entry.Level > zapcore.ErrorLevel {
 		return nil

@@ -17,33 +17,33 @@ import (
 	"github.com/tenantry/tenantry/internal/statedir"
 )
 
-// reclaimPeriod is how often a server that takes no writes looks for space.
+// reclaimPeriod is how often a server that refuses writes tries to free space.
 const reclaimPeriod = 5 * time.Second
 
-// roomy is the part of the quota, in percent, that may be in use when writes are
-// taken again: more would be refused again soon.
-const roomy = 90
+// resumePercent is the part of the quota, in percent, below which writes are accepted
+// again. With more in use, they would soon be refused again.
+const resumePercent = 90
 
-// reclaim makes etcd take writes again when less than its quota is in use. etcd
-// itself refuses all but deletions from the moment in which the quota was reached
-// until an administrator has compacted, defragmented and disarmed an alarm, in
-// this order; here it listens nowhere by default, so that nobody can. The API server
-// cannot compact either, because it writes down how far it has.
+// reclaim makes etcd accept writes again when less than its quota is in use. etcd itself
+// refuses all but deletions from the moment in which the quota was reached until an
+// administrator has compacted, defragmented and disarmed an alarm, in this order. The
+// embedded etcd has no address by default, so that no administrator can. The API server
+// cannot compact either, because it records its progress, which is a write.
 //
-// It reports whether writes are taken.
+// It reports whether writes are accepted.
 func (s *Server) reclaim(ctx context.Context) (bool, error) {
 	if !s.outOfSpace() {
 		return true, nil
 	}
 	client, backend := s.Client(), s.etcd.Server.Backend()
-	// Watches that lag behind and pages of lists begin anew.
+	// Watches and pages of lists that lag behind start anew.
 	revision := s.etcd.Server.KV().Rev()
 	if _, err := client.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return false, fmt.Errorf("compacting: %w", err)
 	}
 	backend.ForceCommit()
-	limit := s.quota / 100 * roomy
-	if s.quota < 0 { // there is none any more
+	limit := s.quota / 100 * resumePercent
+	if s.quota < 0 { // no quota any more
 		limit = math.MaxInt64
 	}
 	if backend.SizeInUse() >= limit {
@@ -67,26 +67,26 @@ func (s *Server) outOfSpace() bool {
 	})
 }
 
-// keepSpace reclaims until ctx ends, and says when writes are refused and taken.
+// keepSpace reclaims until ctx ends, and logs when writes are refused and accepted again.
 func (s *Server) keepSpace(ctx context.Context) {
 	refused := false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		taken, err := s.reclaim(ctx)
+		accepted, err := s.reclaim(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			klog.ErrorS(err, "Making etcd take writes again failed; trying again")
-		case !taken && !refused:
+		case !accepted && !refused:
 			klog.ErrorS(nil, "etcd has reached its space quota and takes no writes but deletions. Delete objects, or start again with a larger --etcd-quota-backend-bytes",
 				"quota", s.quota, "inUse", s.etcd.Server.Backend().SizeInUse())
-		case taken && refused:
+		case accepted && refused:
 			klog.InfoS("etcd takes writes again")
 		}
-		refused = !taken
+		refused = !accepted
 	}, reclaimPeriod)
 }
 
-// failure describes what keeps etcd from going on in dir.
+// failure adds the directory to an error of etcd.
 func failure(dir string, err error) error {
 	if statedir.IsFull(err) {
 		return statedir.Explain(dir, err)

@@ -21,10 +21,10 @@ import (
 	"github.com/tenantry/tenantry/internal/etcdstore"
 )
 
-// Storage returns upstream's storage of one resource on this server, as
-// factory.Create does for a server behind a connection. It calls etcd's functions
-// directly: what goes through a connection takes several times as long, and each
-// resource would have one of its own, with goroutines and buffers.
+// Storage returns upstream's storage of one resource on this server, as factory.Create does
+// for a server behind a connection. It calls etcd's functions directly: a connection takes
+// several times as long, and each resource would have one of its own, with goroutines and
+// buffers.
 func (s *Server) Storage(c storagebackend.ConfigForResource, newFunc, newListFunc func() apiruntime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	shared := s.sharedClient(c.CompactionInterval)
 	client := s.newClient()
@@ -54,16 +54,16 @@ func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
 		kv: localReads{client.KV}, lease: client.Lease,
 		compactor: compactor, stop: compactor.Stop,
 	}
-	// The storages would ask on behalf of the addresses that their clients
-	// connect to; these clients have none.
+	// The storages would ask for the features of the addresses that their clients
+	// connect to. These clients have none.
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(client.Ctx(), direct{client}, storage.RequestWatchProgress)
 	return s.shared
 }
 
-// localReads reads what this member has applied, without asking the others. There are
-// none: a write is answered when it is durable and applied, so that every read sees
-// all writes that were answered before. Otherwise each read waited for the entry
-// that is just being written to disk.
+// localReads makes reads serializable: they return what this member has applied. The
+// embedded etcd has one member, which answers a write when it is durable and applied, so
+// every read sees all writes that were answered before. A linearizable read would
+// wait for the entry that is just being written to disk.
 type localReads struct{ clientv3.KV }
 
 // Get implements clientv3.KV.
@@ -71,8 +71,8 @@ func (l localReads) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return l.KV.Get(ctx, key, append(opts, clientv3.WithSerializable())...)
 }
 
-// GetStream implements clientv3.KV. The server in this process has no streams today, and
-// upstream's storage then gets pages.
+// GetStream implements clientv3.KV. The server in this process has no streams today;
+// upstream's storage falls back to pages.
 func (l localReads) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
 	return l.KV.GetStream(ctx, key, append(opts, clientv3.WithSerializable())...)
 }
@@ -86,13 +86,13 @@ func (s *Server) newClient() *clientv3.Client {
 	return c
 }
 
-// readable holds events back until what they tell of can be read. etcd tells watchers of
-// a write just before it ends it, and reads that ask nobody (localReads) do not wait for
-// that. A controller that is told that an object is being deleted, and reads it as it was
-// before, has nothing to do and never looks again.
+// readable delays events until serializable reads (localReads) return what the events
+// report: etcd notifies watchers of a write just before it applies it. A controller that
+// is notified that an object is being deleted, and reads the object as it was
+// before, does nothing and does not look again.
 type readable struct {
 	etcdserverpb.WatchClient
-	revision func() int64 // up to which all can be read
+	revision func() int64 // the last one that reads return
 }
 
 // Watch implements etcdserverpb.WatchClient.
@@ -112,20 +112,20 @@ func (s readableStream) Recv() (*etcdserverpb.WatchResponse, error) {
 	if err != nil || len(response.Events) == 0 {
 		return response, err
 	}
-	told := response.Events[len(response.Events)-1].Kv.ModRevision
-	for s.revision() < told {
+	last := response.Events[len(response.Events)-1].Kv.ModRevision
+	for s.revision() < last {
 		runtime.Gosched() // it is a matter of microseconds
 	}
 	return response, nil
 }
 
-// direct names the server for those who ask each address of a client.
+// direct has the server's name as its address, for upstream's feature checker.
 type direct struct{ *clientv3.Client }
 
 func (direct) Endpoints() []string { return []string{Endpoint} }
 
-// watcher hides the values of a request's context, which the client would
-// otherwise print to tell its streams apart, while others change them.
+// watcher hides the values of a request's context. The client would print them to tell
+// its streams apart, while other goroutines change them.
 type watcher struct{ clientv3.Watcher }
 
 func (w watcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {

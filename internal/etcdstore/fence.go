@@ -7,28 +7,28 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Fence keeps transactions from what has ended, by keys that are written when it ends. A
-// server that stalls after it has decided about a request, for as long as it may be,
-// finds them there: etcd compares them in the transaction itself.
-// Each transaction asks for one key.
+// Fence keeps transactions out of a space that has ended, by keys that are written when it
+// ends. etcd compares them in the transaction itself, so that it refuses the
+// transaction of a server that has stalled since it admitted the request, for however
+// long. Each transaction compares one key.
 type Fence interface {
-	// Closed returns the key that keeps a new object from being stored.
+	// Closed returns the key that prevents a new object from being stored.
 	Closed() string
-	// Ended returns the key that keeps any object from being changed.
+	// Ended returns the key that prevents any object from being changed.
 	Ended() string
-	// Refused returns the error of a transaction that was kept from being done.
+	// Refused returns the error of a transaction that the fence prevented.
 	Refused() error
 }
 
 type fenceKey struct{}
 
-// WithFence returns a context whose transactions, in a store of this package, are done on
-// this side of the fence alone.
+// WithFence returns a context whose transactions, in a store of this package, succeed only
+// while the keys of f do not exist.
 func WithFence(ctx context.Context, f Fence) context.Context {
 	return context.WithValue(ctx, fenceKey{}, f)
 }
 
-// fenced heeds the fence in a context.
+// fenced adds the fence of a context to its transactions.
 type fenced struct{ clientv3.KV }
 
 // Txn implements clientv3.KV.
@@ -40,12 +40,12 @@ func (k fenced) Txn(ctx context.Context) clientv3.Txn {
 	return txn
 }
 
-// fencedTxn is a transaction that does nothing, and says why, beyond the fence.
+// fencedTxn is a transaction that fails with the fence's error if its key exists.
 type fencedTxn struct {
-	txn       clientv3.Txn
-	fence     Fence
-	key       string
-	otherwise []clientv3.Op
+	txn     clientv3.Txn
+	fence   Fence
+	key     string
+	elseOps []clientv3.Op
 }
 
 // If implements clientv3.Txn.
@@ -73,14 +73,14 @@ func (t *fencedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
 
 // Else implements clientv3.Txn.
 func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
-	t.otherwise = ops
+	t.elseOps = ops
 	return t
 }
 
-// Commit implements clientv3.Txn. What the fence answers is the last of what is read
-// when the transaction was not done.
+// Commit implements clientv3.Txn. The last of the reads in the Else branch is that of the
+// fence's key.
 func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
-	response, err := t.txn.Else(append(t.otherwise, clientv3.OpGet(t.key, clientv3.WithCountOnly()))...).Commit()
+	response, err := t.txn.Else(append(t.elseOps, clientv3.OpGet(t.key, clientv3.WithCountOnly()))...).Commit()
 	if err != nil || response.Succeeded {
 		return response, err
 	}

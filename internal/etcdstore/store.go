@@ -18,9 +18,9 @@ import (
 
 type compareMod = etcdserverpb.Compare_ModRevision
 
-// New returns the storage of one resource, as factory.Create does, by a client that this
-// resource alone has. Its KV heeds fences and tracks latency from then on. What New
-// returns to destroy the storage calls closed last, once.
+// New returns the storage of one resource, as factory.Create does, with a client that only
+// this resource uses. New makes the client's KV compare fences and track latency. The
+// function that destroys the storage calls closed last, once.
 func New(client *clientv3.Client, compactor etcd3.Compactor, c storagebackend.ConfigForResource,
 	newFunc, newListFunc func() apiruntime.Object, resourcePrefix string, closed func()) (storage.Interface, factory.DestroyFunc, error) {
 	client.KV = fenced{etcd3.NewETCDLatencyTracker(client.KV)}

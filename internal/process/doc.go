@@ -1,2 +1,2 @@
-// Package process has what concerns the process as a whole: how it uses cores and memory.
+// Package process tunes the Go runtime of the process: processors and garbage collection.
 package process

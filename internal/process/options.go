@@ -10,15 +10,15 @@ import (
 	"github.com/tenantry/tenantry/internal/process/processors"
 )
 
-// Options are the flags. What they change has been measured on two cores
-// (docs/adr/0007-the-process-tunes-gos-processors-and-its-garbage.md), so that machines
-// with more have Go's own settings by default.
+// Options are the flags. What they change was measured on two cores only
+// (docs/adr/0007-the-process-tunes-gos-processors-and-its-garbage.md), so larger machines
+// have Go's own settings by default.
 type Options struct {
 	// ProcessorsPerCore is how many of Go's processors there are for each core. Zero is
 	// two on machines of at most two cores, and one on others.
 	ProcessorsPerCore int
 	// GarbageBytes is how much garbage a busy process may leave uncollected, in bytes.
-	// Zero is Go's own measure, less than zero 512 MiB on machines of at most two cores,
+	// Zero is Go's own measure. Less than zero is 512 MiB on machines of at most two cores,
 	// and Go's own measure on others.
 	GarbageBytes int64
 }
@@ -36,7 +36,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"-1 is 512 MiB on machines of at most two cores, and Go's own measure on others. The environment variable GOGC overrides it.")
 }
 
-// mostPerCore is far more than has been of use.
+// mostPerCore is far more than was useful in measurements.
 const mostPerCore = 8
 
 // Validate reports what is wrong with the flags.
@@ -50,14 +50,14 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Apply sets up the process until ctx ends.
+// Apply tunes the process until ctx ends.
 func (o *Options) Apply(ctx context.Context) {
 	perCore, garbage := o.settings(processors.Cores())
 	processors.Spare(perCore)
 	memory.Keep(ctx, garbage)
 }
 
-// settings returns what the options mean on a machine.
+// settings returns the settings for a machine.
 func (o *Options) settings(cores int) (perCore int, garbage uint64) {
 	const fewCores, perFewCores, garbageOfFewCores = 2, 2, 512 << 20
 	perCore, garbage = max(1, o.ProcessorsPerCore), uint64(max(0, o.GarbageBytes))

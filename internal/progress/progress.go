@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// patience is for how long a writer waits for an index. One that is so far behind
-// has other troubles, and the change is stored in any case.
-const patience = time.Second
+// waitTimeout is how long a writer waits for an index. The change is stored in any case.
+const waitTimeout = time.Second
 
 // Progress is how far an index has followed one resource. The zero value has not
 // begun.
@@ -19,8 +18,8 @@ type Progress struct {
 	next chan struct{}
 }
 
-// Note says that the index knows everything up to a resource version. What is no
-// version is ignored.
+// Note says that the index knows everything up to a resource version. It ignores what is
+// not a version.
 func (p *Progress) Note(resourceVersion string) {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -45,7 +44,7 @@ func (p *Progress) Wait(resourceVersion string) bool {
 	if err != nil {
 		return false
 	}
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		seen, next := p.state()
 		if seen == 0 || seen >= version {

@@ -18,8 +18,8 @@ func TestWait(t *testing.T) {
 		"long known":       {seen: "9", wait: "5", want: true},
 		"in a moment":      {seen: "4", next: "5", wait: "5", want: true, after: time.Millisecond},
 		"and what follows": {seen: "4", next: "7", wait: "5", want: true, after: time.Millisecond},
-		"not far enough":   {seen: "3", next: "4", wait: "5", after: patience},
-		"never":            {seen: "4", wait: "5", after: patience},
+		"not far enough":   {seen: "3", next: "4", wait: "5", after: waitTimeout},
+		"never":            {seen: "4", wait: "5", after: waitTimeout},
 		"no version":       {seen: "4", wait: "", want: false},
 	} {
 		t.Run(name, func(t *testing.T) {

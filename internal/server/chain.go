@@ -33,7 +33,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 		authentication.WithLoopback(generic.Authentication.Authenticator, a.loopback.BearerToken, a.informersToken))
 	if generic.AuditBackend != nil {
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
-		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, Own: a.auditPolicy, Known: a.lookup.AuditPolicy}
+		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, OfUser: a.auditPolicy, OfSpace: a.lookup.AuditPolicy}
 	}
 	withTenants.Authorization.Authorizer = authentication.WithAuditTarget(generic.Authorization.Authorizer)
 
@@ -51,7 +51,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	handler = filters.WithTenantField(handler, generic.Serializer)
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
-	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Attach, generic.Serializer)
+	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if a.opts.authentication.BasicAuthFile != "" {

@@ -50,7 +50,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	if err := authentication.Apply(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: s.credentialsSince, Life: s.uid,
+		Since: s.credentialsSince, TenantUID: s.uid,
 	}); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Placement:   s.lookup.NodePlacement,
 		DaemonSets:  s.lookup.DaemonSets,
 		Terminating: s.lookup.Terminating,
-		Life:        s.lookup.UID,
+		TenantUID:   s.lookup.UID,
 		Published:   p.published,
 	})
 	return p, err
@@ -119,7 +119,7 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		}
 	}
 	inside, err := authorization.NewModes(ctx, authorization.ModesConfig{
-		Upstream: upstream, RBAC: p.rights, Views: b.views, ServerID: b.generic.APIServerID, Life: s.uid,
+		Upstream: upstream, RBAC: p.rights, Views: b.views, ServerID: b.generic.APIServerID, TenantUID: s.uid,
 	})
 	if err != nil {
 		return err

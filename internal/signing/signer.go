@@ -27,19 +27,19 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Config says with what is signed.
+// Config is the signing authority and its limits.
 type Config struct {
 	// CertFile and KeyFile are the authority, as PEM. They are read at each signature,
 	// so that they can be replaced.
 	CertFile, KeyFile string
-	// Duration is how long certificates are valid at most, and if the request does not
-	// say.
+	// Duration is the longest validity of a certificate, and the default of requests
+	// that name none.
 	Duration time.Duration
 }
 
-// Validate reports what is wrong with the flags. Whom the authority certifies must be let
-// in: it must be in one of the trusted bundles, those of --client-ca-file and
-// --system-client-ca-file, of which empty names are none.
+// Validate reports what is wrong with the flags. The server must accept what the authority
+// signs: it must be in one of the trusted bundles, those of --client-ca-file and
+// --system-client-ca-file. Empty names of files are ignored.
 func (c Config) Validate(trusted ...string) []error {
 	var errs []error
 	if (c.CertFile == "") != (c.KeyFile == "") {
@@ -68,7 +68,7 @@ func (c Config) validateAuthority(trusted []string) error {
 		if err != nil {
 			return fmt.Errorf("--cluster-signing-cert-file %s: reading those who are trusted in %s: %w", c.CertFile, file, err)
 		}
-		for _, one := range bundle { // a renewed certificate of the same authority does
+		for _, one := range bundle { // a renewed certificate of the same authority is equal
 			if bytes.Equal(one.RawSubject, ca.Certificate.RawSubject) && bytes.Equal(one.RawSubjectPublicKeyInfo, ca.Certificate.RawSubjectPublicKeyInfo) {
 				return nil
 			}
@@ -80,8 +80,8 @@ func (c Config) validateAuthority(trusted []string) error {
 const (
 	// MinDuration is the shortest validity, upstream's: the API refuses requests for less.
 	MinDuration = 10 * time.Minute
-	// platformSigners begins the names of signers that are Kubernetes', and so this
-	// server's. All others are somebody else's.
+	// platformSigners is the prefix of Kubernetes' signers, which this server serves. Other
+	// signers are served by others.
 	platformSigners = "kubernetes.io/"
 	// reasonRefused is that of upstream's signers.
 	reasonRefused = "SignerValidationFailure"
@@ -93,8 +93,8 @@ type Signer struct {
 	Client kubernetes.Interface
 }
 
-// Handle issues a certificate for an approved request to a signer of Kubernetes, or says
-// in a condition why there will be none.
+// Handle issues a certificate for an approved request to a signer of Kubernetes, or sets
+// a condition with the reason why there will be none.
 func (s *Signer) Handle(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	if !strings.HasPrefix(csr.Spec.SignerName, platformSigners) || !certificates.IsCertificateRequestApproved(csr) ||
 		certificates.HasTrueCondition(csr, certificatesv1.CertificateFailed) {
@@ -120,7 +120,7 @@ func (s *Signer) Handle(ctx context.Context, csr *certificatesv1.CertificateSign
 	return nil
 }
 
-// refusal is the end of a request.
+// refusal is a final error of a request.
 type refusal struct{ error }
 
 // issue returns the certificate for a request in the space of n.
@@ -129,7 +129,7 @@ func (s *Signer) issue(n tenant.Name, csr *certificatesv1.CertificateSigningRequ
 	if err != nil {
 		return nil, refusal{err}
 	}
-	// The time that the signature takes grows with the square of the key's length.
+	// The time to verify the signature grows with the square of the key's length.
 	if err := checkKey(request.PublicKey); err != nil {
 		return nil, refusal{err}
 	}
@@ -151,7 +151,7 @@ func (s *Signer) issue(n tenant.Name, csr *certificatesv1.CertificateSigningRequ
 }
 
 // user returns the certificate of a user of n. It is valid from now on and not earlier:
-// there may have been another tenant of this name.
+// there may have been an earlier tenant of this name.
 func (s *Signer) user(n tenant.Name, csr *certificatesv1.CertificateSigningRequest, request *x509.CertificateRequest) ([]byte, error) {
 	subject, err := subjectIn(n, request)
 	if err == nil {

@@ -32,8 +32,8 @@ var (
 )
 
 // subjectIn returns the subject of a user's certificate in the space of n, or why the
-// request cannot have one. As in Kubernetes, the common name is the user and the
-// organizations are its groups. The certificate has them where Tenantry looks for them:
+// request is refused. As in Kubernetes, the common name of the request is the user and its
+// organizations are the groups. The certificate has them where Tenantry looks for them:
 // CN=user, O=tenant:{n}, OU=groups.
 func subjectIn(n tenant.Name, request *x509.CertificateRequest) (pkix.Name, error) {
 	if len(request.Extensions) > 0 {

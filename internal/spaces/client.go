@@ -23,23 +23,22 @@ import (
 // administrator and names the server's plain URL.
 //
 // A request goes to the space of the names in its path, field selector or body,
-// with ordinary names; one that names none goes to every space if it is a list
-// or watch, and to the system space otherwise. Responses come back flattened.
-// Names that a controller writes into texts for people (events, conditions) are
-// made ordinary, too. Bodies are JSON; requests are not rate limited. All but watches
-// have to be answered within a minute or so, in a generous number of bytes.
+// with ordinary names. A request that names no space goes to every space if it is a list
+// or watch, and to the system space otherwise. The names in responses are flattened.
+// Names that a controller writes into texts for people (events, conditions) become
+// ordinary, too. Bodies are JSON, and requests are not rate limited. All but watches
+// must be answered within about a minute, in a limited number of bytes.
 //
 // Metadata clients are made with NewMetadataClient.
 func NewClientConfig(config *rest.Config, options ...Option) *rest.Config {
 	return newClientConfig(config, false, options)
 }
 
-// NewIdentityClientConfig is NewClientConfig for code that joins objects by UID
-// and looks owners up without knowing whether they are namespaced: the garbage
-// collector. The names of all objects and owners, and all UIDs, are flattened,
-// so that an object of one space can never be taken for the owner of one in
-// another. That an object does not exist is believed only if the server says so
-// of this very object.
+// NewIdentityClientConfig is NewClientConfig for code that joins objects by UID and looks
+// owners up without knowing whether they are namespaced: the garbage collector. The names
+// of all objects and owners, and all UIDs, are flattened, so that an object of one space is
+// never taken for the owner of one in another. The client reports that an object does not
+// exist only if the server says so about this very object.
 func NewIdentityClientConfig(config *rest.Config, options ...Option) *rest.Config {
 	return newClientConfig(config, true, options)
 }
@@ -64,7 +63,7 @@ type flatteningTransport struct {
 	next       http.RoundTripper
 	identities bool
 	limits     limits
-	// workers and recorder are nil for what has no workers.
+	// workers and recorder are nil without WithWorkers.
 	workers, recorder *shares
 	ownerOf           func(namespace, pod string) types.UID
 }
@@ -94,8 +93,8 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	}
 	response, err := shared.roundTrip(req, r.space, r.owner, exchange)
 	if err == nil {
-		// By it the client would keep the worker for ten times as long, and try again
-		// itself: a storage of a tenant that cannot be read answers so.
+		// The client would hold the worker for ten times as long and retry by
+		// itself. Upstream answers so where a storage of the tenant cannot be read.
 		response.Header.Del("Retry-After")
 	}
 	return response, err
@@ -182,18 +181,18 @@ func mayHoldFlattened(body []byte) bool {
 	return bytes.Contains(body, []byte(separator)) || bytes.Contains(body, []byte(`\u007`))
 }
 
-// onlyJSON drops from an Accept header what the transport does not rewrite.
+// onlyJSON removes the formats that the transport does not rewrite from an Accept header.
 func onlyJSON(accept string) string {
-	var kept []string
+	var accepted []string
 	for clause := range strings.SplitSeq(accept, ",") {
 		if strings.HasPrefix(strings.TrimSpace(clause), runtime.ContentTypeJSON) {
-			kept = append(kept, clause)
+			accepted = append(accepted, clause)
 		}
 	}
-	if len(kept) == 0 {
+	if len(accepted) == 0 {
 		return runtime.ContentTypeJSON
 	}
-	return strings.Join(kept, ",")
+	return strings.Join(accepted, ",")
 }
 
 // response flattens the objects of a response to r.
@@ -230,8 +229,7 @@ func setBody(response *http.Response, body []byte) {
 }
 
 // notFound distinguishes an object that does not exist from a resource that the
-// space does not have. The latter are what the views of all spaces make
-// possible: a resource of one space's definitions is unknown in another. Its
+// space does not have: a resource of one space's definitions is unknown in another. Its
 // collections are empty there, and nothing is known about its objects.
 func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http.Response, error) {
 	body, err := io.ReadAll(response.Body)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -42,11 +43,10 @@ var _ informers.SharedInformerFactory = &factory{}
 // administrator and names the server's plain URL. resync is how often handlers
 // see every object again without a change; zero means never.
 //
-// What no consumer reads is dropped from the objects: managed fields, the tenant
-// annotation (the flattened name says it), and the contents of secrets and config
-// maps, except service account tokens and root certificate bundles. Informers
-// with list options or indexers of their own are not supported: they get the
-// shared informer of the type.
+// Fields that no consumer reads are dropped from the objects: managed fields, the tenant
+// annotation (the flattened name says it), and the contents of secrets and config maps,
+// except service account tokens and root certificate bundles. Informers with list options
+// or indexers are not supported: they get the shared informer of the type.
 func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.SharedInformerFactory, error) {
 	config = ConfigIn(config, tenant.Everything)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -132,8 +132,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 	return genericInformer{f.InformerFor(obj, nil), resource.GroupResource()}, nil
 }
 
-// Start runs the informers that were asked for and do not run yet. It does not
-// block.
+// Start runs the requested informers that do not run yet. It does not block.
 func (f *factory) Start(stop <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -168,16 +167,7 @@ func (f *factory) Shutdown() {
 
 // WaitForCacheSync waits for the informers that run to have read everything.
 func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return f.WaitForCacheSyncWithContext(ctx).Synced
+	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext is WaitForCacheSync with a context that ends the

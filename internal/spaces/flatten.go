@@ -22,7 +22,7 @@ func flattenAll(obj runtime.Object) error {
 	return flatten(obj)
 }
 
-// flatten brings one object into the flattened view, in place, and drops what no
+// flatten brings one object into the flattened view, in place, and drops fields that no
 // consumer of the view reads.
 func flatten(obj runtime.Object) error {
 	accessor, ok := obj.(metav1.Object)
@@ -56,9 +56,9 @@ func ownerOf(obj metav1.Object) (tenant.Name, error) {
 	return owner, nil
 }
 
-// FlattenName is tenant.Flatten for names that come from stored objects. RBAC
-// objects may have a "|" in their names; in the system space such a name would
-// read as another tenant's, so it is marked as the system's own.
+// FlattenName is tenant.Flatten for names that come from stored objects. RBAC objects may
+// have a "|" in their names. In the system space such a name would read as another
+// tenant's, so it gets the system space as its prefix.
 func FlattenName(owner tenant.Name, name string) string {
 	if owner == tenant.System && strings.Contains(name, separator) {
 		return string(tenant.System) + separator + name
@@ -70,7 +70,7 @@ func FlattenName(owner tenant.Name, name string) string {
 const separator = "|"
 
 // flattenReferences flattens the namespaces inside an object that a controller
-// computes from its view and compares with what is stored.
+// computes from its view and compares with the stored ones.
 func flattenReferences(obj runtime.Object, owner tenant.Name) {
 	if owner == tenant.System {
 		return

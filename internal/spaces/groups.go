@@ -44,7 +44,7 @@ func ResourceOf(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool
 	return resource, kindsByResource()[resource] == kind
 }
 
-// IsCustom reports whether kinds of a group are for each space to define.
+// IsCustom reports whether each space defines the kinds of a group for itself.
 func IsCustom(apiVersion string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	return err != nil || !scheme.Scheme.IsGroupRegistered(gv.Group) && !systemGroups[gv.Group]
@@ -66,9 +66,9 @@ var kindsByResource = sync.OnceValue(func() map[schema.GroupVersionResource]sche
 	return kinds
 })
 
-// Groups are the API groups of a SharedInformerFactory that has the informers of Factory.
-// A factory that embeds them, and no other factory, does not compile when client-go adds
-// a group: it has to be told whether its informers see that one.
+// Groups are the API groups of a SharedInformerFactory that has the informers of Factory. A
+// factory that embeds only them does not compile when client-go adds a group, so that
+// somebody decides whether its informers see that group.
 type Groups struct {
 	Factory internalinterfaces.SharedInformerFactory
 }

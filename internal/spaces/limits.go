@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// limits bound the requests of the shared clients, watches apart: nobody may keep a
-// worker of theirs waiting, or their memory filling, for ever.
+// limits bound the requests of the shared clients, except watches: no answer may block a
+// worker, or fill the memory, without end.
 type limits struct {
-	// timeout is until when an answer must have been read.
+	// timeout is how long a request may take until its answer is read.
 	timeout time.Duration
-	// object and list are the bytes of an answer about one object, and of a list.
+	// object and list are the most bytes in an answer about one object, and in a list.
 	object, list int64
 }
 
-// defaultLimits let the server end its requests first, which it does after a minute.
-// An object has at most some three megabytes in etcd, of which JSON may make six
-// times as much.
+// defaultLimits are beyond the server's own limit of a minute. An object has at most some
+// three megabytes in etcd, which JSON may inflate sixfold.
 var defaultLimits = limits{timeout: 65 * time.Second, object: 32 << 20, list: 1 << 30}
 
 // roundTrip sends a request that is no watch, with a limit of time and one of bytes
-// for all of its answer.
-func (l limits) roundTrip(next http.RoundTripper, req *http.Request, most int64) (*http.Response, error) {
+// for its whole answer.
+func (l limits) roundTrip(next http.RoundTripper, req *http.Request, maxBytes int64) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), l.timeout, fmt.Errorf("no answer within %v", l.timeout))
 	response, err := next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -35,13 +34,13 @@ func (l limits) roundTrip(next http.RoundTripper, req *http.Request, most int64)
 		}
 		return nil, err
 	}
-	response.Body = &limitedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, left: most}
+	response.Body = &limitedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, left: maxBytes}
 	return response, nil
 }
 
 var errTooLarge = errors.New("the answer is too large")
 
-// limitedBody fails instead of being longer than it may be.
+// limitedBody is a body that fails beyond a number of bytes.
 type limitedBody struct {
 	io.ReadCloser
 	ctx    context.Context
@@ -55,7 +54,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return 0, errTooLarge
 	}
-	if err != nil && b.ctx.Err() != nil { // cut short, even where it looks like an end
+	if err != nil && b.ctx.Err() != nil { // the body is cut short, even if the error is io.EOF
 		err = context.Cause(b.ctx)
 	}
 	return n, err

@@ -18,10 +18,10 @@ import (
 )
 
 // Tenants write names that controllers later put into URLs, such as those of owners.
-// A name like "x/../../../watch/secrets" would make any request of the one that was
-// meant, with every right there is. Typed and dynamic clients refuse such names. The
+// With a name like "x/../../../watch/secrets", the request would be another one than the
+// controller meant, with all its rights. Typed and dynamic clients refuse such names. The
 // metadata client joins them to a path, which is cleaned before the transport sees it.
-// So what is meant is checked in front of that client, and what arrives in routeOf.
+// So names are checked in front of that client, and paths in routeOf.
 
 // checkName returns why a name, flattened or not, cannot be a segment of a path.
 func checkName(name string) error {
@@ -37,8 +37,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// NewMetadataClient returns a metadata client with a config of this package. Requests
-// whose names would not stay one segment of the path each are refused.
+// NewMetadataClient returns a metadata client with a config of this package. It refuses
+// requests with a name that is not one segment of the path.
 func NewMetadataClient(config *rest.Config) (metadata.Interface, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {

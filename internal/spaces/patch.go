@@ -30,7 +30,7 @@ func (r *rewriter) rewritePatch(patch []byte) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// at returns the place that a JSON pointer (RFC 6901) below p points to.
+// at returns the place to which a JSON pointer (RFC 6901) below p leads.
 func (p *place) at(pointer string) *place {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		switch {

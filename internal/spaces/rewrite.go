@@ -16,16 +16,16 @@ import (
 // strings in the places below; numbers, order and unknown fields stay as they
 // are.
 
-// place says what stands at a place in a document.
+// place describes the values at a place in a document.
 type place struct {
 	// fields are the places in an object, elements the place of each element of
 	// an array.
 	fields   map[string]*place
 	elements *place
-	// value is what a string here is.
+	// value is the kind of a string at the place.
 	value valueKind
-	// object marks the places where an API object begins; its names are
-	// flattened by its own tenant.
+	// object marks the places where an API object begins. Its own tenant flattens its
+	// names.
 	object bool
 	// owner marks the places of owner references.
 	owner bool
@@ -40,7 +40,7 @@ const (
 	// objectName is metadata.name, flattened in cluster-scoped objects.
 	objectName
 	// ownerName, identity and ownerKind are names, UIDs and kinds that are
-	// flattened only where the whole identity of an object is (identities), kinds
+	// flattened only for clients that join by identity (NewIdentityClientConfig), kinds
 	// only if each space may define them.
 	ownerName
 	identity
@@ -99,10 +99,10 @@ func newObjectPlace() *place {
 
 // rewriter rewrites the documents of one request.
 type rewriter struct {
-	// space is the space of all objects; empty if each object says its own.
+	// space is the space of all objects, empty if each object names its own.
 	space tenant.Name
 	// identities is whether names of all objects and owners, and all UIDs, are
-	// flattened (WithIdentities).
+	// flattened (NewIdentityClientConfig).
 	identities bool
 	// unflatten is whether flattened names become ordinary ones.
 	unflatten bool
@@ -112,8 +112,8 @@ type rewriter struct {
 
 var errJSON = errors.New("malformed JSON")
 
-// rewrite returns document with the names in its places rewritten. The document
-// stays as it is if there is nothing to do.
+// rewrite returns document with the names in its places rewritten. It returns the document
+// itself if there is nothing to rewrite.
 func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
 	if !json.Valid(document) {
 		return nil, errJSON
@@ -125,7 +125,7 @@ func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
 	return append(w.dst, w.src[w.at:]...), nil
 }
 
-// scope is what is known about the object that a value belongs to.
+// scope describes the object that a value belongs to.
 type scope struct {
 	space      tenant.Name
 	namespaced bool
@@ -137,7 +137,7 @@ type scope struct {
 type walk struct {
 	*rewriter
 	src, dst []byte
-	at       int // what is before it is in dst
+	at       int // everything before it is in dst
 	pos      int
 }
 
@@ -209,7 +209,7 @@ func (w *walk) array(element *place, s scope) error {
 	}
 }
 
-// scopeHere reads ahead what the object at the current position says of itself.
+// scopeHere returns the scope of the object at the current position.
 func (w *walk) scopeHere(s scope) (scope, error) {
 	metadata := gjson.GetBytes(w.src[w.pos:], "metadata")
 	s.namespaced = metadata.Get("namespace").String() != ""

@@ -3,6 +3,7 @@ package spaces
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// route is where a request on the flattened view goes.
+// route is the target of a request on the flattened view.
 type route struct {
 	// space is the space it goes to, empty if it goes everywhere.
 	space tenant.Name
@@ -24,20 +25,20 @@ type route struct {
 	path string
 	// query is the query in that space.
 	query url.Values
-	// named is whether the path itself says which space is meant.
+	// named is whether the path itself names the space.
 	named bool
-	// resource is what the path names after its namespace, empty for discovery.
+	// resource is the path after the namespace, empty for discovery.
 	resource []string
 	// namespace is the one that the path names, by its ordinary name.
 	namespace string
-	// owner is that of the pods that a worker is busy with (itemOf).
+	// owner is the UID of the owner of the pods that the request concerns (itemOf).
 	owner types.UID
 	// collection is whether the path is that of a resource rather than an object.
 	collection bool
 }
 
 // routeOf maps an ordinary path with flattened names, and the names in its field
-// selector. The names in a path must all be of one space.
+// selector. All names in a path must belong to one space.
 func routeOf(path string, query url.Values) (route, error) {
 	r := route{space: tenant.System, path: path, query: query}
 	segments := strings.Split(strings.Trim(path, "/"), "/")
@@ -86,11 +87,11 @@ func routeOf(path string, query url.Values) (route, error) {
 	return r, r.selectFields()
 }
 
-// documents are what else there is for clients of the flattened view: discovery,
-// OpenAPI and the version, those of the system space.
+// documents are the paths that clients of the flattened view read beside resources:
+// discovery, OpenAPI and the version, of the system space.
 var documents = []string{"api", "apis", "openapi", "version"}
 
-// scope returns where it goes.
+// scope returns the scope of the request.
 func (r *route) scope() tenant.Scope {
 	if r.everywhere {
 		return tenant.Everything
@@ -99,8 +100,8 @@ func (r *route) scope() tenant.Scope {
 }
 
 // ofClusterScoped reports whether the request may be an event of a cluster-scoped
-// object. Recorders write those to a namespace "default" that belongs to no space
-// yet: it is that of the space of the object.
+// object. Recorders write those to the namespace "default" without a space in its
+// name. The space is that of the object.
 func (r *route) ofClusterScoped() bool {
 	return r.space == tenant.System && r.resource[0] == "events"
 }
@@ -146,19 +147,11 @@ func (r *route) selectFields() error {
 	if err != nil {
 		return err
 	}
-	r.query = cloneQuery(r.query)
+	r.query = maps.Clone(r.query)
 	r.query.Set("fieldSelector", selector.String())
 	return nil
 }
 
 func isNameField(field string) bool {
 	return field == "metadata.name" || field == "metadata.namespace" || strings.HasSuffix(field, ".namespace")
-}
-
-func cloneQuery(query url.Values) url.Values {
-	result := make(url.Values, len(query))
-	for key, values := range query {
-		result[key] = values
-	}
-	return result
 }

@@ -15,52 +15,52 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// A controller has a few workers for all tenants. Requests of a worker wait for the
+// A controller has a few workers for all tenants. A worker's requests wait for the
 // webhooks of the tenant that they concern: for admission, also of deletions, and for
-// the conversion of what is listed or deleted. So that webhooks that hang, or that take
-// their time, do not keep all workers from the others, a tenant has a share of them:
+// conversion of listed or deleted objects. So that hanging or slow webhooks of a tenant
+// do not block all workers, each tenant has a share of them:
 //
-//   - What a worker is busy with is an item: a request, or all requests in parallel that
-//     are about the pods of one owner, if the controller has one worker for them. One
-//     that is under way for longer than late is among those that wait, and takes in no
-//     further requests. There are as many of these as the share, and always one; others
-//     end at once, with an error by which the controller tries again later.
-//   - What an item takes beyond quick is a debt, which is paid back as the share of the
-//     workers' time. In debt, a tenant has no more items at a time than its share.
-//     Where the share is less than a worker that is none, so that after an item that
-//     waited for as long as webhooks may be, it is the others' turn.
+//   - An item is the unit of work of a worker: a request, or all parallel requests
+//     about the pods of one owner, if the controller has one worker for these. An item
+//     that takes longer than waitThreshold counts as waiting, and accepts no
+//     further requests. At most share items wait, and always one may; further ones
+//     are ended at once, with an error after which the controller tries again later.
+//   - The time that an item takes beyond freeTime is a debt of the tenant. It is paid back
+//     at the rate of the share of the workers' time. In debt, a tenant has no more
+//     concurrent items than its share. A share of less than one worker is no item, so that
+//     after an item that waited as long as webhooks may, it is the turn of other tenants.
 //
-// A tenant whose webhooks are quick has no debt, and as many items as anybody.
+// A tenant with quick webhooks has no debt, and no limit of its items.
 //
 // There is an account only while a tenant has requests or a debt.
 
 const (
-	// quick is what an item may take without a debt.
-	quick = 250 * time.Millisecond
-	// late is from when on an item waits.
-	late = time.Second
-	// part is the share of the workers, as a divisor.
-	part = 4
-	// longest is for how long a debt can last, unless the last item took longer.
-	longest = 10 * time.Second
+	// freeTime is how long an item may take without a debt.
+	freeTime = 250 * time.Millisecond
+	// waitThreshold is how long an item may take until it counts as waiting.
+	waitThreshold = time.Second
+	// shareDivisor is the share of the workers, as a divisor.
+	shareDivisor = 4
+	// maxDebtTime is how long a debt can last, unless the last item took longer.
+	maxDebtTime = 10 * time.Second
 )
 
-// Option is about the requests of a client on the flattened view.
+// Option changes how a client of the flattened view sends requests.
 type Option func(*flatteningTransport)
 
 // WithWorkers says that the requests are those of a controller's workers, of which each
-// tenant whose webhooks do not answer in time has a share. Events are recorded by one
-// worker of their own. ownerOf returns the UID of what controls a pod of the flattened
-// view, if it is known. It is nil unless the pods of one owner are changed by one worker
-// at a time, which does so with requests in parallel.
+// tenant has a share while its webhooks are slow. Events are recorded by a separate
+// worker. ownerOf returns the UID of the controlling owner of a pod of the flattened
+// view, if it is known. It is nil unless one worker at a time changes the pods of an owner,
+// with parallel requests.
 func WithWorkers(workers int, ownerOf func(namespace, pod string) types.UID) Option {
-	busy, recorder := newShares(workers), newShares(1)
+	worker, recorder := newShares(workers), newShares(1)
 	return func(t *flatteningTransport) {
-		t.workers, t.recorder, t.ownerOf = busy, recorder, ownerOf
+		t.workers, t.recorder, t.ownerOf = worker, recorder, ownerOf
 	}
 }
 
-// sharesFor returns the shares that a request takes part in, nil if in none.
+// sharesFor returns the shares that a request is subject to, nil if there are none.
 func (t *flatteningTransport) sharesFor(r *route) *shares {
 	switch {
 	case !r.space.IsSpace() || isWatch(r.query):
@@ -72,9 +72,9 @@ func (t *flatteningTransport) sharesFor(r *route) *shares {
 	}
 }
 
-// itemOf returns the UID of the owner whose pods a worker is busy with that makes a
-// request, empty for a request that is an item of its own. An owner is believed of pods
-// alone: their controllers set it, while that of a claim is as the tenant's template says.
+// itemOf returns the UID of the owner of the pods that a request is about, empty if the
+// request is an item of its own. Only owners of pods are trusted: controllers set them,
+// while a claim's owner comes from the tenant's template.
 func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types.UID {
 	switch {
 	case t.ownerOf == nil || r.resource[0] != "pods":
@@ -88,7 +88,7 @@ func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types
 	}
 }
 
-// shares are those of all tenants in the workers of a controller.
+// shares are the shares of all tenants in the workers of a controller.
 type shares struct {
 	workers int
 
@@ -100,20 +100,20 @@ func newShares(workers int) *shares {
 	return &shares{workers: workers, accounts: map[tenant.Name]*account{}}
 }
 
-// account is what is known about a tenant.
+// account is the state of a tenant.
 type account struct {
-	// items are all, of which those about the pods of an owner are owners, too.
+	// items are all; owners has those about the pods of an owner.
 	items   map[*item]struct{}
 	owners  map[types.UID]*item
 	waiting int
-	// debt is the time of workers that was owed at a time.
+	// debt is the time of workers that was owed at the time at.
 	debt time.Duration
 	at   time.Time
-	// forgotten closes the account once the debt is paid.
+	// forgotten deletes the account once the debt is paid.
 	forgotten *time.Timer
 }
 
-// item is what one worker is busy with.
+// item is the work of one worker.
 type item struct {
 	// owner is that of the pods, empty for a single request.
 	owner    types.UID
@@ -125,36 +125,36 @@ type item struct {
 	timer    *time.Timer
 }
 
-// errShare says that a request was not made, or not finished.
+// errShare ends requests beyond the share.
 var errShare = errors.New("other requests of this controller for the tenant wait for its webhooks; it tries this one again later")
 
 // share is how many items a tenant may have while others wait, or in debt.
-func (s *shares) share() int { return s.workers / part }
+func (s *shares) share() int { return s.workers / shareDivisor }
 
 // owes returns the debt of an account at a time.
 func (s *shares) owes(a *account, now time.Time) time.Duration {
-	return a.debt - time.Duration(int64(now.Sub(a.at))*int64(s.workers)/part)
+	return a.debt - time.Duration(int64(now.Sub(a.at))*int64(s.workers)/shareDivisor)
 }
 
 // enter begins a request of a tenant, about the pods of an owner if that is not empty.
-// The request ends with the context that is returned; leave must be called afterwards.
+// The returned context ends the request. The caller must call leave afterwards.
 func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ context.Context, leave func(), _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.accounts[n]
-	if own == nil {
-		own = &account{items: map[*item]struct{}{}, owners: map[types.UID]*item{}, at: time.Now()}
-		s.accounts[n] = own
+	a := s.accounts[n]
+	if a == nil {
+		a = &account{items: map[*item]struct{}{}, owners: map[types.UID]*item{}, at: time.Now()}
+		s.accounts[n] = a
 	}
-	current := own.owners[owner]
+	current := a.owners[owner]
 	switch {
 	case current != nil && current.waits:
 		return nil, nil, errShare
 	case current != nil: // one more in parallel
-	case (own.waiting > 0 || s.owes(own, time.Now()) > 0) && len(own.items) >= s.share():
+	case (a.waiting > 0 || s.owes(a, time.Now()) > 0) && len(a.items) >= s.share():
 		return nil, nil, errShare
 	default:
-		current = s.begin(own, owner)
+		current = s.begin(a, owner)
 	}
 	current.requests++
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -162,34 +162,34 @@ func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ c
 	return ctx, func() {
 		stop()
 		cancel(nil)
-		s.leave(n, own, current)
+		s.leave(n, a, current)
 	}, nil
 }
 
-func (s *shares) begin(own *account, owner types.UID) *item {
+func (s *shares) begin(a *account, owner types.UID) *item {
 	begun := &item{owner: owner, began: time.Now()}
 	begun.ctx, begun.cancel = context.WithCancelCause(context.Background())
-	begun.timer = time.AfterFunc(late, func() {
+	begun.timer = time.AfterFunc(waitThreshold, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		_, underWay := own.items[begun]
+		_, underWay := a.items[begun]
 		switch {
 		case !underWay: // has just ended
-		case own.waiting >= max(s.share(), 1):
+		case a.waiting >= max(s.share(), 1):
 			begun.cancel(errShare)
 		default:
 			begun.waits = true
-			own.waiting++
+			a.waiting++
 		}
 	})
-	own.items[begun] = struct{}{}
+	a.items[begun] = struct{}{}
 	if owner != "" {
-		own.owners[owner] = begun
+		a.owners[owner] = begun
 	}
 	return begun
 }
 
-func (s *shares) leave(n tenant.Name, own *account, current *item) {
+func (s *shares) leave(n tenant.Name, a *account, current *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if current.requests--; current.requests > 0 {
@@ -197,40 +197,40 @@ func (s *shares) leave(n tenant.Name, own *account, current *item) {
 	}
 	current.timer.Stop()
 	current.cancel(nil)
-	delete(own.items, current)
-	delete(own.owners, current.owner)
+	delete(a.items, current)
+	delete(a.owners, current.owner)
 	if current.waits {
-		own.waiting--
+		a.waiting--
 	}
 	now := time.Now()
 	took := now.Sub(current.began)
-	most := max(longest, took) * time.Duration(s.workers) / part
-	own.debt, own.at = min(max(s.owes(own, now), 0)+max(took-quick, 0), most), now
-	s.close(n, own)
+	most := max(maxDebtTime, took) * time.Duration(s.workers) / shareDivisor
+	a.debt, a.at = min(max(s.owes(a, now), 0)+max(took-freeTime, 0), most), now
+	s.close(n, a)
 }
 
 // close forgets an account that has no requests, once it has no debt.
-func (s *shares) close(n tenant.Name, own *account) {
-	if own.forgotten != nil {
-		own.forgotten.Stop()
+func (s *shares) close(n tenant.Name, a *account) {
+	if a.forgotten != nil {
+		a.forgotten.Stop()
 	}
-	if len(own.items) > 0 || s.accounts[n] != own {
+	if len(a.items) > 0 || s.accounts[n] != a {
 		return
 	}
-	if owed := s.owes(own, time.Now()); owed > 0 {
-		own.forgotten = time.AfterFunc(owed*part/time.Duration(s.workers)+1, func() {
+	if owed := s.owes(a, time.Now()); owed > 0 {
+		a.forgotten = time.AfterFunc(owed*shareDivisor/time.Duration(s.workers)+1, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.close(n, own)
+			s.close(n, a)
 		})
 		return
 	}
 	delete(s.accounts, n)
 }
 
-// roundTrip sends a request of a tenant as part of an item, and reads its answer. What
-// is refused is answered as by a server, but without Retry-After, by which clients would
-// wait themselves and keep the worker.
+// roundTrip sends a request of a tenant as part of an item, and reads its response. A
+// refused request gets the status that a server would send, but without Retry-After, after
+// which clients would wait themselves and hold the worker.
 func (s *shares) roundTrip(req *http.Request, n tenant.Name, owner types.UID, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, leave, err := s.enter(req.Context(), n, owner)
 	if err != nil {

@@ -92,18 +92,18 @@ func TestShares(t *testing.T) {
 		took = hanging
 		began := time.Now()
 		go func() {
-			time.Sleep(late + time.Millisecond)
+			time.Sleep(waitThreshold + time.Millisecond)
 			if refused := create(t, client, "a|ns", 10, false); refused != 10 {
 				t.Errorf("%d of 10 requests were refused while others wait", refused)
 			}
 			if refused := create(t, client, "b|ns", 10*workers, false); refused > 0 {
 				t.Errorf("%d requests of another tenant were refused", refused)
 			}
-			if waited := time.Since(began); waited > late+time.Millisecond {
+			if waited := time.Since(began); waited > waitThreshold+time.Millisecond {
 				t.Errorf("others had to wait for %v", waited)
 			}
 		}()
-		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/part {
+		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shareDivisor {
 			t.Errorf("%d of %d requests were refused, not those beyond the share", refused, workers)
 		}
 		if waited := time.Since(began); waited != hanging {
@@ -111,10 +111,10 @@ func TestShares(t *testing.T) {
 		}
 
 		// Now it is in debt.
-		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/part {
+		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shareDivisor {
 			t.Errorf("in debt, %d of %d requests were refused", refused, workers)
 		}
-		time.Sleep(max(longest, hanging))
+		time.Sleep(max(maxDebtTime, hanging))
 		took = 10 * time.Millisecond
 		if refused := create(t, client, "a|ns", workers, false); refused > 0 {
 			t.Errorf("%d requests were refused although the debt is paid", refused)
@@ -173,7 +173,7 @@ func TestManyObjects(t *testing.T) {
 					})
 				}
 				creations.Wait()
-				if got := refused.Load(); got != workers-workers/part {
+				if got := refused.Load(); got != workers-workers/shareDivisor {
 					t.Errorf("%d of %d requests were refused, not those beyond the share", got, workers)
 				}
 			})
@@ -190,7 +190,7 @@ func TestLateItem(t *testing.T) {
 				t.Fatalf("in parallel: %v", err)
 			}
 		}
-		time.Sleep(late)
+		time.Sleep(waitThreshold)
 		synctest.Wait()
 		if _, _, err := s.enter(t.Context(), "a", "owner"); err == nil {
 			t.Error("one more worker waits for the same item")
@@ -239,7 +239,7 @@ func TestFewWorkers(t *testing.T) {
 					} else {
 						leave()
 					}
-					time.Sleep(longest) // the debt is paid
+					time.Sleep(maxDebtTime) // the debt is paid
 					synctest.Wait()
 				}
 			})
@@ -250,7 +250,7 @@ func TestFewWorkers(t *testing.T) {
 // TestOneWorker has each item wait for many webhooks: others have as much time between.
 func TestOneWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const took = 3 * longest
+		const took = 3 * maxDebtTime
 		s := newShares(1)
 		_, leave, err := s.enter(t.Context(), "a", "")
 		if err != nil {
@@ -329,14 +329,14 @@ func TestAccounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(late)
+			time.Sleep(waitThreshold)
 			synctest.Wait()
 			leave()
 		}
 		if n := accounts(); n != 1 {
 			t.Errorf("%d accounts, want that of the debt", n)
 		}
-		time.Sleep(longest)
+		time.Sleep(maxDebtTime)
 		synctest.Wait()
 		if n := accounts(); n != 0 {
 			t.Errorf("%d accounts are left", n)

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ConfigIn returns a copy of config whose requests are about a scope. Like those on
-// the flattened view they are limited in time and bytes.
+// ConfigIn returns a copy of config whose requests are about a scope. They have the
+// limits of time and bytes of requests on the flattened view.
 func ConfigIn(config *rest.Config, in tenant.Scope) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -19,9 +19,9 @@ import (
 // certificates it publishes.
 const rootCAConfigMap = "kube-root-ca.crt"
 
-// trim drops from a cached object what no consumer reads and shares what all
-// tenants' objects have in common. An idle tenant has some 14 objects in the
-// view, nearly all of them equal to those of every other tenant but for the name.
+// trim drops from a cached object the fields that no consumer reads, and shares values that
+// are equal for all tenants. An idle tenant has some 14 objects in the view, nearly all of
+// them equal to those of every other tenant except for the name.
 //
 // The last-applied annotation stays: controllers write whole objects back.
 func trim(obj runtime.Object, accessor metav1.Object) {
@@ -81,9 +81,9 @@ func withoutLastApplied(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// The tables of shared values have a fixed size. A value that finds its slot
-// taken by another replaces it, so what occurs often is nearly always there and
-// what occurs once costs nothing for longer than its object.
+// The tables of shared values have a fixed size. A new value replaces the one that occupies
+// its slot, so frequent values are nearly always there, and a rare one costs nothing once
+// its object is gone.
 const sharedSlots = 4096
 
 var (
@@ -92,9 +92,8 @@ var (
 	sharedLists [sharedSlots]atomic.Pointer[corev1.ResourceList]
 )
 
-// sharedMap returns a map equal to m: nil for an empty one, and for a map of one
-// entry one that equal maps share. Cached objects are read-only, so sharing is
-// safe.
+// sharedMap returns a map equal to m: nil for an empty one, and the same map for all equal
+// maps of one entry. Cached objects are read-only, so sharing is safe.
 func sharedMap(m map[string]string) map[string]string {
 	switch len(m) {
 	case 0:
@@ -118,8 +117,8 @@ func sharedMap(m map[string]string) map[string]string {
 	return m
 }
 
-// sharedResources returns a list equal to list that equal lists share: idle
-// tenants have the same default quota and the same use of it.
+// sharedResources returns the same list for all equal lists: idle tenants have the same
+// default quota and the same usage.
 func sharedResources(list corev1.ResourceList) corev1.ResourceList {
 	if len(list) == 0 {
 		return list

@@ -277,4 +277,4 @@ func writeAdmin(path, address string, keys *pki.PKI) error {
 
 // operator and reconciling are the places of the operator's metrics among those of the
 // process.
-var operator, reconciling metrics.Slot
+var operator, reconciling metrics.Replaceable

@@ -12,8 +12,8 @@ const flatSeparator = "|"
 // space stay as they are. Upstream's objects hold it as a string: Flat(object.Namespace).
 type Flat string
 
-// Flatten returns the flattened name of what has a name in the space of n; of the empty
-// name, which means every namespace, the empty one.
+// Flatten returns the flattened form of a name in the space of n. The empty name, which
+// means every namespace, stays empty.
 func Flatten(n Name, name string) Flat {
 	if n == System || n == "" || name == "" {
 		return Flat(name)

@@ -2,10 +2,9 @@ package tenant
 
 import "strings"
 
-// The watch cache is keyed differently from etcd, because the seed's etcd keys
-// are ambiguous as prefixes: /registry/pods/foo/ holds both the system
-// namespace foo and the tenant foo. In the cache each space is one contiguous
-// range, and so are all tenant spaces together:
+// The watch cache is keyed differently from etcd, because the etcd keys are ambiguous as
+// prefixes: /registry/pods/foo/ holds both the system namespace foo and the tenant foo. In
+// the cache each space is one contiguous range, and so are all tenant spaces together:
 //
 //	etcd                        cache
 //	/pods/ns/name               /pods/s/ns/name
@@ -49,13 +48,13 @@ func EtcdKey(resourcePrefix, cacheKey string) (key string, of Scope, ok bool) {
 	if system, found := strings.CutPrefix(rest, systemPartition); found {
 		return resourcePrefix + system, System.Scope(), true
 	}
-	own, found := strings.CutPrefix(rest, tenantPartition)
+	ofTenants, found := strings.CutPrefix(rest, tenantPartition)
 	if !found {
 		return cacheKey, "", false
 	}
-	name, _, _ := strings.Cut(own, "/")
+	name, _, _ := strings.Cut(ofTenants, "/")
 	if name == "" {
 		return resourcePrefix, All, true
 	}
-	return resourcePrefix + own, Name(name).Scope(), true
+	return resourcePrefix + ofTenants, Name(name).Scope(), true
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Name is the name of a tenant, and of its space. The zero value names no tenant.
-// What a request is about, which may be many spaces, is a Scope.
+// Name is the name of a tenant, and of its space. The zero value names no tenant. A request
+// may be about many spaces, see Scope.
 type Name string
 
 // System is the tenant of the platform's own users, and the name of the system
@@ -31,8 +31,8 @@ func Parse(s string) (Name, error) {
 	return Name(s), nil
 }
 
-// isLabel reports whether s is a DNS label. Every request asks several times, for
-// which upstream's regular expression takes too long.
+// isLabel reports whether s is a DNS label. It is called several times per request, for
+// which upstream's regular expression is too slow.
 func isLabel(s string) bool {
 	if len(s) == 0 || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -57,8 +57,8 @@ func Validate(s string) []string {
 
 const reserved = `"all" is reserved: in a URL it stands for every tenant`
 
-// IsSpace reports whether n names a tenant's space, as opposed to the system space or
-// nothing. Names that were never parsed may be what only a Scope can be: no space.
+// IsSpace reports whether n names a tenant's space: not the system space, and nothing
+// that only a Scope can be, such as "all".
 func (n Name) IsSpace() bool {
 	_, ok := n.Scope().Tenant()
 	return ok

@@ -21,9 +21,8 @@ type Target struct {
 	Escaped string
 }
 
-// ParsePath splits a URL path into the space it names and an ordinary path, for
-// the three URL forms of arktos-api-resource-model ("Resource URL Endpoint
-// Resolution"):
+// ParsePath splits a URL path into the space it names and an ordinary path, for the three
+// URL forms:
 //
 //	/tenants/{t}/...                    space root
 //	/api/v1/tenants/{t}/...             full path
@@ -42,7 +41,7 @@ func ParsePath(path, escaped string) (Target, error) {
 		return Target{}, err
 	}
 	target := Target{Path: path, Escaped: escaped}
-	prefix, literal := "", "" // what stays and what goes of the part that names the space
+	prefix, literal := "", "" // what replaces the part that names the space, and that part
 	if rest, ok := cutSegment(path, "tenants"); ok && rest != "" {
 		name, rest := splitSegment(rest)
 		t, err := parseRoot(name)
@@ -133,8 +132,8 @@ func splitSegment(path string) (name, rest string) {
 	return name, rest
 }
 
-// checkSegments refuses segments that different readers of a path understand
-// differently. What follows a proxy subresource belongs to the proxied server.
+// checkSegments refuses segments that readers of a path may interpret differently. What
+// follows a proxy subresource belongs to the proxied server.
 func checkSegments(path string) error {
 	if path == "" || path[0] != '/' {
 		return fmt.Errorf("path %q does not begin with a slash", path)

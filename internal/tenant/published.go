@@ -6,8 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// What published objects and their copies carry (arktos-access-control, "Enforce
-// policies Cross-Tenant"). Copies are written by the Publisher alone.
+// What published objects and their copies carry. Only the Publisher writes copies.
 const (
 	// PublishedTrue, PublishedForce and PublishedFalse are the values of
 	// PublishedAnnotation. With PublishedForce the object of the same name that a tenant
@@ -40,16 +39,15 @@ func IsValidPublished(annotations map[string]string) bool {
 	return !ok || value == PublishedTrue || value == PublishedForce || value == PublishedFalse
 }
 
-// ByPublisher reports whether the request of ctx is the publisher's, in a
-// tenant's space. What belongs to the tenant, such as its webhooks and quotas, has
-// no say in it.
+// ByPublisher reports whether the request of ctx is the publisher's, in a tenant's space.
+// The tenant's own webhooks and quotas do not apply to it.
 func ByPublisher(ctx context.Context) bool {
 	u, ok := request.UserFrom(ctx)
 	if !ok || u.GetName() != Publisher {
 		return false
 	}
-	own, err := UserTenant(ctx)
-	if err != nil || own != System {
+	user, err := UserTenant(ctx)
+	if err != nil || user != System {
 		return false
 	}
 	n, err := SpaceFrom(ctx)

@@ -26,40 +26,39 @@ var (
 type Request struct {
 	// Requested is what the URL names, empty for a short path.
 	Requested Scope
-	// Authenticated is the tenant of the credentials, set once by
-	// authentication. It outlives impersonation, which replaces the user.
+	// Authenticated is the tenant of the credentials, set once by authentication.
+	// Impersonation, which replaces the user, does not change it.
 	Authenticated Name
-	// life is the UID of the tenant Authenticated for which the credentials were checked,
+	// uid is the UID of the tenant Authenticated for which the credentials were checked,
 	// empty if there was none of that name.
-	life *types.UID
-	// admitted is the tenant whose user a policy of Requested lets in.
+	uid *types.UID
+	// admitted is the foreign tenant whose user a policy of Requested lets in.
 	admitted Name
 }
 
-// NoteLife notes the UID of the tenant of the credentials, as it was before they were
+// NoteUID notes the UID of the tenant of the credentials, as it was before they were
 // checked, and reports whether it is the one that was noted first: a tenant can be
-// deleted and made again meanwhile. Only authentication calls it.
-func (r *Request) NoteLife(uid types.UID) bool {
+// deleted and created again meanwhile. Only authentication calls it.
+func (r *Request) NoteUID(uid types.UID) bool {
 	if r == nil {
 		return true
 	}
-	if r.life == nil {
-		r.life = &uid
+	if r.uid == nil {
+		r.uid = &uid
 	}
-	return *r.life == uid
+	return *r.uid == uid
 }
 
-// IsOfLife reports whether the credentials were checked for the tenant of a UID. It is
-// false for credentials that nobody checked.
-func (r *Request) IsOfLife(uid types.UID) bool { return r != nil && r.life != nil && *r.life == uid }
+// HasUID reports whether the credentials were checked for the tenant with a UID. It is
+// false for credentials that were not checked.
+func (r *Request) HasUID(uid types.UID) bool { return r != nil && r.uid != nil && *r.uid == uid }
 
-// Admit notes that a policy of the requested space lets a user of tenant own in.
-// Only the authorizer calls it, once it has allowed the request. Whatever asks
-// about rights afterwards must use Foreign before ScopeFrom: within the space, the
-// user is still somebody else than the space's own user of that name.
-func (r *Request) Admit(own Name) {
+// Admit notes that a policy of the requested space lets a user of tenant n in. Only the
+// authorizer calls it, once it has allowed the request. Later checks of rights must call
+// Foreign before ScopeFrom: the user is not the space's own user of that name.
+func (r *Request) Admit(n Name) {
 	if r.admitted == "" {
-		r.admitted = own
+		r.admitted = n
 	}
 }
 
@@ -106,14 +105,13 @@ func OfUser(u user.Info) (Name, error) {
 	}
 }
 
-// Effective returns the scope that a request acts in: the URL resolution of
-// arktos-api-resource-model, with the boundary of arktos-access-control. u is
-// the user in effect, after impersonation.
+// Effective returns the scope that a request acts in. u is the user in effect, after
+// impersonation.
 //
-// It returns ErrNoTenant where there is none to be found and ErrForeign where a
+// It returns ErrNoTenant if neither the request nor its user names one, and ErrForeign if a
 // tenant's user, or a user it impersonates, would leave its space.
 func (r *Request) Effective(u user.Info) (Scope, error) {
-	own, err := OfUser(u)
+	n, err := OfUser(u)
 	if err != nil {
 		return "", err
 	}
@@ -121,17 +119,17 @@ func (r *Request) Effective(u user.Info) (Scope, error) {
 		return "", ErrNoTenant
 	}
 	switch {
-	case own == "":
-		own = r.Authenticated
-	case r.Authenticated != System && r.Authenticated != own:
+	case n == "":
+		n = r.Authenticated
+	case r.Authenticated != System && r.Authenticated != n:
 		return "", ErrForeign
 	}
 	switch {
-	case own == "":
+	case n == "":
 		return "", ErrNoTenant
 	case r.Requested == "":
-		return own.Scope(), nil
-	case own != System && r.Requested != own.Scope() && r.admitted != own:
+		return n.Scope(), nil
+	case n != System && r.Requested != n.Scope() && r.admitted != n:
 		return "", ErrForeign
 	default:
 		return r.Requested, nil
@@ -142,9 +140,9 @@ func (r *Request) Effective(u user.Info) (Scope, error) {
 // itself or, after impersonation of a user without one, of the impersonator.
 func UserTenant(ctx context.Context) (Name, error) {
 	u, _ := request.UserFrom(ctx)
-	own, err := OfUser(u)
-	if err != nil || own != "" {
-		return own, err
+	n, err := OfUser(u)
+	if err != nil || n != "" {
+		return n, err
 	}
 	if r := RequestFrom(ctx); r != nil && r.Authenticated != "" {
 		return r.Authenticated, nil
@@ -152,24 +150,24 @@ func UserTenant(ctx context.Context) (Name, error) {
 	return "", ErrNoTenant
 }
 
-// Foreign reports whether the request in ctx is that of a user of another tenant
-// than the one whose space it names, admitted or not, and returns both. It is
-// false where there is nothing that a policy could be about: for system users,
-// users without tenant, and what is no tenant's space.
-func Foreign(ctx context.Context) (own, space Name, foreign bool) {
+// Foreign reports whether the user of the request in ctx belongs to another tenant
+// than the space that the request names, admitted or not, and returns both tenants. It is
+// false where no policy can apply: for system users, users without tenant, and
+// everything that is not a tenant's space.
+func Foreign(ctx context.Context) (user, space Name, foreign bool) {
 	r := RequestFrom(ctx)
 	if r == nil {
 		return "", "", false
 	}
 	space, of := r.Requested.Tenant()
-	own, err := UserTenant(ctx)
-	if !of || err != nil || !own.IsSpace() || own == space {
+	user, err := UserTenant(ctx)
+	if !of || err != nil || !user.IsSpace() || user == space {
 		return "", "", false
 	}
-	if r.Authenticated != System && r.Authenticated != own {
+	if r.Authenticated != System && r.Authenticated != user {
 		return "", "", false // impersonated out of its tenant
 	}
-	return own, space, true
+	return user, space, true
 }
 
 // ScopeFrom returns the effective scope of the request in ctx.

@@ -56,26 +56,26 @@ func TestEffectiveWithoutRequest(t *testing.T) {
 }
 
 func TestForeign(t *testing.T) {
-	if own, space, foreign := Foreign(t.Context()); foreign {
-		t.Errorf("without a request, %q is foreign in %q", own, space)
+	if user, space, foreign := Foreign(t.Context()); foreign {
+		t.Errorf("without a request, %q is foreign in %q", user, space)
 	}
 	for name, tc := range map[string]struct {
 		requested                             Scope
 		authenticated, impersonated, admitted Name
-		own, space                            Name // what is foreign, if anything is
+		user, space                           Name // what is foreign, if anything is
 		effective                             Scope
 	}{
 		"own space":                        {requested: "a", authenticated: "a", effective: "a"},
 		"short path":                       {authenticated: "a", effective: "a"},
-		"foreign space":                    {requested: "b", authenticated: "a", own: "a", space: "b"},
-		"foreign space, admitted":          {requested: "b", authenticated: "a", admitted: "a", own: "a", space: "b", effective: "b"},
-		"foreign space, another admitted":  {requested: "b", authenticated: "a", admitted: "c", own: "a", space: "b"},
+		"foreign space":                    {requested: "b", authenticated: "a", user: "a", space: "b"},
+		"foreign space, admitted":          {requested: "b", authenticated: "a", admitted: "a", user: "a", space: "b", effective: "b"},
+		"foreign space, another admitted":  {requested: "b", authenticated: "a", admitted: "c", user: "a", space: "b"},
 		"all, admitted":                    {requested: All, authenticated: "a"},
 		"system space":                     {requested: System.Scope(), authenticated: "a"},
 		"everything":                       {requested: Everything, authenticated: "a"},
 		"system user":                      {requested: "a", authenticated: System, effective: "a"},
-		"system user as foreign user":      {requested: "b", authenticated: System, impersonated: "a", own: "a", space: "b"},
-		"the same, admitted":               {requested: "b", authenticated: System, impersonated: "a", admitted: "a", own: "a", space: "b", effective: "b"},
+		"system user as foreign user":      {requested: "b", authenticated: System, impersonated: "a", user: "a", space: "b"},
+		"the same, admitted":               {requested: "b", authenticated: System, impersonated: "a", admitted: "a", user: "a", space: "b", effective: "b"},
 		"tenant user as foreign user":      {requested: "b", authenticated: "a", impersonated: "c"},
 		"another, admitted":                {requested: "b", authenticated: "a", impersonated: "c", admitted: "c"},
 		"tenant user as user of the space": {requested: "b", authenticated: "a", impersonated: "b"},
@@ -91,9 +91,9 @@ func TestForeign(t *testing.T) {
 				r.Admit(tc.admitted)
 			}
 			ctx := WithRequest(request.WithUser(context.Background(), u), r)
-			own, space, foreign := Foreign(ctx)
-			if own != tc.own || space != tc.space || foreign != (tc.own != "") {
-				t.Errorf("foreign: %q in %q, %t; want %q in %q", own, space, foreign, tc.own, tc.space)
+			user, space, foreign := Foreign(ctx)
+			if user != tc.user || space != tc.space || foreign != (tc.user != "") {
+				t.Errorf("foreign: %q in %q, %t; want %q in %q", user, space, foreign, tc.user, tc.space)
 			}
 			if n, err := ScopeFrom(ctx); n != tc.effective || (err == nil) != (tc.effective != "") {
 				t.Errorf("acts in %q, %v; want %q", n, err, tc.effective)
@@ -141,22 +141,22 @@ func of(tenants ...string) user.Info {
 	return &user.DefaultInfo{Name: "u", Extra: map[string][]string{UserExtraKey: tenants}}
 }
 
-func TestNoteLife(t *testing.T) {
+func TestNoteUID(t *testing.T) {
 	var none *Request
-	if !none.NoteLife("1") || none.IsOfLife("1") || none.IsOfLife("") {
+	if !none.NoteUID("1") || none.HasUID("1") || none.HasUID("") {
 		t.Error("without a request something was noted")
 	}
 	r := &Request{}
-	if r.IsOfLife("") {
-		t.Error("credentials that nobody checked are of a life")
+	if r.HasUID("") {
+		t.Error("credentials that were not checked have a UID")
 	}
-	if !r.NoteLife("1") || !r.IsOfLife("1") || r.IsOfLife("2") || r.IsOfLife("") {
-		t.Error("the first life is not the one of the request")
+	if !r.NoteUID("1") || !r.HasUID("1") || r.HasUID("2") || r.HasUID("") {
+		t.Error("the first UID is not that of the request")
 	}
-	if r.NoteLife("2") || !r.IsOfLife("1") || r.IsOfLife("2") {
-		t.Error("another life took the place of the first")
+	if r.NoteUID("2") || !r.HasUID("1") || r.HasUID("2") {
+		t.Error("another UID replaced the first")
 	}
-	if !r.NoteLife("1") {
-		t.Error("the same life is refused")
+	if !r.NoteUID("1") {
+		t.Error("the same UID is refused")
 	}
 }

@@ -1,16 +1,16 @@
 package tenant
 
-// Scope says which spaces a request, a list or a range of keys is about: the one of a
-// Name, All or Everything. The zero value is none.
+// Scope says which spaces a request, a list or a range of keys is about: one space, All or
+// Everything. The zero value is none.
 type Scope string
 
 const (
 	// All stands in a URL for every tenant's space at once. It is reserved: no
 	// tenant can have this name.
 	All Scope = "all"
-	// Everything stands for every space including the system space. It is no
-	// valid name, cannot be requested by users and serves the shared views of
-	// the server's own components.
+	// Everything stands for every space including the system space. It is no valid name,
+	// cannot be requested by users and is for the shared views of the server's own
+	// components.
 	Everything Scope = "*"
 )
 
@@ -24,7 +24,7 @@ func ParseScope(s string) (Scope, error) {
 	return n.Scope(), err
 }
 
-// Space returns the space that s is about, if that is one.
+// Space returns the space that s is about, if it is one space.
 func (s Scope) Space() (Name, bool) {
 	if s == "" || s.IsMany() {
 		return "", false
@@ -32,7 +32,7 @@ func (s Scope) Space() (Name, bool) {
 	return Name(s), true
 }
 
-// Tenant returns the tenant whose space s is about, if that is one.
+// Tenant returns the tenant whose space s is about, if it is one tenant's space.
 func (s Scope) Tenant() (Name, bool) {
 	n, one := s.Space()
 	return n, one && n != System

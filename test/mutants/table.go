@@ -58,23 +58,23 @@ var table = []mutant{
 	{
 		name:   "the boundary is decided before privileged groups",
 		file:   "internal/server/authorization/boundary.go",
-		before: `privileged := own == tenant.System && isMaster(a.GetUser())`,
+		before: `privileged := userTenant == tenant.System && isMaster(a.GetUser())`,
 		after:  `privileged := isMaster(a.GetUser())`,
 		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
 	},
 	{
 		name:   "as which tenant's user an expression asks",
 		file:   "internal/server/admission/authorizer.go",
-		before: `Authenticated: own}`,
+		before: `Authenticated: userTenant}`,
 		after:  `Authenticated: tenant.System}`,
-		tests:  []string{"./internal/server/admission", "-run=TestInSpace"},
+		tests:  []string{"./internal/server/admission", "-run=TestSpaceAuthorizer"},
 	},
 	{
 		name:   "an expression asks as a user of a tenant",
 		file:   "internal/server/admission/authorizer.go",
-		before: `, Authenticated: own}`,
+		before: `, Authenticated: userTenant}`,
 		after:  `}`,
-		tests:  []string{"./internal/server/admission", "-run=TestInSpace"},
+		tests:  []string{"./internal/server/admission", "-run=TestSpaceAuthorizer"},
 	},
 	{
 		name:   "the system's configuration is not read for tenants' webhooks",

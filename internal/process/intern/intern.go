@@ -1,10 +1,10 @@
 // Package intern lets equal strings share their memory.
 //
 // It is for the caches, where the objects of all tenants repeat the same names,
-// keys and certificates. The table has a fixed size and takes no locks: a string
-// that finds its slot taken by another replaces it. What occurs often is nearly
-// always there, and what occurs once costs nothing for longer than its object,
-// which is why package unique, with an entry for every string, is not used.
+// keys and certificates. The table has a fixed size and takes no locks: a new string
+// replaces the one that occupies its slot. Frequent strings are nearly always there, and
+// a rare one costs nothing once its object is gone. Package unique has an entry for every
+// string.
 package intern
 
 import (
@@ -19,8 +19,7 @@ var (
 	table [slots]atomic.Pointer[string]
 )
 
-// String returns a string equal to s, one that earlier calls returned if there
-// is one at hand.
+// String returns a string equal to s, the one of an earlier call if the table still has it.
 func String(s string) string {
 	if s == "" {
 		return ""
@@ -29,8 +28,8 @@ func String(s string) string {
 	if p := slot.Load(); p != nil && *p == s {
 		return *p
 	}
-	kept := s // taking the address of s itself would allocate in every call
-	slot.Store(&kept)
+	entry := s // taking the address of s itself would allocate in every call
+	slot.Store(&entry)
 	return s
 }
 

@@ -1,5 +1,5 @@
-// Package memory keeps a process that rests at the size of what it uses, and
-// collects garbage less often while it is at work.
+// Package memory returns unused memory to the operating system when the process is idle,
+// and collects garbage less often while it is busy.
 package memory
 
 import (
@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// interval is how often Keep adjusts the collector, and restInterval how often it
-	// looks whether the process rests.
+	// interval is how often Keep adjusts the collector, and idleInterval how often it
+	// looks whether the process is idle.
 	interval     = 2 * time.Second
-	restInterval = 5 * interval
-	// restingRate is the rate of allocations below which a process rests, in
-	// bytes per second. Its own controllers cause a tenth of that.
-	restingRate = 8 << 20
-	// worthwhile is what must be returned at least, in bytes and as a share of
-	// what is alive. A collection costs about a millisecond per megabyte alive.
+	idleInterval = 5 * interval
+	// idleRate is the rate of allocations below which a process is idle, in bytes per
+	// second. Its own controllers cause a tenth of that.
+	idleRate = 8 << 20
+	// worthwhile is the least memory that is worth a collection, in bytes and as a part of
+	// the live heap. A collection costs about a millisecond per live megabyte.
 	worthwhile      = 32 << 20
 	worthwhileShare = 4
-	// pause is how long there should be between two collections at work.
+	// pause is the time between two collections to aim at while the process is busy.
 	pause = 4 * time.Second
 )
 
 // Keep adjusts the garbage collector, until ctx ends. most is how much garbage may be left
 // for a busy process to have pauses between collections, in bytes; zero leaves that to Go.
 //
-// When the process comes to rest, and while it rests and holds much more than it uses,
+// When the process becomes idle, and while it is idle and holds much more than it uses,
 // unused memory returns to the operating system. Go would keep what it needed at the
-// peak, and not even look how much that is before it has as much again.
+// peak, and would not collect before it has allocated as much again.
 //
-// While it works so hard that garbage would be collected several times a second, more
-// of it may wait. Requests that arrive during a collection wait for a core: a tenth of
+// While the process would collect garbage several times a second, it may leave more
+// garbage. Requests that arrive during a collection wait for a core: a tenth of
 // them otherwise, on two cores (test/bench/RESULTS.md, "The noisy neighbour").
 //
-// GOGC, if it is set, and GOMEMLIMIT hold nevertheless.
+// GOGC, if it is set, and GOMEMLIMIT have precedence.
 func Keep(ctx context.Context, most uint64) {
 	if os.Getenv("GOGC") != "" {
 		most = 0
@@ -48,11 +48,11 @@ func Keep(ctx context.Context, most uint64) {
 func watch(ctx context.Context, most uint64) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	rest := time.NewTicker(restInterval)
-	defer rest.Stop()
-	percent, worked := usual, true
+	idle := time.NewTicker(idleInterval)
+	defer idle.Stop()
+	percent, busy := defaultPercent, true
 	last := read()
-	lastRest := last
+	lastIdle := last
 	for {
 		select {
 		case <-ctx.Done():
@@ -64,30 +64,30 @@ func watch(ctx context.Context, most uint64) {
 				percent = wanted
 			}
 			last = now
-		case <-rest.C:
+		case <-idle.C:
 			now := read()
 			switch {
-			case !resting(lastRest, now):
-				worked = true
-			case worked || now.wasteful():
+			case !isIdle(lastIdle, now):
+				busy = true
+			case busy || now.wasteful():
 				debug.FreeOSMemory()
-				worked = false
+				busy = false
 				now = read()
 			}
-			lastRest = now
+			lastIdle = now
 		}
 	}
 }
 
-// usual is Go's garbage, as a percentage of what is alive.
-const usual = 100
+// defaultPercent is Go's default of GOGC.
+const defaultPercent = 100
 
-// garbage returns how much garbage there may be, as a percentage of what is alive.
+// garbage returns how much garbage there may be, as a percentage of the live heap.
 func garbage(last, now heap, most uint64) int {
 	perSecond := (now.allocated - last.allocated) / uint64(interval/time.Second)
 	wanted := min(perSecond*uint64(pause/time.Second), most)
-	const step = 25 // for each change stops the process for a moment
-	return max(usual, int(100*wanted/max(now.live, 1)/step*step))
+	const step = 25 // each change stops the process for a moment
+	return max(defaultPercent, int(100*wanted/max(now.live, 1)/step*step))
 }
 
 // heap is the state of the heap, in bytes.
@@ -97,8 +97,8 @@ type heap struct {
 	held      uint64 // resident: in objects, dead or alive, and around them
 }
 
-func resting(last, now heap) bool {
-	return now.allocated-last.allocated < restingRate*uint64(restInterval/time.Second)
+func isIdle(last, now heap) bool {
+	return now.allocated-last.allocated < idleRate*uint64(idleInterval/time.Second)
 }
 
 // wasteful reports whether a collection would return much.

@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-func TestRestingAndWasteful(t *testing.T) {
+func TestIdleAndWasteful(t *testing.T) {
 	const mb = 1 << 20
 	for name, test := range map[string]struct {
-		last, now         heap
-		resting, wasteful bool
+		last, now      heap
+		idle, wasteful bool
 	}{
 		"idle and small":       {heap{0, 100 * mb, 110 * mb}, heap{10 * mb, 100 * mb, 150 * mb}, true, false},
 		"idle after a peak":    {heap{0, 100 * mb, 300 * mb}, heap{10 * mb, 100 * mb, 300 * mb}, true, true},
 		"at work":              {heap{0, 100 * mb, 300 * mb}, heap{3000 * mb, 100 * mb, 300 * mb}, false, true},
 		"idle, large and tidy": {heap{0, 1000 * mb, 1200 * mb}, heap{10 * mb, 1000 * mb, 1200 * mb}, true, false},
 	} {
-		if got := resting(test.last, test.now); got != test.resting {
-			t.Errorf("%s: resting is %v", name, got)
+		if got := isIdle(test.last, test.now); got != test.idle {
+			t.Errorf("%s: idle is %v", name, got)
 		}
 		if got := test.now.wasteful(); got != test.wasteful {
 			t.Errorf("%s: wasteful is %v", name, got)

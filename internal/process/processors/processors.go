@@ -1,12 +1,11 @@
-// Package processors gives Go more processors, of those that run goroutines, than
-// the machine has cores.
+// Package processors gives the Go scheduler more processors (GOMAXPROCS) than the machine
+// has cores.
 //
-// Go looks at the network when one of its processors has nothing else to do, or
-// every 10 milliseconds, and a goroutine keeps its processor for as long. With one
-// for each core, whoever keeps all cores busy lets others wait for ten times what
-// their requests take. With more than can be busy at a time there is always one that
-// waits for the network, and the kernel takes a core for it from those that have had
-// theirs for longer.
+// Go polls the network when one of its processors is idle, or every 10 milliseconds, and a
+// goroutine keeps its processor for as long. With one processor for each core, a tenant
+// that keeps all cores busy delays the requests of others tenfold. With more processors
+// than cores, one of them always waits for the network, and the kernel gives it a core
+// that others have used for longer.
 package processors
 
 import (
@@ -14,7 +13,7 @@ import (
 	"runtime"
 )
 
-// cores are those that the process may use, by its cgroup, too.
+// cores are those that the process may use, also by its cgroup.
 var cores = runtime.GOMAXPROCS(0)
 
 // Cores returns how many cores this process could use when it began.

@@ -12,19 +12,19 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// flatAttributes is a request as it looks on flattened names. Its objects are
-// flattened when they are asked for: most plugins look at few requests.
+// flatAttributes is a request with flattened names. Objects are flattened on demand,
+// because most plugins ignore most requests.
 type flatAttributes struct {
 	admission.Attributes
 	tenant tenant.Name
-	// inPlace flattens the object itself, so that a plugin's changes reach it;
-	// otherwise the plugin gets a copy.
+	// inPlace flattens the object itself, so that a plugin's changes reach it.
+	// Otherwise the plugin gets a copy.
 	inPlace           bool
 	object, oldObject runtime.Object
 }
 
-// flattenInPlace flattens a request whose object a plugin may change. restore
-// must be called before anybody else sees the object.
+// flattenInPlace flattens a request whose object a plugin may change. restore must be
+// called before anything else uses the object.
 func flattenInPlace(a admission.Attributes, n tenant.Name) *flatAttributes {
 	return &flatAttributes{Attributes: a, tenant: n, inPlace: true}
 }

@@ -9,36 +9,36 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// inSpace answers the questions of a space's expressions: CEL asks without the
+// spaceAuthorizer authorizes for the expressions of a space. CEL calls it without the
 // request's context, and about any user.
-type inSpace struct {
+type spaceAuthorizer struct {
 	next   authorizer.UnconditionalAuthorizer
 	tenant tenant.Name
 }
 
-// Authorize decides what the user of a may do in the space. A user that carries
-// no tenant, such as a service account an expression names, is one of the space.
-func (s inSpace) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+// Authorize decides about a request of the user of a in the space. A user without
+// tenant, such as a service account that an expression names, belongs to the space.
+func (s spaceAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if u, ok := a.GetUser().(platformUser); ok {
 		return s.authorizePlatform(ctx, a, u)
 	}
-	own, err := tenant.OfUser(a.GetUser())
+	n, err := tenant.OfUser(a.GetUser())
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	if own == "" {
-		own = s.tenant
+	if n == "" {
+		n = s.tenant
 	}
-	return s.authorizeAs(ctx, a, own)
+	return s.authorizeAs(ctx, a, n)
 }
 
-func (s inSpace) authorizeAs(ctx context.Context, a authorizer.Attributes, own tenant.Name) (authorizer.Decision, string, error) {
-	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant.Scope(), Authenticated: own})
+func (s spaceAuthorizer) authorizeAs(ctx context.Context, a authorizer.Attributes, userTenant tenant.Name) (authorizer.Decision, string, error) {
+	ctx = tenant.WithRequest(ctx, &tenant.Request{Requested: s.tenant.Scope(), Authenticated: userTenant})
 	return s.next.Authorize(request.WithUser(ctx, a.GetUser()), a)
 }
 
-// plainNamespaces answers the questions of plugins that know flattened names, about a
-// request in the space of the context.
+// plainNamespaces authorizes for plugins with flattened names, in the space of the
+// context.
 type plainNamespaces struct {
 	next authorizer.UnconditionalAuthorizer
 }

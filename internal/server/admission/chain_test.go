@@ -64,7 +64,7 @@ var loopback = net.IPNet{IP: net.IPv4(127, 0, 0, 0), Mask: net.CIDRMask(8, 32)}
 type serverConfig struct {
 	objects     []runtime.Object
 	terminating func(tenant.Name) bool
-	life        func(tenant.Name) types.UID
+	tenantUID   func(tenant.Name) types.UID
 	authorizer  authorizer.Authorizer
 	loopback    *rest.Config
 	enable      []string
@@ -97,7 +97,7 @@ func newServer(t testing.TB, c serverConfig) *server {
 		t.Fatal(errs)
 	}
 	if _, err := Apply(o, Config{
-		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, Life: c.life,
+		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, TenantUID: c.tenantUID,
 		Egress: *c.egress,
 	}); err != nil {
 		t.Fatal(err)

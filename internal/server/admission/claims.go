@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// withFlatClaims returns shared with claims that name their volumes as these are in the
-// flattened view, which flattens the names of objects alone. NodeRestriction looks the
-// volume of a claim up; by its plain name, that is one of the system space.
+// withFlatClaims returns shared with claims that refer to their volumes by flattened
+// names; the flattened view only flattens the names of objects. NodeRestriction looks up the
+// volume of a claim, and the plain name is that of a volume of the system space.
 func withFlatClaims(shared informers.SharedInformerFactory) informers.SharedInformerFactory {
 	return view.Factory(shared, func(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 		informer := shared.InformerFor(obj, newFunc)

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Config is what the plugins need to know every space.
+// Config has what the plugins need of the server.
 type Config struct {
 	// Informers are shared informers over all spaces in the flattened view
 	// (spaces.NewInformerFactory). The caller starts them once the server is
@@ -32,22 +32,22 @@ type Config struct {
 	// Loopback is the configuration of a system administrator with the server's
 	// plain URL. Admission policies with parameters read these through it.
 	Loopback *rest.Config
-	// Placement returns what a Tenant says of its pods' nodes. If nil, none says.
+	// Placement returns a Tenant's rules for its pods' nodes. It may be nil.
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
-	// DaemonSets returns what a Tenant says of its DaemonSets. If nil, none says.
+	// DaemonSets returns a Tenant's rules for its DaemonSets. It may be nil.
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
-	// Egress is how webhooks of tenants are reached.
+	// Egress restricts the webhooks of tenants.
 	Egress egress.Options
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are
 	// charged when a request is admitted, and those of tenants are not.
 	Quota *quota.Ledger
-	// Terminating reports whether a tenant is being deleted: then the namespaces
-	// of its space can be deleted too, and its own webhooks and policies, which
-	// may have lost what answers them, are no longer asked. If nil, none is.
+	// Terminating reports whether a tenant is being deleted. Then the namespaces of its
+	// space can be deleted too, and its webhooks and policies, whose backends may be gone,
+	// are no longer called. It may be nil.
 	Terminating func(tenant.Name) bool
-	// Life returns the UID of a known tenant, by which what is remembered of a space
-	// belongs to that tenant and no other of its name. If nil, all have the same.
-	Life func(tenant.Name) types.UID
+	// TenantUID returns the UID of a known tenant, so that nothing cached for a space is
+	// used for another tenant of the name. If nil, all have the same.
+	TenantUID func(tenant.Name) types.UID
 	// Published are the rules for published objects and their copies.
 	Published published.Rules
 }
@@ -63,12 +63,12 @@ func Register(o *options.AdmissionOptions) {
 		[]string{spacepolicy.PluginName, published.PluginName}, o.GenericAdmission.RecommendedPluginOrder)
 }
 
-// ErrUnrestrictedNodes says that nodes would have more than what belongs to their pods.
+// ErrUnrestrictedNodes says that nodes would have rights beyond their pods.
 var ErrUnrestrictedNodes = errors.New("authorization mode Node needs the admission plugin NodeRestriction: without it, every node could have " +
 	"tokens of service accounts of all tenants that last, and change what belongs to other nodes; leave the plugin on, or the mode out")
 
-// ValidateNodes refuses options by which nodes would not be restricted. It is for servers
-// with authorization mode Node, which leaves it to the plugin whose pod or node it is.
+// ValidateNodes refuses options without NodeRestriction. It is for servers with
+// authorization mode Node, which leaves it to the plugin to check the node of a pod.
 func ValidateNodes(o *options.AdmissionOptions) error {
 	const name = noderestriction.PluginName
 	switch {
@@ -82,10 +82,10 @@ func ValidateNodes(o *options.AdmissionOptions) error {
 	}
 }
 
-// Apply replaces the plugins in o by ones that serve all spaces. It is called
-// once, after Register and before o is applied to a server's configuration,
-// which stays upstream's business: flags, configuration file, order, metrics. What
-// it returns knows the plugins when they have been built.
+// Apply replaces the plugins in o by ones that serve all spaces. It is called once, after
+// Register and before o is applied to a server's configuration. Upstream still handles
+// flags, the configuration file, the order and metrics. The returned Readiness knows the
+// plugins when they have been built.
 func Apply(o *options.AdmissionOptions, config Config) (*Readiness, error) {
 	readiness := &Readiness{}
 	if o == nil {

@@ -17,9 +17,9 @@ import (
 	controlplaneadmission "k8s.io/kubernetes/pkg/controlplane/apiserver/admission"
 )
 
-// dependencies collects what upstream's initializers offer to a plugin, to hand
-// it on to the plugin's instances. Upstream's informers and clients are not
-// taken: they know the system space only.
+// dependencies collects the dependencies that upstream's initializers set on a plugin, to
+// pass them on to the plugin's instances. Upstream's informers and clients are left
+// out, because they only see the system space.
 type dependencies struct {
 	apiServerID      string
 	authorizer       authorizer.UnconditionalAuthorizer
@@ -54,8 +54,8 @@ func (d *dependencies) SetExcludedAdmissionResources(excluded []schema.GroupReso
 	d.excluded = excluded
 }
 
-// surroundings is what differs between the instances of a plugin.
-type surroundings struct {
+// instanceConfig has the dependencies that differ between the instances of a plugin.
+type instanceConfig struct {
 	client      kubernetes.Interface
 	dynamic     dynamic.Interface
 	informers   informers.SharedInformerFactory
@@ -68,8 +68,8 @@ type surroundings struct {
 	manifests   *initializer.ManifestLoaders
 }
 
-// initializer returns what initializes an instance in its surroundings.
-func (d *dependencies) initializer(s surroundings) admission.PluginInitializer {
+// initializer returns the initializer of an instance.
+func (d *dependencies) initializer(s instanceConfig) admission.PluginInitializer {
 	return admission.PluginInitializers{
 		initializer.NewAPIServerIDInitializer(d.apiServerID),
 		initializer.New(s.client, s.dynamic, s.informers, authorizer.AuthorizerFunc(s.authorizer.Authorize), d.features, d.effectiveVersion, s.stop, s.restMapper),
@@ -90,11 +90,11 @@ func (i manifestInitializer) Initialize(plugin admission.Interface) {
 	}
 }
 
-// inFlat returns the surroundings of the one instance that serves all spaces. It gets
+// flatConfig returns the configuration of the one instance that serves all spaces. It has
 // no dynamic client: upstream's is that of the system space.
-func (p *plugin) inFlat() (surroundings, error) {
+func (p *plugin) flatConfig() (instanceConfig, error) {
 	quota, err := p.shared.quota()
-	return surroundings{
+	return instanceConfig{
 		client: p.shared.Client, informers: p.shared.flat, authorizer: plainNamespaces{p.authorizer}, stop: p.drained,
 		restMapper: p.restMapper, services: p.services, webhookAuth: p.webhookAuth, quota: quota, manifests: p.manifests,
 	}, err

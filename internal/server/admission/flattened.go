@@ -25,7 +25,7 @@ type flattenedPlugin struct {
 
 // ValidateInitialization builds the plugin.
 func (p *flattenedPlugin) ValidateInitialization() error {
-	s, err := p.inFlat()
+	s, err := p.flatConfig()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o a
 		return mutate(ctx, p.instance, a, o)
 	}
 	if p.name == lifecycle.PluginName {
-		if err := p.shared.checkImmortal(a, n); err != nil {
+		if err := p.shared.checkProtected(a, n); err != nil {
 			return err
 		}
 	}
@@ -69,14 +69,14 @@ func (p *flattenedPlugin) Validate(ctx context.Context, a admission.Attributes, 
 	return view.PlainError(validate(withPlainWarnings(ctx, n), p.instance, flattenCopy(a, n), o), n)
 }
 
-// immortal are the namespaces that NamespaceLifecycle knows by their plain names
-// and keeps in the system space.
-var immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
+// protected are the namespaces that NamespaceLifecycle protects by their plain names in
+// the system space.
+var protected = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
 
-// checkImmortal keeps the same namespaces in the space of n, as long as there is
-// to be one.
-func (s *shared) checkImmortal(a admission.Attributes, n tenant.Name) error {
-	if a.GetOperation() != admission.Delete || !isNamespace(a) || !immortal.Has(a.GetName()) || s.Terminating(n) {
+// checkProtected protects the same namespaces in the space of n, unless the tenant is
+// being deleted.
+func (s *shared) checkProtected(a admission.Attributes, n tenant.Name) error {
+	if a.GetOperation() != admission.Delete || !isNamespace(a) || !protected.Has(a.GetName()) || s.Terminating(n) {
 		return nil
 	}
 	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))

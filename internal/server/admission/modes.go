@@ -45,26 +45,26 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 )
 
-// mode is how a plugin comes to serve every space.
+// mode is how a plugin serves every space.
 type mode int
 
 const (
 	// unchanged: the plugin reads no object of a space, or nodes only, which
 	// are the same for all.
 	unchanged mode = iota
-	// flattened: one instance joins namespaces with what is in them, and does so
-	// on flattened names.
+	// flattened: one instance joins namespaces with the objects in them, by
+	// flattened names.
 	flattened
-	// perSpace: the plugin joins on cluster-scoped objects, has no state and runs
-	// nothing. A space in use has an instance with a view of the space.
+	// perSpace: the plugin joins on cluster-scoped objects, and has no state and no
+	// goroutines. A space in use has an instance with a view of the space.
 	perSpace
-	// onDemand: the plugin runs what a space's own objects say. A space has an
+	// onDemand: the plugin runs what objects of the space configure. A space has an
 	// instance as long as it has such objects.
 	onDemand
 )
 
-// modes of all plugins. A plugin that is not here keeps the server from
-// starting: what it joins on must be known first.
+// modes of all plugins. A server does not start with a plugin that is not here: somebody
+// has to find out first what the plugin joins on.
 var modes = map[string]mode{
 	spacepolicy.PluginName: unchanged,
 	published.PluginName:   unchanged,

@@ -15,10 +15,9 @@ import (
 	"github.com/tenantry/tenantry/internal/spaces/view"
 )
 
-// withLiveNamespaces returns shared with a lister of namespaces that asks the
-// server for those it has not seen yet. Upstream's NamespaceLifecycle would
-// sleep for 50 ms in front of the same question, and a new tenant asks it for
-// each of its namespaces.
+// withLiveNamespaces returns shared with a lister that gets namespaces from the server that
+// are not in the informer yet. Upstream's NamespaceLifecycle would sleep for 50 ms before
+// the same request, and a new tenant causes it for each of its namespaces.
 func withLiveNamespaces(shared informers.SharedInformerFactory, client kubernetes.Interface) informers.SharedInformerFactory {
 	return view.Factory(shared, func(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 		informer := shared.InformerFor(obj, newFunc)
@@ -43,8 +42,8 @@ type liveNamespaceIndexer struct {
 	client kubernetes.Interface
 }
 
-// GetByKey returns the namespace named key. What the server says is not kept: a
-// namespace that is gone again must not stay behind.
+// GetByKey returns the namespace named key. A namespace from the server is not cached,
+// because it may be deleted without an event.
 func (l liveNamespaceIndexer) GetByKey(key string) (any, bool, error) {
 	if obj, exists, err := l.Indexer.GetByKey(key); exists || err != nil {
 		return obj, exists, err

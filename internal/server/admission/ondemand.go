@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// onDemandPlugin has an instance for the system space and for each tenant's
-// space that has the objects the plugin works by. It is built by the first
-// request after the first object and torn down with the last.
+// onDemandPlugin has an instance for the system space and for each tenant's space that has
+// objects of the plugin. The first request after the first object builds it, and it is
+// removed with the last object.
 type onDemandPlugin struct {
 	*admission.Handler
 	plugin
@@ -54,9 +54,9 @@ func (p *onDemandPlugin) ValidateInitialization() error {
 	}
 	p.hub.OnEmpty(p.remove)
 	p.SetReadyFunc(p.hub.HasSynced)
-	p.system, err = p.build(p.config, p.initializer(surroundings{
+	p.system, err = p.build(p.config, p.initializer(instanceConfig{
 		client: p.shared.Client, dynamic: p.dynamic, informers: p.shared.views.Of(tenant.System),
-		authorizer: inSpace{p.authorizer, tenant.System}, stop: p.drained, restMapper: p.restMapper,
+		authorizer: spaceAuthorizer{p.authorizer, tenant.System}, stop: p.drained, restMapper: p.restMapper,
 		services: p.services, webhookAuth: p.webhookAuth, manifests: p.manifests,
 	}))
 	if err != nil {
@@ -69,9 +69,8 @@ func (p *onDemandPlugin) ValidateInitialization() error {
 	return nil
 }
 
-// newInstance builds the plugin of a tenant's space. It is given nothing of the
-// system's configuration: that holds credentials for the webhooks of the system
-// space.
+// newInstance builds the plugin of a tenant's space. It does not get the system's
+// configuration, which has credentials for the webhooks of the system space.
 func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admission.Interface, error) {
 	clients, err := p.shared.spaces.of(n)
 	if err != nil {
@@ -84,13 +83,13 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 		}
 		clients.discovery = schemas
 	}
-	built, err := p.build(nil, p.initializer(surroundings{
+	built, err := p.build(nil, p.initializer(instanceConfig{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
-		authorizer: inSpace{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
+		authorizer: spaceAuthorizer{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
 	}))
 	if err == nil && schemas != nil {
-		schemas.taken(stop)
+		schemas.waitUntilRead(stop)
 	}
 	return built, err
 }
@@ -113,8 +112,8 @@ func (p *onDemandPlugin) instanceFor(ctx context.Context, a admission.Attributes
 	return i, shown, err
 }
 
-// instanceOf returns the instance of a tenant's space, or nil if it has none or has
-// no say in the request.
+// instanceOf returns the instance of a tenant's space, or nil if it has none or does not
+// handle the request.
 func (p *onDemandPlugin) instanceOf(ctx context.Context, n tenant.Name, a admission.Attributes) (admission.Interface, error) {
 	if p.shared.Terminating(n) || tenant.ByPublisher(ctx) || quota.Concerns(a) {
 		return nil, nil
@@ -148,8 +147,7 @@ func (p *onDemandPlugin) get(n tenant.Name) *instance {
 	return i
 }
 
-// remove tears the instance of a space down. A request that has it already
-// may end with it.
+// remove stops the instance of a space. A request that uses it may fail.
 func (p *onDemandPlugin) remove(n tenant.Name) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +166,7 @@ func (p *onDemandPlugin) removeAll() {
 	}
 }
 
-// forget removes an instance that could not be built: the next request tries
+// forget removes an instance that could not be built, so that the next request tries
 // again.
 func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
 	p.mu.Lock()

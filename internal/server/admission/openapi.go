@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/openapi"
 )
 
-// knownSchemas is a discovery client that knows already which schemas there are.
-// A mutating policy asks for these in the background and fails the requests that
-// come before the answer; an instance that is built by a request must not.
+// knownSchemas is a discovery client that already knows the schemas. A mutating policy
+// reads them in the background and fails requests until then. The request that builds an
+// instance must not fail.
 type knownSchemas struct {
 	discovery.DiscoveryInterface
 	client *knownPaths
@@ -23,35 +23,35 @@ func withKnownSchemas(client discovery.DiscoveryInterface) (*knownSchemas, error
 	if err != nil {
 		return nil, fmt.Errorf("reading which schemas there are: %w", err)
 	}
-	return &knownSchemas{DiscoveryInterface: client, client: &knownPaths{live: live, first: paths, asked: make(chan struct{})}}, nil
+	return &knownSchemas{DiscoveryInterface: client, client: &knownPaths{live: live, first: paths, read: make(chan struct{})}}, nil
 }
 
-// taken returns when the policies that were built with the client have taken the
-// first answer. They note it some microseconds after they were given it. Upstream gives no
-// signal when they have, so we wait 50 ms.
-func (k *knownSchemas) taken(stop <-chan struct{}) {
+// waitUntilRead returns when the policies that were built with the client have the schemas.
+// They store them some microseconds after Paths has returned. Upstream gives no signal, so
+// we wait 50 ms.
+func (k *knownSchemas) waitUntilRead(stop <-chan struct{}) {
 	select {
 	case <-stop:
 		return
-	case <-time.After(notToBeAsked): // the feature is off
+	case <-time.After(readTimeout): // the feature is off
 		return
-	case <-k.client.asked:
+	case <-k.client.read:
 	}
 	select {
 	case <-stop:
-	case <-time.After(notedAfter):
+	case <-time.After(storeTime):
 	}
 }
 
-const notToBeAsked, notedAfter = 5 * time.Second, 50 * time.Millisecond
+const readTimeout, storeTime = 5 * time.Second, 50 * time.Millisecond
 
 func (k *knownSchemas) OpenAPIV3() openapi.Client { return k.client }
 
-// knownPaths answers the first question with what is known and asks the server
-// for the others.
+// knownPaths returns the known paths at the first call and reads them from the server
+// at later ones.
 type knownPaths struct {
 	live  openapi.Client
-	asked chan struct{} // closed by the first question
+	read  chan struct{} // closed by the first call
 	mu    sync.Mutex
 	first map[string]openapi.GroupVersion
 }
@@ -62,7 +62,7 @@ func (k *knownPaths) Paths() (map[string]openapi.GroupVersion, error) {
 	k.first = nil
 	k.mu.Unlock()
 	if first != nil {
-		close(k.asked)
+		close(k.read)
 		return first, nil
 	}
 	return k.live.Paths()

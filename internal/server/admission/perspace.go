@@ -11,20 +11,20 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// maxInstances bounds the instances of a per-space plugin. They have no state: a
-// space that comes back gets a new one, for a few allocations.
+// maxInstances bounds the instances of a per-space plugin. They have no state, and a
+// new one takes a few allocations.
 const maxInstances = 1024
 
 // perSpacePlugin has an instance for each space that was in use recently.
 type perSpacePlugin struct {
 	plugin
 	system    admission.Interface
-	instances *lru.Cache // by life
+	instances *lru.Cache // by tenantKey
 }
 
-// life is a tenant, as opposed to others that have its name: an instance remembers
-// which kinds the space defines.
-type life struct {
+// tenantKey identifies a tenant and no other of its name: an instance caches the kinds that
+// the space defines.
+type tenantKey struct {
 	tenant tenant.Name
 	uid    types.UID
 }
@@ -33,8 +33,8 @@ func newPerSpacePlugin(p plugin) *perSpacePlugin {
 	return &perSpacePlugin{plugin: p, instances: lru.New(maxInstances)}
 }
 
-// ValidateInitialization builds the instance of the system space and, with it,
-// asks for the informers.
+// ValidateInitialization builds the instance of the system space, which requests the
+// informers.
 func (p *perSpacePlugin) ValidateInitialization() error {
 	var err error
 	p.system, err = p.newInstance(tenant.System)
@@ -42,7 +42,7 @@ func (p *perSpacePlugin) ValidateInitialization() error {
 }
 
 func (p *perSpacePlugin) newInstance(n tenant.Name) (admission.Interface, error) {
-	s := surroundings{
+	s := instanceConfig{
 		client: p.shared.Client, dynamic: p.dynamic, informers: p.shared.views.Of(n),
 		authorizer: p.authorizer, stop: p.drained, restMapper: p.restMapper,
 	}
@@ -62,7 +62,7 @@ func (p *perSpacePlugin) instanceOf(ctx context.Context, a admission.Attributes)
 	if n == tenant.System {
 		return p.system, nil
 	}
-	key := life{n, p.shared.Life(n)}
+	key := tenantKey{n, p.shared.TenantUID(n)}
 	if cached, ok := p.instances.Get(key); ok {
 		return cached.(admission.Interface), nil
 	}

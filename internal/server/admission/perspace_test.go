@@ -13,7 +13,7 @@ import (
 // TestInstancesBelongToALife asks for the instance of a space whose kinds it remembers.
 func TestInstancesBelongToALife(t *testing.T) {
 	var uid types.UID = "first"
-	s := newServer(t, serverConfig{enable: []string{gc.PluginName}, life: func(tenant.Name) types.UID { return uid }})
+	s := newServer(t, serverConfig{enable: []string{gc.PluginName}, tenantUID: func(tenant.Name) types.UID { return uid }})
 	instance := func() admission.Interface {
 		t.Helper()
 		i, err := s.perSpace[gc.PluginName].instanceOf(tenant.WithSpace(t.Context(), "a"), nil)
@@ -24,7 +24,7 @@ func TestInstancesBelongToALife(t *testing.T) {
 	}
 	first := instance()
 	if instance() != first {
-		t.Error("another instance in the same life")
+		t.Error("another instance for the same UID")
 	}
 	uid = "second"
 	if instance() == first {

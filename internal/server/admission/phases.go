@@ -4,9 +4,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// The plugins here can take part in both phases of admission, whatever it is that
-// they make instances of. What only takes part in one is shown as such, for upstream
-// calls and measures each plugin in every phase it takes part in.
+// All plugins of this package implement both phases of admission, whatever their
+// instances do. A plugin whose instances only take part in one is wrapped, because upstream
+// calls and measures each plugin in every phase that it implements.
 
 func (p *flattenedPlugin) sample() admission.Interface { return p.instance }
 func (p *perSpacePlugin) sample() admission.Interface  { return p.system }
@@ -18,7 +18,7 @@ type (
 	validator struct{ admission.ValidationInterface }
 )
 
-// inItsPhases returns a plugin, which has been built, with the phases of its instances.
+// inItsPhases returns a plugin, after it was built, with the phases of its instances only.
 func inItsPhases(p admission.Interface, _ string) admission.Interface {
 	plugin, ok := p.(interface {
 		admission.MutationInterface

@@ -21,11 +21,11 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	if isReview(a) {
 		return nil, nil
 	}
-	own, err := tenant.UserTenant(ctx)
+	n, err := tenant.UserTenant(ctx)
 	switch {
 	case err != nil:
 		return nil, admission.NewForbidden(a, err)
-	case own != tenant.System:
+	case n != tenant.System:
 		return a, nil
 	case isToken(a.GetObject()) || isToken(a.GetOldObject()):
 		return nil, nil
@@ -34,31 +34,30 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	}
 }
 
-// isReview reports whether a request only asks something, such as what a token in
-// it is worth. Upstream keeps reviews from policies, but not from webhooks.
+// isReview reports whether a request is a review, which may contain a token. Upstream keeps
+// reviews from policies, but not from webhooks.
 func isReview(a admission.Attributes) bool {
 	group := a.GetResource().Group
 	return group == authenticationapi.GroupName || group == authorizationapi.GroupName
 }
 
-// isToken reports whether obj holds the token of a service account, which a
-// controller of the platform has made.
+// isToken reports whether obj is a Secret with the token of a service account, which a
+// controller of the platform has created.
 func isToken(obj runtime.Object) bool {
 	secret, ok := obj.(*core.Secret)
 	return ok && secret.Type == core.SecretTypeServiceAccountToken
 }
 
-// platformAttributes are those of a request of the platform: its controllers,
+// platformAttributes are the attributes of a request of the platform: its controllers,
 // administrators and nodes.
 type platformAttributes struct{ admission.Attributes }
 
-// GetUserInfo returns a user that says nothing but that it is one of the platform.
+// GetUserInfo returns a user that reveals only that it belongs to the platform.
 func (a platformAttributes) GetUserInfo() user.Info {
 	return platformUser{real: a.Attributes.GetUserInfo()}
 }
 
-// platformUser shows the name tenant.Platform and nothing else. The real user is
-// there for questions about its rights.
+// platformUser has the name tenant.Platform and nothing else. real is for the authorizer.
 type platformUser struct{ real user.Info }
 
 func (platformUser) GetName() string               { return tenant.Platform }
@@ -66,7 +65,7 @@ func (platformUser) GetUID() string                { return "" }
 func (platformUser) GetGroups() []string           { return nil }
 func (platformUser) GetExtra() map[string][]string { return nil }
 
-// realAttributes are those of a question about a platformUser.
+// realAttributes are the attributes of an authorization of a platformUser.
 type realAttributes struct {
 	authorizer.Attributes
 	user user.Info
@@ -77,9 +76,9 @@ func (a realAttributes) GetUser() user.Info { return a.user }
 
 var errNotDecided = errors.New("the authorizer could not decide")
 
-// authorizePlatform decides about a user of the platform. Reasons and errors would
-// say who that is.
-func (s inSpace) authorizePlatform(ctx context.Context, a authorizer.Attributes, u platformUser) (authorizer.Decision, string, error) {
+// authorizePlatform decides about a user of the platform. It drops reasons and errors, which
+// would reveal the user.
+func (s spaceAuthorizer) authorizePlatform(ctx context.Context, a authorizer.Attributes, u platformUser) (authorizer.Decision, string, error) {
 	decision, _, err := s.authorizeAs(ctx, realAttributes{a, u.real}, tenant.System)
 	if err != nil {
 		err = errNotDecided

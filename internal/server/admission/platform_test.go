@@ -14,10 +14,10 @@ import (
 // TestPlatformRights asks as an expression of a tenant's policy does.
 func TestPlatformRights(t *testing.T) {
 	somebody := &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup}}
-	s := inSpace{tenant: "a", next: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		own, err := tenant.UserTenant(ctx)
-		if err != nil || own != tenant.System || a.GetUser() != user.Info(somebody) {
-			t.Errorf("asked about %v of tenant %q, error %v", a.GetUser(), own, err)
+	s := spaceAuthorizer{tenant: "a", next: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		userTenant, err := tenant.UserTenant(ctx)
+		if err != nil || userTenant != tenant.System || a.GetUser() != user.Info(somebody) {
+			t.Errorf("asked about %v of tenant %q, error %v", a.GetUser(), userTenant, err)
 		}
 		if space, err := tenant.SpaceFrom(ctx); err != nil || space != "a" {
 			t.Errorf("asked in space %q, error %v", space, err)

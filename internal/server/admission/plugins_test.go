@@ -313,7 +313,7 @@ func TestQuotaIsCharged(t *testing.T) {
 	}
 }
 
-func TestImmortalNamespaces(t *testing.T) {
+func TestProtectedNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		space       tenant.Name
 		namespace   string

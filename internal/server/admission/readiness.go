@@ -13,27 +13,26 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
-// Readiness tells which plugins have read what they decide by. A plugin that has
-// not refuses what it is asked after ten seconds, so a server that is not ready
-// in this sense must not say that it is.
+// Readiness reports which plugins have synced their informers. A plugin that has
+// not refuses requests after ten seconds, so a server is not ready until all have.
 type Readiness struct {
 	mu      sync.Mutex
 	plugins map[string]*awaited
 }
 
-// awaited are the instances of a plugin that may have something to read.
+// awaited are the instances of a plugin that may wait for informers.
 type awaited struct {
 	instances []waiter
 	ready     atomic.Bool
 }
 
-// waiter is what upstream's admission.Handler offers.
+// waiter is implemented by upstream's admission.Handler.
 type waiter interface {
 	// WaitForReady waits for ten seconds at most.
 	WaitForReady() bool
 }
 
-// noting returns a decorator that decorates by inner and notes what has been built.
+// noting returns a decorator that registers the plugin and then calls inner.
 func (r *Readiness) noting(inner admission.DecoratorFunc) admission.DecoratorFunc {
 	return func(p admission.Interface, name string) admission.Interface {
 		instances := []admission.Interface{p}
@@ -83,7 +82,7 @@ func (r *Readiness) Checks() []healthz.HealthChecker {
 	return checks
 }
 
-// Run notes what becomes ready, and returns when everything is or ctx ends.
+// Run tracks which plugins are ready, and returns when all are or ctx ends.
 func (r *Readiness) Run(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,12 +29,12 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// shared is what the plugins of all modes have in common.
+// shared is common to the plugins of all modes.
 type shared struct {
 	Config
-	// upstream makes the plugins themselves, own those that are made here with
-	// what the configuration says.
-	upstream, own *admission.Plugins
+	// upstream makes upstream's plugins. replacements makes the plugins of this
+	// repository, with the configuration.
+	upstream, replacements *admission.Plugins
 	// flat are the informers of flattened plugins.
 	flat     informers.SharedInformerFactory
 	views    *view.Views
@@ -47,27 +47,27 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	if config.Terminating == nil {
 		config.Terminating = func(tenant.Name) bool { return false }
 	}
-	if config.Life == nil {
-		config.Life = func(tenant.Name) types.UID { return "" }
+	if config.TenantUID == nil {
+		config.TenantUID = func(tenant.Name) types.UID { return "" }
 	}
 	if config.Published.Terminating == nil {
 		config.Published.Terminating = config.Terminating
 	}
 	s := &shared{
-		Config:   config,
-		upstream: upstream,
-		own:      admission.NewPlugins(),
-		flat:     withFlatClaims(withLiveNamespaces(config.Informers, config.Client)),
-		views:    view.New(config.Informers),
-		services: aggregatorapiserver.NewClusterIPServiceResolver(config.Informers.Core().V1().Services().Lister()),
+		Config:       config,
+		upstream:     upstream,
+		replacements: admission.NewPlugins(),
+		flat:         withFlatClaims(withLiveNamespaces(config.Informers, config.Client)),
+		views:        view.New(config.Informers),
+		services:     aggregatorapiserver.NewClusterIPServiceResolver(config.Informers.Core().V1().Services().Lister()),
 		quota: sync.OnceValues(func() (quota.Configuration, error) {
 			return quotainstall.NewQuotaConfigurationForAdmission(config.Informers, nil)
 		}),
 		spaces: newSpaceClients(config.Loopback),
 	}
-	s.own.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
-	spacepolicy.Register(s.own, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
-	published.Register(s.own, config.Published)
+	s.replacements.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
+	spacepolicy.Register(s.replacements, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
+	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)
 	}
@@ -83,9 +83,8 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	return s, nil
 }
 
-// factory returns the factory of a plugin. What it makes gets its dependencies
-// from the same initializers as upstream's plugins and is built when these are
-// complete.
+// factory returns the factory of a plugin. The plugin gets its dependencies from upstream's
+// initializers and is built when they are complete.
 func (s *shared) factory(name string, m mode) admission.Factory {
 	return func(config io.Reader) (admission.Interface, error) {
 		p := plugin{name: name, shared: s, dependencies: &dependencies{}}
@@ -109,8 +108,8 @@ func (s *shared) factory(name string, m mode) admission.Factory {
 	}
 }
 
-// hubs returns the hub of the objects without which an instance of an on-demand
-// plugin has nothing to do, and makes those of all it watches.
+// hubs returns the hub of the objects of which a space needs one to have an instance of an
+// on-demand plugin, and creates those of all its objects.
 func (s *shared) hubs(name string) (*view.Hub, error) {
 	registration := s.Informers.Admissionregistration().V1()
 	var needed, watched cache.SharedIndexInformer
@@ -147,8 +146,8 @@ type plugin struct {
 // build makes an instance of the plugin.
 func (p *plugin) build(config []byte, initializer admission.PluginInitializer) (admission.Interface, error) {
 	plugins := p.shared.upstream
-	if slices.Contains(p.shared.own.Registered(), p.name) {
-		plugins = p.shared.own
+	if slices.Contains(p.shared.replacements.Registered(), p.name) {
+		plugins = p.shared.replacements
 	}
 	if config == nil {
 		return plugins.InitPlugin(p.name, nil, initializer)

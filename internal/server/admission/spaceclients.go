@@ -17,8 +17,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// rediscoverAfter is how long a space's discovery is believed when a kind is
-// missing in it.
+// rediscoverAfter is how long a space's discovery is cached when a kind is missing in it.
 const rediscoverAfter = 5 * time.Second
 
 // spaceClients makes clients of single spaces over one transport.
@@ -37,7 +36,7 @@ func newSpaceClients(config *rest.Config) *spaceClients {
 	}
 }
 
-// clients are those of one space.
+// clients are the clients of one space.
 type clients struct {
 	dynamic    dynamic.Interface
 	discovery  discovery.DiscoveryInterface
@@ -63,7 +62,7 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 	return c, nil
 }
 
-// restMapper returns the mapper of a space. It discovers when it is first asked.
+// restMapper returns the mapper of a space. It discovers the API when it is first used.
 func (s *spaceClients) restMapper(n tenant.Name) meta.RESTMapper {
 	return &lazyMapper{mapper: sync.OnceValues(func() (meta.RESTMapper, error) {
 		c, err := s.of(n)
@@ -74,10 +73,10 @@ func (s *spaceClients) restMapper(n tenant.Name) meta.RESTMapper {
 	})}
 }
 
-// restMapper is a mapper by discovery that looks again for kinds it does not
-// know: a space's custom resources come and go.
+// restMapper is a mapper by discovery that discovers again for unknown kinds,
+// because a space's custom resources come and go.
 type restMapper struct {
-	meta.RESTMapper // nil: plugins ask for mappings only
+	meta.RESTMapper // nil: plugins only use mappings
 	deferred        *restmapper.DeferredDiscoveryRESTMapper
 
 	mu   sync.Mutex
@@ -100,7 +99,7 @@ func (m *restMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]
 	return mappings, err
 }
 
-// reset forgets what was discovered, unless that is new.
+// reset drops the discovered API, unless it is new.
 func (m *restMapper) reset() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +111,7 @@ func (m *restMapper) reset() bool {
 	return true
 }
 
-// lazyMapper is a mapper that is made when it is first asked.
+// lazyMapper is a mapper that is created at its first use.
 type lazyMapper struct {
 	meta.RESTMapper // nil, as in restMapper
 	mapper          func() (meta.RESTMapper, error)

@@ -46,7 +46,7 @@ func TestServices(t *testing.T) {
 
 // TestInSpace checks in which space, and as a user of which tenant, an
 // expression's question is answered.
-func TestInSpace(t *testing.T) {
+func TestSpaceAuthorizer(t *testing.T) {
 	of := func(n string) user.Info {
 		return &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {n}}}
 	}
@@ -73,7 +73,7 @@ func TestInSpace(t *testing.T) {
 				return authorizer.DecisionAllow, "", err
 			})
 			attributes := authorizer.AttributesRecord{User: tc.user}
-			if _, _, err := (inSpace{answer, "a"}).Authorize(context.TODO(), attributes); err != nil {
+			if _, _, err := (spaceAuthorizer{answer, "a"}).Authorize(context.TODO(), attributes); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

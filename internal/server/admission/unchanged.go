@@ -14,7 +14,7 @@ type unchangedPlugin struct {
 
 // ValidateInitialization builds the plugin.
 func (p *unchangedPlugin) ValidateInitialization() error {
-	s, err := p.inFlat()
+	s, err := p.flatConfig()
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (p *unchangedPlugin) Validate(ctx context.Context, a admission.Attributes, 
 	return validate(ctx, p.instance, a, o)
 }
 
-// mutate lets instance mutate, if it does.
+// mutate calls instance if it mutates.
 func mutate(ctx context.Context, instance admission.Interface, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if mutator, ok := instance.(admission.MutationInterface); ok && instance.Handles(a.GetOperation()) {
 		return mutator.Admit(ctx, a, o)
@@ -42,7 +42,7 @@ func mutate(ctx context.Context, instance admission.Interface, a admission.Attri
 	return nil
 }
 
-// validate lets instance validate, if it does.
+// validate calls instance if it validates.
 func validate(ctx context.Context, instance admission.Interface, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if validator, ok := instance.(admission.ValidationInterface); ok && instance.Handles(a.GetOperation()) {
 		return validator.Validate(ctx, a, o)

@@ -97,7 +97,7 @@ func TestEvaluate(t *testing.T) {
 		"other headers":                     {userOf("silent"), "", metadata, none, http.Header{"User-Agent": {"Impersonate-User"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := &Evaluator{Server: policy.NewFakePolicyRuleEvaluator(tc.server, nil), Own: policies, Known: policies}
+			e := &Evaluator{Server: policy.NewFakePolicyRuleEvaluator(tc.server, nil), OfUser: policies, OfSpace: policies}
 			attributes := authorizer.AttributesRecord{User: tc.user}
 			if tc.user != nil {
 				attributes.User = authenticated(t, tc.user, tc.requested, tc.header)

@@ -15,28 +15,28 @@ import (
 type Evaluator struct {
 	// Server has the policy of the server.
 	Server audit.PolicyRuleEvaluator
-	// Own returns the policy of the tenant of an authenticated user, nil if it has
+	// OfUser returns the policy of the tenant of an authenticated user, nil if it has
 	// none.
-	Own func(tenant.Name) audit.PolicyRuleEvaluator
-	// Known is like Own, for what a URL names: the time that it takes must not tell
-	// whether there is such a tenant.
-	Known func(tenant.Name) audit.PolicyRuleEvaluator
+	OfUser func(tenant.Name) audit.PolicyRuleEvaluator
+	// OfSpace is the same for a tenant that a URL names: its timing must not reveal
+	// whether the tenant exists.
+	OfSpace func(tenant.Name) audit.PolicyRuleEvaluator
 }
 
 var _ audit.PolicyRuleEvaluator = &Evaluator{}
 
 // EvaluatePolicyRule implements upstream's PolicyRuleEvaluator.
 func (e *Evaluator) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
-	own, space, stays := tenantsOf(attributes.GetUser())
+	userTenant, space, stays := tenantsOf(attributes.GetUser())
 	var policies []audit.PolicyRuleEvaluator
-	if own.IsSpace() {
-		policies = appendSet(policies, e.Own(own))
+	if userTenant.IsSpace() {
+		policies = appendSet(policies, e.OfUser(userTenant))
 	}
 	if stays && len(policies) > 0 {
 		return policies[0].EvaluatePolicyRule(attributes)
 	}
-	if space.IsSpace() && space != own {
-		policies = appendSet(policies, e.Known(space))
+	if space.IsSpace() && space != userTenant {
+		policies = appendSet(policies, e.OfSpace(space))
 	}
 	config := e.Server.EvaluatePolicyRule(attributes)
 	for _, policy := range policies {
@@ -52,22 +52,22 @@ func appendSet(policies []audit.PolicyRuleEvaluator, policy audit.PolicyRuleEval
 	return append(policies, policy)
 }
 
-// tenantsOf returns the tenant of a user, the one whose space the request names, if
+// tenantsOf returns the tenant of a user, the tenant whose space the request names, if
 // any, and whether the request stays in the space of its user.
-func tenantsOf(u user.Info) (own, space tenant.Name, stays bool) {
+func tenantsOf(u user.Info) (userTenant, space tenant.Name, stays bool) {
 	if u == nil {
 		return "", "", false
 	}
-	own, err := tenant.OfUser(u)
+	userTenant, err := tenant.OfUser(u)
 	if err != nil {
-		own = ""
+		userTenant = ""
 	}
 	v, ok := u.(visitor)
 	space, _ = v.in.Tenant()
-	return own, space, !ok || !v.impersonates && v.in == own.Scope()
+	return userTenant, space, !ok || !v.impersonates && v.in == userTenant.Scope()
 }
 
-// both returns what logs all that a or b logs.
+// both returns a configuration that logs what a or b logs.
 func both(a, b audit.RequestAuditConfig) audit.RequestAuditConfig {
 	switch {
 	case a.Level == auditapi.LevelNone:

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// Compile returns what evaluates a policy, nil if there is none.
+// Compile returns the evaluator of a policy, nil without a policy.
 func Compile(p *v1alpha1.AuditPolicy) audit.PolicyRuleEvaluator {
 	if p == nil {
 		return nil
@@ -32,7 +32,7 @@ func Validate(p *v1alpha1.AuditPolicy, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// convert returns a copy, which upstream changes.
+// convert returns a copy, because upstream changes it.
 func convert(p *v1alpha1.AuditPolicy) *auditapi.Policy {
 	p = p.DeepCopy()
 	versioned := auditv1.Policy{Rules: p.Rules, OmitStages: p.OmitStages, OmitManagedFields: p.OmitManagedFields}

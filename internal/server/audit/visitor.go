@@ -10,21 +10,20 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// visitor is the user of a request that is, or may be, about more than the space of
-// its user.
+// visitor is the user of a request that may concern more than the space of the user.
 type visitor struct {
 	user.Info
-	// in is what the URL names, empty if it names nothing.
+	// in is the scope that the URL names, empty if it names none.
 	in tenant.Scope
-	// impersonates is whether the user would be somebody else, perhaps of another
+	// impersonates is whether the user impersonates another, perhaps of another
 	// tenant.
 	impersonates bool
 }
 
-// impersonation begins the names of the headers by which a user becomes another.
+// impersonation is the prefix of the headers for impersonation.
 const impersonation = "Impersonate-"
 
-// WithSpace makes visitors of users, for an Evaluator.
+// WithSpace adds the space of the request to its user, for an Evaluator.
 func WithSpace(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(req)
@@ -32,17 +31,17 @@ func WithSpace(delegate authenticator.Request) authenticator.Request {
 		if !ok || err != nil || r == nil {
 			return response, ok, err
 		}
-		impersonates := wouldImpersonate(req.Header)
+		impersonates := hasImpersonation(req.Header)
 		if r.Requested == "" && !impersonates {
 			return response, ok, err
 		}
-		visiting := *response // which others may have, too
+		visiting := *response // it may be shared
 		visiting.User = visitor{Info: response.User, in: r.Requested, impersonates: impersonates}
 		return &visiting, ok, err
 	})
 }
 
-func wouldImpersonate(header http.Header) bool {
+func hasImpersonation(header http.Header) bool {
 	for name := range header {
 		if strings.HasPrefix(name, impersonation) {
 			return true

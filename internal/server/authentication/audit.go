@@ -29,11 +29,10 @@ func WithAudit(delegate authenticator.Request) authenticator.Request {
 	})
 }
 
-// WithAuditTarget notes in the audit event in which space a request acts whose
-// URL names none.
+// WithAuditTarget notes in the audit event the space of a request whose URL names none.
 func WithAuditTarget(delegate authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		// What comes before an impersonation is not about the request itself.
+		// Requests to impersonate come before the request itself.
 		if r := tenant.RequestFrom(ctx); r != nil && r.Requested == "" && !strings.HasPrefix(a.GetVerb(), "impersonate") {
 			if n, err := tenant.ScopeFrom(ctx); err == nil {
 				audit.AddAuditAnnotation(ctx, tenant.AuditTenant, string(n))

@@ -14,13 +14,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// authenticators answers with users whose tenant is settled.
+// authenticators authenticates users and settles their tenants.
 type authenticators struct {
-	// credentials of each kind, one after the other.
+	// credentials tries each kind of credentials.
 	credentials authenticator.Request
-	// anonymous is asked when there were no credentials. Nil accepts nobody.
+	// anonymous is used without credentials. Nil refuses such requests.
 	anonymous     authenticator.Request
-	life          Life
+	tenantUID     TenantUID
 	defaultTenant tenant.Name
 }
 
@@ -47,7 +47,7 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 		return nil, false, identity.Refuse("%w", err)
 	}
 	if n == "" && a.defaultTenant != "" {
-		// The response may be one that the token cache shares.
+		// The response may be shared by the token cache.
 		settled := *response
 		n, response = a.defaultTenant, &settled
 		response.User = identity.Of(response.User, n)
@@ -55,15 +55,15 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 	if err := note(req, n); err != nil {
 		return nil, false, err
 	}
-	if err := a.life.note(req.Context(), n); err != nil {
+	if err := a.tenantUID.note(req.Context(), n); err != nil {
 		return nil, false, err
 	}
 	return response, true, nil
 }
 
-// note tells the other filters which tenant the credentials have. Within a
-// TokenReview the request has a tenant already; it stays, and a review in one
-// tenant knows no users of another.
+// note tells the other filters the tenant of the credentials. Within a TokenReview the
+// request has a tenant already, which stays, so that a review in the space of one tenant
+// accepts no users of another.
 func note(req *http.Request, n tenant.Name) error {
 	r := tenant.RequestFrom(req.Context())
 	switch {
@@ -77,18 +77,18 @@ func note(req *http.Request, n tenant.Name) error {
 	return nil
 }
 
-// errNoSpace refuses what the server asks of itself without saying where.
+// errNoSpace refuses requests of the server to itself that name no space.
 var errNoSpace = errors.New("the server's own request names no space")
 
-// WithLoopback puts the server's own user, which belongs to the system tenant, in
-// front of all others. It is known by its tokens and not by its name, which others
-// may have. As it has every right in every space, a request with the token own must
-// name one (see package loopback). informers is the token of the only client that
-// need not: upstream's informers of the system space have it before it can be changed.
-func WithLoopback(delegate authenticator.Request, own, informers string) authenticator.Request {
+// WithLoopback authenticates the server's own user, which belongs to the system tenant,
+// before all others. It is identified by its tokens, not by its name, which other users
+// may have. It has every right in every space, so a request with the first token must
+// name a space (see package loopback). informers is the token of the only client that
+// need not: upstream's informers of the system space, whose client cannot be changed.
+func WithLoopback(delegate authenticator.Request, token, informers string) authenticator.Request {
 	uid := uuid.NewString()
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		named := bears(req, own)
+		named := bears(req, token)
 		if !named && !bears(req, informers) {
 			response, ok, err := delegate.AuthenticateRequest(req)
 			if err != nil {
@@ -106,7 +106,7 @@ func WithLoopback(delegate authenticator.Request, own, informers string) authent
 	})
 }
 
-// bears reports whether a request has a token, if there is such a token.
+// bears reports whether a request has a token, if the token is not empty.
 func bears(req *http.Request, token string) bool {
 	return token != "" && subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), []byte("Bearer "+token)) == 1
 }

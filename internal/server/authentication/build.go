@@ -19,41 +19,41 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Config says where users come from.
+// Config is the configuration of the server's authenticator.
 type Config struct {
 	Options Options
 	// DefaultTenant is the tenant of users without one; empty for none.
 	DefaultTenant tenant.Name
-	// ServiceAccounts of tenants.
+	// ServiceAccounts authenticates service accounts of tenants.
 	ServiceAccounts ServiceAccounts
-	// Since tells credentials of a tenant from those of an earlier one, Life what is
-	// remembered of them.
-	Since Since
-	Life  Life
+	// Since tells credentials of a tenant from those of an earlier one, and TenantUID cached
+	// results of the one from those of the other.
+	Since     Since
+	TenantUID TenantUID
 }
 
-// withDefault makes a look-up by tenant one by the tenant of a user, which is the
-// default one if the user has none.
-func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), n tenant.Name) func(context.Context, tenant.Name) (T, error) {
+// withDefault makes a look-up by tenant one by the tenant of a user, which is
+// byDefault if the user has none.
+func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), byDefault tenant.Name) func(context.Context, tenant.Name) (T, error) {
 	if lookup == nil {
 		return nil
 	}
-	return func(ctx context.Context, own tenant.Name) (T, error) {
+	return func(ctx context.Context, n tenant.Name) (T, error) {
 		var none T
-		if own == "" {
-			own = n
+		if n == "" {
+			n = byDefault
 		}
-		if !own.IsSpace() {
+		if !n.IsSpace() {
 			return none, nil
 		}
-		return lookup(ctx, own)
+		return lookup(ctx, n)
 	}
 }
 
-// SystemAccounts returns the part of upstream's options that is left to
-// upstream: service accounts of the system space, and its bootstrap tokens. What
-// upstream authenticates by them is of the system tenant. Everything else is
-// applied by Apply, which can tell where a user comes from.
+// SystemAccounts returns the part of upstream's options that is left to upstream: service
+// accounts of the system space, and its bootstrap tokens. All these users belong to the
+// system tenant. Apply handles the other options, because it has to know the source of each
+// user.
 func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeoptions.BuiltInAuthenticationOptions {
 	return &kubeoptions.BuiltInAuthenticationOptions{
 		APIAudiences:    upstream.APIAudiences,
@@ -62,10 +62,10 @@ func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeopt
 	}
 }
 
-// Apply makes the server's authenticator. That of generic so far must be what
-// SystemAccounts gives.
+// Apply sets the server's authenticator. The present one of generic must be made with
+// the options of SystemAccounts.
 func Apply(ctx context.Context, generic *genericapiserver.Config, config Config) error {
-	config.Since, config.Life = withDefault(config.Since, config.DefaultTenant), withDefault(config.Life, config.DefaultTenant)
+	config.Since, config.TenantUID = withDefault(config.Since, config.DefaultTenant), withDefault(config.TenantUID, config.DefaultTenant)
 	b := &builder{generic: generic, Config: config}
 	var kinds requestUnion
 	for _, kind := range []func(context.Context) (authenticator.Request, error){b.frontProxy, b.certificates, b.passwords} {
@@ -82,7 +82,7 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 		return err
 	}
 	kinds = append(kinds, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
-	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), life: config.Life, defaultTenant: config.DefaultTenant}
+	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), tenantUID: config.TenantUID, defaultTenant: config.DefaultTenant}
 	if b.anonymous.Enabled {
 		a.anonymous = anonymous.NewAuthenticator(b.anonymous.Conditions)
 	}
@@ -93,7 +93,7 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 type builder struct {
 	Config
 	generic *genericapiserver.Config
-	// anonymous is known after tokens.
+	// anonymous is set by tokens.
 	anonymous apiserver.AnonymousAuthConfig
 }
 
@@ -123,7 +123,7 @@ func (b *builder) certificates(context.Context) (authenticator.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return issuing{b.Since, b.Life}.certificates(verified), nil
+	return issuing{b.Since, b.TenantUID}.certificates(verified), nil
 }
 
 func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) {
@@ -138,8 +138,8 @@ func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) 
 	return authenticator.WrapAudienceAgnosticRequest(b.generic.Authentication.APIAudiences, file), nil
 }
 
-// tokens are those of the token file, which are revoked with their line, and
-// behind a cache all others.
+// tokens authenticates by the tokens of the token file, without a cache because removing
+// a line revokes a token, and by all other tokens behind a cache.
 func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 	upstream := b.Options.Upstream
 	var sources, cached tokenUnion
@@ -170,6 +170,6 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	sources = append(sources, b.Life.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
-	return issuing{b.Since, b.Life}.tokens(sources), nil
+	sources = append(sources, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
+	return issuing{b.Since, b.TenantUID}.tokens(sources), nil
 }

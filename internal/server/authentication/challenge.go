@@ -9,8 +9,8 @@ import (
 // challenge asks for a user name and a password.
 const challenge = `Basic realm="tenantry", charset="UTF-8"`
 
-// WithChallenge tells clients without valid credentials that passwords are
-// accepted, as HTTP wants it.
+// WithChallenge tells clients without valid credentials that passwords are accepted (RFC
+// 7617).
 func WithChallenge(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&challenger{ResponseWriter: w}), req)

@@ -23,20 +23,19 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
 )
 
-// named gives a user that somebody else vouches for the tenant that its extra
-// names. It takes away what that somebody may have put in the place of the
-// server's own word.
+// named sets the tenant of a user of an external authenticator to the one that the user's
+// extra names, and removes a tenant under the server's own key.
 func named(response *authenticator.Response, what string, keys []string, maySystem func() bool) (*authenticator.Response, bool, error) {
 	u, err := identity.FromExtra(response.User, keys, maySystem)
 	if err != nil {
 		return nil, false, identity.Refuse("user %q of the %s: %w", response.User.GetName(), what, err)
 	}
-	settled := *response // which a cache may share
+	settled := *response // it may be shared by a cache
 	settled.User = u
 	return &settled, true, nil
 }
 
-// namedTokens names the users whose tokens delegate knows. maySystem is asked only
+// namedTokens sets the tenant of the users of delegate. maySystem is called only
 // for the system tenant.
 func namedTokens(delegate authenticator.Token, what string, keys []string, maySystem func(token string) bool) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
@@ -70,7 +69,7 @@ func (b *builder) frontProxy(context.Context) (authenticator.Request, error) {
 		keys[i] = strings.ToLower(key) // as upstream reads them: headers have no case
 	}
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		// Without a name nobody is vouched for, and there is nothing to verify.
+		// Without a user name there is nothing to verify.
 		if !slices.ContainsFunc(config.UsernameHeaders.Value(), func(name string) bool { return req.Header.Get(name) != "" }) {
 			return nil, false, nil
 		}
@@ -87,7 +86,7 @@ func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
 	if b.Options.Upstream.WebHook == nil || b.Options.Upstream.WebHook.ConfigFile == "" {
 		return nil, nil
 	}
-	// Upstream's own cache knows of no lives.
+	// Upstream's cache does not distinguish tenants of the same name.
 	uncached := *b.Options.Upstream.WebHook
 	uncached.CacheTTL = 0
 	delegate, err := b.upstream(ctx, &kubeoptions.BuiltInAuthenticationOptions{WebHook: &uncached}, nil)
@@ -96,11 +95,11 @@ func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
 	}
 	users := namedTokens(delegate, "token webhook", b.Options.WebhookTenantKeys, func(string) bool { return b.Options.WebhookSystem })
 	ttl := b.Options.Upstream.WebHook.CacheTTL
-	return b.Life.cached(users, false, ttl, ttl), nil
+	return b.TenantUID.cached(users, false, ttl, ttl), nil
 }
 
 // issuers authenticates by the tokens of --oidc-issuer-url or
-// --authentication-config, and reads there who is anonymous.
+// --authentication-config, and reads the configuration of anonymous users there.
 func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 	upstream := b.Options.Upstream
 	options := &kubeoptions.BuiltInAuthenticationOptions{
@@ -108,7 +107,7 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 		Anonymous:                upstream.Anonymous,
 		OIDC:                     upstream.OIDC,
 		ServiceAccounts: &kubeoptions.ServiceAccountAuthenticationOptions{
-			Issuers: upstream.ServiceAccounts.Issuers, // no tokens of others are accepted in their name
+			Issuers: upstream.ServiceAccounts.Issuers, // tokens of other issuers cannot claim to be theirs
 			OptionalTokenGetter: func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 				return nil
 			},
@@ -141,7 +140,7 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 	}), nil
 }
 
-// tenantMapping maps a claim to ClaimKey; a token without the claim names none.
+// tenantMapping maps a claim to ClaimKey. A token without the claim names no tenant.
 func tenantMapping(claim string) []apiserver.ExtraMapping {
 	if claim == "" {
 		return nil
@@ -152,7 +151,7 @@ func tenantMapping(claim string) []apiserver.ExtraMapping {
 	}}
 }
 
-// upstream makes what a part of upstream's options stands for.
+// upstream makes upstream's authenticator of some of its options.
 func (b *builder) upstream(ctx context.Context, part *kubeoptions.BuiltInAuthenticationOptions, change func(*apiserver.AuthenticationConfiguration)) (authenticator.Token, error) {
 	config, err := part.ToAuthenticationConfig()
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Since returns the time before which nobody can have issued credentials for the
-// users of a tenant, because the name was an earlier tenant's then. It is zero
-// where there was none. The name is empty for users without tenant. A nil Since knows of no earlier tenants.
+// Since returns the time before which credentials of a tenant's users were issued by an
+// earlier tenant of the name, zero if there was none. The name is empty for users without
+// tenant. A nil Since knows of no earlier tenants.
 type Since func(ctx context.Context, n tenant.Name) (time.Time, error)
 
 // issuing checks when credentials were issued, and for which of the tenants of a name.
 type issuing struct {
-	since Since
-	life  Life
+	since     Since
+	tenantUID TenantUID
 }
 
 // check refuses a user whose credentials were issued too early.
@@ -33,7 +33,7 @@ func (i issuing) check(ctx context.Context, u user.Info, issued time.Time) error
 	if i.since == nil {
 		return nil
 	}
-	if err := i.life.note(ctx, n); err != nil {
+	if err := i.tenantUID.note(ctx, n); err != nil {
 		return err
 	}
 	since, err := i.since(ctx, n)
@@ -47,8 +47,8 @@ func (i issuing) check(ctx context.Context, u user.Info, issued time.Time) error
 	return nil
 }
 
-// certificates wraps an authenticator of client certificates, which tell by the
-// begin of their validity when they were issued.
+// certificates wraps an authenticator of client certificates. The start of their validity
+// is the time when they were issued.
 func (i issuing) certificates(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(req)
@@ -62,8 +62,8 @@ func (i issuing) certificates(delegate authenticator.Request) authenticator.Requ
 	})
 }
 
-// tokens wraps an authenticator of tokens. Those that are JSON web tokens tell
-// when they were issued; of others, their issuer must know.
+// tokens wraps an authenticator of tokens. JSON web tokens have the time when they were
+// issued; other tokens are left to their issuer.
 func (i issuing) tokens(delegate authenticator.Token) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateToken(ctx, token)

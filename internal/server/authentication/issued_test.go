@@ -65,12 +65,12 @@ func TestSince(t *testing.T) {
 			var ok bool
 			var err error
 			if tc.token != "" {
-				response, ok, err = issuing{since: since, life: lives}.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+				response, ok, err = issuing{since: since, tenantUID: lives}.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
 					return answer, true, nil
 				})).AuthenticateToken(ctx, tc.token)
 			} else {
 				req := (&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotBefore: tc.issued}}}}).WithContext(ctx)
-				response, ok, err = issuing{since: since, life: lives}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+				response, ok, err = issuing{since: since, tenantUID: lives}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					return answer, true, nil
 				})).AuthenticateRequest(req)
 			}
@@ -80,7 +80,7 @@ func TestSince(t *testing.T) {
 			if errors.Is(err, identity.ErrRefused) != tc.refused {
 				t.Errorf("error %v, want a refusal: %v", err, tc.refused)
 			}
-			if noted := tc.of != tenant.System && webtoken.Parse(tc.token).Time("iat").IsZero() == (tc.token == ""); r.IsOfLife("uid-"+types.UID(tc.of)) != noted {
+			if noted := tc.of != tenant.System && webtoken.Parse(tc.token).Time("iat").IsZero() == (tc.token == ""); r.HasUID("uid-"+types.UID(tc.of)) != noted {
 				t.Errorf("checked for the tenant that was there: %t, want %t", !noted, noted)
 			}
 		})

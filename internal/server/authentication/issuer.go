@@ -13,17 +13,17 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// spaceIssuer returns the issuer of the service account tokens of a space. It is
-// one of its own, because names of service accounts are the same in every space:
-// who trusts one space's issuer must not take another's accounts for them. It is
-// a URL of the space's root, where the space serves its discovery document.
+// spaceIssuer returns the issuer of the service account tokens of a space. Each space has
+// its own, because names of service accounts are the same in every space: relying parties
+// that trust the issuer of one space must not accept accounts of another. It is a URL below
+// the space's root, where the space serves its discovery document.
 func spaceIssuer(issuer string, n tenant.Name) string {
 	return strings.TrimSuffix(issuer, "/") + n.Root()
 }
 
-// Issuer says what the discovery documents of service account tokens are about.
+// Issuer is the configuration of the discovery documents of service account tokens.
 type Issuer struct {
-	// URL is that of the system space, JWKSURI where its keys are, by default
+	// URL is the issuer of the system space. JWKSURI is where its keys are, by default
 	// at Address, the host and port by which clients reach the server.
 	URL, JWKSURI, Address string
 	Keys                  serviceaccount.PublicKeysGetter
@@ -33,7 +33,7 @@ type Issuer struct {
 // (/.well-known/openid-configuration), which name the space's own issuer.
 func WithSpaceIssuers(handler http.Handler, issuer Issuer) http.Handler {
 	provider, err := serviceaccount.NewOpenIDMetadataProvider(issuer.URL, issuer.JWKSURI, issuer.Address, issuer.Keys)
-	if err != nil { // upstream serves none either, and says why
+	if err != nil { // upstream does the same, and logs the reason
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -47,7 +47,7 @@ func WithSpaceIssuers(handler http.Handler, issuer Issuer) http.Handler {
 			return
 		}
 		system, maxAge := provider.GetConfigJSON()
-		document, err := issuer.inSpace(system, n)
+		document, err := issuer.document(system, n)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -60,9 +60,9 @@ func WithSpaceIssuers(handler http.Handler, issuer Issuer) http.Handler {
 	})
 }
 
-// inSpace turns the document of the system space into one of n. The keys are the
-// same, and found in the space too unless they are somewhere else.
-func (i Issuer) inSpace(system []byte, n tenant.Name) ([]byte, error) {
+// document turns the discovery document of the system space into that of n. The keys are
+// the same, and served in the space unless JWKSURI names another place.
+func (i Issuer) document(system []byte, n tenant.Name) ([]byte, error) {
 	var document map[string]any
 	if err := json.Unmarshal(system, &document); err != nil {
 		return nil, fmt.Errorf("reading a discovery document: %w", err)

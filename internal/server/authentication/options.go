@@ -13,10 +13,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ClaimKey is the key of a user's extra under which identity providers (a front
-// proxy, a webhook, the mappings of an AuthenticationConfiguration) name the
-// tenant unless another one is configured. The server reads it once and puts
-// what it accepts in its place.
+// ClaimKey is the key of a user's extra under which identity providers (a front proxy, a
+// webhook, the mappings of an AuthenticationConfiguration) name the tenant unless another
+// one is configured. The server reads it once and replaces it by the accepted tenant.
 const ClaimKey = tenant.UserExtraKey
 
 // Keys of the extra in the answers of k8s-keystone-auth. Names of domains can
@@ -35,20 +34,19 @@ type Options struct {
 	// SystemClientCAFile holds the authorities that may issue client
 	// certificates of the system tenant. Empty for those of --client-ca-file.
 	SystemClientCAFile string
-	// RequestHeaderTenantKeys, WebhookTenantKeys are the keys of the extra by
-	// which a front proxy and the webhook name the tenant. The first one counts
-	// that has a value.
+	// RequestHeaderTenantKeys and WebhookTenantKeys are the keys of the extra by
+	// which a front proxy and the webhook name the tenant. The first one with a value
+	// counts.
 	RequestHeaderTenantKeys []string
 	WebhookTenantKeys       []string
-	// RequestHeaderSystem, WebhookSystem say whether they may name the system
+	// RequestHeaderSystem and WebhookSystem say whether they may name the system
 	// tenant.
 	RequestHeaderSystem bool
 	WebhookSystem       bool
 	// OIDCTenantClaim is the claim of a token that names the tenant, with the
 	// --oidc-* flags. An AuthenticationConfiguration maps it to ClaimKey.
 	OIDCTenantClaim string
-	// SystemIssuers are the URLs of those issuers whose tokens may name the
-	// system tenant.
+	// SystemIssuers are the URLs of the issuers whose tokens may name the system tenant.
 	SystemIssuers []string
 }
 
@@ -106,8 +104,8 @@ func (o *Options) Validate() []error {
 	return append(errs, o.validateProxies()...)
 }
 
-// validateSystemIssuers refuses issuers that are not configured. A file that cannot be
-// read is upstream's to refuse.
+// validateSystemIssuers refuses issuers that are not configured. Upstream refuses a file
+// that cannot be read.
 func (o *Options) validateSystemIssuers() []error {
 	part := kubeoptions.BuiltInAuthenticationOptions{AuthenticationConfigFile: o.Upstream.AuthenticationConfigFile, OIDC: o.Upstream.OIDC}
 	config, err := part.ToAuthenticationConfig()
@@ -124,12 +122,12 @@ func (o *Options) validateSystemIssuers() []error {
 	return errs
 }
 
-// validateProxies keeps those who may sign certificates of users from passing
-// for a front proxy, where that would make them more than they are.
+// validateProxies refuses configurations in which an authority for users' certificates
+// could certify a front proxy, and so users with more rights.
 func (o *Options) validateProxies() []error {
 	proxy, clients := o.Upstream.RequestHeader, o.Upstream.ClientCert
 	if proxy == nil || proxy.ClientCAFile == "" || o.SystemClientCAFile == "" {
-		return nil // or upstream's to validate
+		return nil // or upstream validates it
 	}
 	if len(proxy.AllowedNames) == 0 {
 		if shared, err := overlap(o.SystemClientCAFile, proxy.ClientCAFile); err != nil {

@@ -22,24 +22,24 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// tenantClaim names the tenant. Tokens of the system space have none and stay as
-// upstream makes them.
+// tenantClaim is the claim of a service account token that names its tenant. Tokens of the
+// system space do not have it.
 const tenantClaim = tenant.TokenClaim
 
 // namespaceClaim is the claim of upstream's legacy tokens that names the
 // namespace.
 const namespaceClaim = "kubernetes.io/serviceaccount/namespace"
 
-// tokenGenerator generates tokens of the space in which they are asked for.
+// tokenGenerator generates tokens of the space of the request.
 type tokenGenerator struct {
 	system serviceaccount.TokenGenerator
 	issuer string
 	key    any
 }
 
-// NewTokenGenerator returns a generator of tokens for every space. system makes
-// those of the system space; it has the issuer and the key in keyFile too.
-// Without a key, which is where somebody else signs, spaces have no tokens.
+// NewTokenGenerator returns a generator of tokens for every space. system generates those
+// of the system space; it has the issuer and the key in keyFile too. Without a key, with an
+// external signer, spaces have no tokens.
 func NewTokenGenerator(system serviceaccount.TokenGenerator, issuer, keyFile string) (serviceaccount.TokenGenerator, error) {
 	if system == nil {
 		return nil, nil
@@ -85,9 +85,9 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 	return signer.GenerateToken(ctx, claims, withTenant)
 }
 
-// legacyTokens generates the tokens that upstream's tokens controller, which
-// serves every space at once, puts into secrets. It knows accounts by their
-// flattened namespace; the token carries the tenant and the plain one.
+// legacyTokens generates the tokens that upstream's tokens controller, which serves every
+// space at once, stores in secrets. The controller knows accounts by their flattened
+// namespace; the token has the tenant and the plain namespace.
 type legacyTokens struct{ serviceaccount.TokenGenerator }
 
 // NewLegacyTokenGenerator returns a generator that signs with the key in a file.
@@ -117,7 +117,7 @@ func (g legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, pri
 	return g.TokenGenerator.GenerateToken(ctx, &plain, all)
 }
 
-// claimsOf returns private claims, whose type is upstream's own.
+// claimsOf returns private claims, whose type upstream does not export.
 func claimsOf(private any) (map[string]any, error) {
 	encoded, err := json.Marshal(private)
 	if err != nil {
@@ -130,7 +130,7 @@ func claimsOf(private any) (map[string]any, error) {
 	return claims, nil
 }
 
-// ServiceAccounts says how tokens of tenants' service accounts are verified.
+// ServiceAccounts verifies tokens of tenants' service accounts.
 type ServiceAccounts struct {
 	Issuers   []string
 	Keys      serviceaccount.PublicKeysGetter
@@ -170,21 +170,21 @@ func (t spaceTokens) bound(n tenant.Name) authenticator.Token {
 func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	n := claimedTenant(token)
 	if n == "" {
-		return nil, false, nil // not a token of a space; others may know it
+		return nil, false, nil // not a token of a space; another authenticator may know it
 	}
 	response, ok, err := tokenUnion{t.legacy, t.bound(n)}.AuthenticateToken(withClaimedTenant(ctx, n), token)
-	if err != nil { // one of this server's, and nobody else may take it for something else
+	if err != nil { // a token of this server, which no other authenticator may accept
 		return nil, false, identity.Refuse("service account token of tenant %q: %w", n, err)
 	}
 	if !ok {
 		return nil, false, nil
 	}
-	// The signature covers the claim, so from here on it is the truth.
+	// The signature covers the claim, which is therefore verified.
 	response.User = identity.Of(response.User, n)
 	return response, true, nil
 }
 
-// systemTokens are those that upstream has verified against the objects of the
+// systemTokens are tokens that upstream has verified against the objects of the
 // system space.
 type systemTokens struct{ authenticator.Token }
 
@@ -198,8 +198,7 @@ func (t systemTokens) AuthenticateToken(ctx context.Context, token string) (*aut
 	return response, true, nil
 }
 
-// claimedTenant returns the space that a token says it is of, if any, without
-// verifying it.
+// claimedTenant returns the space that a token claims, if any, without verifying it.
 func claimedTenant(token string) tenant.Name {
 	n, err := tenant.Parse(webtoken.Parse(token).Text(tenantClaim))
 	if err != nil || !n.IsSpace() {
@@ -216,7 +215,7 @@ func withClaimedTenant(ctx context.Context, n tenant.Name) context.Context {
 
 var errNoClaim = errors.New("no tenant claimed")
 
-// spaceGetter reads the objects that a token is bound to, in the space that the
+// spaceGetter reads the objects to which a token is bound, in the space that the
 // token claims.
 type spaceGetter struct{ client kubernetes.Interface }
 
@@ -255,14 +254,14 @@ func (g spaceGetter) GetSecret(ctx context.Context, namespace, name string) (*co
 	return g.client.CoreV1().Secrets(flat).Get(ctx, name, metav1.GetOptions{})
 }
 
-// GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are
-// objects of the system space, whoever's pods they run.
+// GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are objects of the
+// system space, also for tenants' pods.
 func (g spaceGetter) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
 	return g.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 }
 
 // GetValidatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. No
-// token is bound to one, see server.validateFeatures.
+// token is bound to one; see server.validateFeatures.
 func (g spaceGetter) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	return nil, apierrors.NewNotFound(admissionregistrationv1.Resource("validatingwebhookconfigurations"), name)
 }

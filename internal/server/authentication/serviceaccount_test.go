@@ -94,7 +94,7 @@ func TestDiscoveryInSpace(t *testing.T) {
 		"keys somewhere else": {"https://keys.example.org", "https://host:6443/openid/v1/jwks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			document, err := Issuer{URL: systemIssuer, JWKSURI: tc.jwksURI, Address: "host:6443"}.inSpace(system, "a")
+			document, err := Issuer{URL: systemIssuer, JWKSURI: tc.jwksURI, Address: "host:6443"}.document(system, "a")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TokenReviews answers TokenReviews for the space in which they are asked: it
-// knows the tokens of that tenant and of no other.
+// TokenReviews answers TokenReviews for the space of the request: only the tokens of that
+// tenant are valid.
 type TokenReviews struct {
 	*tokenreview.REST
 	authenticator authenticator.Request
@@ -38,8 +38,8 @@ func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate 
 	return tokenreview.NewREST(reviewed{r.authenticator, n}, r.audiences).Create(ctx, obj, validate, options)
 }
 
-// reviewed authenticates by tokens of one tenant. Upstream's review makes a
-// request of its own from the token, which no filter has seen.
+// reviewed authenticates by tokens of one tenant. Upstream's review makes a new request
+// from the token, which has not passed the filters.
 type reviewed struct {
 	authenticator.Request
 	tenant tenant.Name
@@ -50,7 +50,7 @@ var errUnknownToken = errors.New("the token is not known here")
 // AuthenticateRequest implements authenticator.Request.
 func (r reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	req = req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{}))
-	req.URL = &url.URL{} // which those ask for who let anybody in at some paths
+	req.URL = &url.URL{} // anonymous users may be allowed at some paths
 	response, ok, err := r.Request.AuthenticateRequest(req)
 	if err == nil && ok {
 		n, invalid := tenant.OfUser(response.User)
@@ -60,7 +60,7 @@ func (r reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 	case err != nil && r.tenant == tenant.System:
 		return nil, false, err
 	case err != nil || !ok:
-		// Why is the platform's business: a webhook may be down, or the token of
+		// Only the platform learns the reason: a webhook may be down, or the token belongs to
 		// another tenant.
 		klog.V(4).InfoS("Reviewed token not accepted", "tenant", r.tenant, "err", err)
 		return nil, false, errUnknownToken

@@ -10,12 +10,12 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 )
 
-// first asks one after the other until one knows the credentials or refuses
+// first tries the sources until one of them accepts the credentials or refuses
 // them.
-func first[T any](sources []T, ask func(T) (*authenticator.Response, bool, error)) (*authenticator.Response, bool, error) {
+func first[T any](sources []T, try func(T) (*authenticator.Response, bool, error)) (*authenticator.Response, bool, error) {
 	var failures []error
 	for _, source := range sources {
-		response, ok, err := ask(source)
+		response, ok, err := try(source)
 		switch {
 		case errors.Is(err, identity.ErrRefused):
 			return nil, false, err
@@ -46,8 +46,8 @@ func (u requestUnion) AuthenticateRequest(req *http.Request) (*authenticator.Res
 	})
 }
 
-// tokensOf lets an authenticator of requests, which is what upstream's options
-// make, judge a token alone.
+// tokensOf returns an authenticator of tokens for one of requests, which upstream's
+// options make.
 func tokensOf(delegate authenticator.Request) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		req := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}).WithContext(ctx)

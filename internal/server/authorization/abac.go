@@ -22,8 +22,7 @@ import (
 )
 
 // ABAC decides by a policy file (--authorization-policy-file): lines of upstream's
-// formats, in which the spec may have two more fields (arktos-access-control,
-// "ABAC Authorizer"):
+// formats, in which the spec may have two more fields:
 //
 //	tenant    space    whose users, and where
 //	(none)    (none)   those of the system tenant, in the system space
@@ -34,15 +33,15 @@ import (
 //	(none)    *        those of the system tenant, in every tenant's space
 //	acme      globex   those of acme, in the space of globex
 //
-// What a tenant's users get in another tenant's space is bounded as what a
-// TenantAccessPolicy grants.
+// Users of a tenant can do no more in another tenant's space than a
+// TenantAccessPolicy can grant.
 type ABAC struct{ policies map[scope]upstream.PolicyList }
 
-// scope is whose users a line is about, and where; tenant.Everything is the space of
-// every tenant.
+// scope says to which tenant's users a line applies, and in which spaces.
+// tenant.Everything is the space of every tenant.
 type scope struct {
-	own tenant.Name
-	in  tenant.Scope
+	user tenant.Name
+	in   tenant.Scope
 }
 
 // NewABAC reads a policy file. Errors name file and line.
@@ -101,8 +100,8 @@ func parseLine(line []byte) (scope, *abac.Policy, error) {
 }
 
 // Fields of a line, of its spec, and of a line of the first format, which has no
-// spec. Upstream ignores others; here one may be a tenant that is misspelt, by
-// which the line would be about the system.
+// spec. Upstream ignores unknown fields. Here such a field may be a misspelt tenant,
+// without which the line would apply to the system tenant.
 var (
 	lineFields = sets.New("apiVersion", "kind", "spec")
 	specFields = sets.New("user", "group", "readonly", "apiGroup", "resource", "namespace", "nonResourcePath", "tenant", "space")
@@ -134,15 +133,15 @@ func parseScope(line []byte) (scope, error) {
 	if err := checkFields(inSpec, specFields); err != nil {
 		return scope{}, fmt.Errorf("spec: %w", err)
 	}
-	var own, space string
-	for name, into := range map[string]*string{"tenant": &own, "space": &space} {
+	var userTenant, space string
+	for name, into := range map[string]*string{"tenant": &userTenant, "space": &space} {
 		if raw, ok := inSpec[name]; ok {
 			if err := json.Unmarshal(raw, into); err != nil {
 				return scope{}, fmt.Errorf("spec.%s: %w", name, err)
 			}
 		}
 	}
-	return newScope(own, space)
+	return newScope(userTenant, space)
 }
 
 func checkFields(fields map[string]json.RawMessage, known sets.Set[string]) error {
@@ -154,23 +153,23 @@ func checkFields(fields map[string]json.RawMessage, known sets.Set[string]) erro
 	return nil
 }
 
-func newScope(own, space string) (scope, error) {
-	if own == "*" {
+func newScope(userTenant, space string) (scope, error) {
+	if userTenant == "*" {
 		if space != "" {
 			return scope{}, errors.New(`spec.tenant "*" is short for every tenant's space to users of the system tenant; leave out spec.space, or name the tenant`)
 		}
 		return scope{tenant.System, tenant.Everything}, nil
 	}
-	s := scope{own: tenant.System}
+	s := scope{user: tenant.System}
 	var err error
-	if own != "" {
-		if s.own, err = parseTenant(own); err != nil {
+	if userTenant != "" {
+		if s.user, err = parseTenant(userTenant); err != nil {
 			return s, fmt.Errorf("spec.tenant: %w", err)
 		}
 	}
 	switch space {
 	case "":
-		s.in = s.own.Scope()
+		s.in = s.user.Scope()
 	case "*":
 		s.in = tenant.Everything
 	default:
@@ -180,8 +179,8 @@ func newScope(own, space string) (scope, error) {
 		}
 		s.in = n.Scope()
 	}
-	if _, of := s.in.Tenant(); s.own != tenant.System && s.in != s.own.Scope() && !of {
-		return s, fmt.Errorf("spec.space %q is for users of the system tenant only, not of tenant %q", space, own)
+	if _, of := s.in.Tenant(); s.user != tenant.System && s.in != s.user.Scope() && !of {
+		return s, fmt.Errorf("spec.space %q is for users of the system tenant only, not of tenant %q", space, userTenant)
 	}
 	return s, nil
 }
@@ -193,7 +192,7 @@ func parseTenant(name string) (tenant.Name, error) {
 	return tenant.Parse(name)
 }
 
-// members returns the members of a JSON object, each of which must be there once.
+// members returns the members of a JSON object, none of which may occur twice.
 func members(object []byte) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
@@ -254,29 +253,29 @@ func (l *ABAC) listsFor(ctx context.Context) []upstream.PolicyList {
 	if err != nil {
 		return nil
 	}
-	own, err := tenant.UserTenant(ctx)
+	userTenant, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return nil
 	}
 	if in == tenant.All {
 		in = tenant.Everything
 	}
-	lists := []upstream.PolicyList{l.policies[scope{own, in}]}
-	if _, of := in.Tenant(); of && own == tenant.System {
-		lists = append(lists, l.policies[scope{own, tenant.Everything}])
+	lists := []upstream.PolicyList{l.policies[scope{userTenant, in}]}
+	if _, of := in.Tenant(); of && userTenant == tenant.System {
+		lists = append(lists, l.policies[scope{userTenant, tenant.Everything}])
 	}
 	return lists
 }
 
-// authorizeForeign decides about a user of tenant own in another tenant's space.
-// Whoever may do anything there may also find its way.
-func (l *ABAC) authorizeForeign(ctx context.Context, own, space tenant.Name, a authorizer.Attributes) bool {
-	list := l.policies[scope{own, space.Scope()}]
+// authorizeForeign decides about a user of another tenant in a space. Users with any right
+// in the space may also discover its API.
+func (l *ABAC) authorizeForeign(ctx context.Context, userTenant, space tenant.Name, a authorizer.Attributes) bool {
+	list := l.policies[scope{userTenant, space.Scope()}]
 	if len(list) == 0 {
 		return false
 	}
-	if isOrientation(a) {
-		return knows(ctx, list, a.GetUser())
+	if isDiscovery(a) {
+		return mentions(ctx, list, a.GetUser())
 	}
 	if !grantable(a) {
 		return false
@@ -285,19 +284,19 @@ func (l *ABAC) authorizeForeign(ctx context.Context, own, space tenant.Name, a a
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// rulesForeign returns the resource rules of a user of tenant own in a namespace
-// of another tenant's space. Upstream has no finer verbs than reading and all;
-// what cannot be granted is refused nonetheless.
-func (l *ABAC) rulesForeign(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
-	rules, _, _, err := l.policies[scope{own, space.Scope()}].RulesFor(ctx, u, namespace)
+// rulesForeign returns the resource rules of a user of another tenant in a namespace of a
+// space. Upstream's rules only distinguish reading and all verbs; requests that cannot be
+// granted are refused nonetheless.
+func (l *ABAC) rulesForeign(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
+	rules, _, _, err := l.policies[scope{userTenant, space.Scope()}].RulesFor(ctx, u, namespace)
 	if err != nil {
 		return nil
 	}
 	return rules
 }
 
-// knows reports whether a line is about a user, in whatever namespace.
-func knows(ctx context.Context, list upstream.PolicyList, u user.Info) bool {
+// mentions reports whether a line applies to a user, in any namespace.
+func mentions(ctx context.Context, list upstream.PolicyList, u user.Info) bool {
 	return slices.ContainsFunc(list, func(policy *abac.Policy) bool {
 		rules, _, _, err := upstream.PolicyList{policy}.RulesFor(ctx, u, policy.Spec.Namespace)
 		return err == nil && len(rules) > 0

@@ -94,49 +94,49 @@ func TestABAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		own       tenant.Name
-		requested tenant.Scope
-		user      string
-		groups    []string
-		verb      string // get by default
-		resource  string // pods by default
-		group     string
-		namespace string // x by default
-		path      string
-		away      bool
-		allowed   bool
+		userTenant tenant.Name
+		requested  tenant.Scope
+		user       string
+		groups     []string
+		verb       string // get by default
+		resource   string // pods by default
+		group      string
+		namespace  string // x by default
+		path       string
+		away       bool
+		allowed    bool
 	}{
-		"system user":                             {own: "system", user: "root", allowed: true},
-		"system user in a space":                  {own: "system", requested: "a", user: "root"},
-		"system user in all":                      {own: "system", requested: "all", user: "root"},
-		"a tenant's user of that name":            {own: "a", user: "root"},
-		"tenant's user":                           {own: "a", user: "alice", verb: "create", allowed: true},
-		"tenant's user by full path":              {own: "a", requested: "a", user: "alice", allowed: true},
-		"system user of that name":                {own: "system", user: "alice"},
-		"system user of that name in a":           {own: "system", requested: "a", user: "alice"},
-		"another tenant's user of that name":      {own: "b", user: "alice"},
-		"tenant's user leaving":                   {own: "a", requested: "b", user: "alice"},
-		"tenant's user in system":                 {own: "a", requested: "system", user: "alice"},
-		"group":                                   {own: "a", user: "joe", groups: []string{"viewers"}, allowed: true},
-		"group, writing":                          {own: "a", user: "joe", groups: []string{"viewers"}, verb: "delete"},
-		"operator in a":                           {own: "system", requested: "a", user: "operator", allowed: true},
-		"operator in all":                         {own: "system", requested: "all", user: "operator", allowed: true},
-		"operator in the system space":            {own: "system", user: "operator"},
-		"a tenant's operator":                     {own: "a", user: "operator"},
-		"a tenant's operator elsewhere":           {own: "b", requested: "a", user: "operator"},
-		"auditor in a":                            {own: "system", requested: "a", user: "auditor", allowed: true},
-		"auditor in a, writing":                   {own: "system", requested: "a", user: "auditor", verb: "update"},
-		"auditor in b":                            {own: "system", requested: "b", user: "auditor"},
-		"foreign user":                            {own: "b", requested: "a", user: "bob", allowed: true},
-		"foreign user, writing":                   {own: "b", requested: "a", user: "bob", verb: "create", allowed: true},
-		"foreign user in another namespace":       {own: "b", requested: "a", user: "bob", namespace: "y"},
-		"foreign user giving rights":              {own: "b", requested: "a", user: "bob", verb: "create", group: "rbac.authorization.k8s.io", resource: "rolebindings"},
-		"foreign user, impersonating":             {own: "b", requested: "a", user: "bob", verb: "impersonate", resource: "serviceaccounts"},
-		"foreign user finding its way":            {own: "b", requested: "a", user: "bob", path: "/apis", allowed: true},
-		"foreign user looking at metrics":         {own: "b", requested: "a", user: "bob", path: "/metrics"},
-		"another foreign user finding its way":    {own: "b", requested: "a", user: "joe", path: "/apis"},
-		"foreign user of a tenant out of service": {own: "b", requested: "a", user: "bob", away: true},
-		"foreign user in its own space":           {own: "b", user: "bob"},
+		"system user":                             {userTenant: "system", user: "root", allowed: true},
+		"system user in a space":                  {userTenant: "system", requested: "a", user: "root"},
+		"system user in all":                      {userTenant: "system", requested: "all", user: "root"},
+		"a tenant's user of that name":            {userTenant: "a", user: "root"},
+		"tenant's user":                           {userTenant: "a", user: "alice", verb: "create", allowed: true},
+		"tenant's user by full path":              {userTenant: "a", requested: "a", user: "alice", allowed: true},
+		"system user of that name":                {userTenant: "system", user: "alice"},
+		"system user of that name in a":           {userTenant: "system", requested: "a", user: "alice"},
+		"another tenant's user of that name":      {userTenant: "b", user: "alice"},
+		"tenant's user leaving":                   {userTenant: "a", requested: "b", user: "alice"},
+		"tenant's user in system":                 {userTenant: "a", requested: "system", user: "alice"},
+		"group":                                   {userTenant: "a", user: "joe", groups: []string{"viewers"}, allowed: true},
+		"group, writing":                          {userTenant: "a", user: "joe", groups: []string{"viewers"}, verb: "delete"},
+		"operator in a":                           {userTenant: "system", requested: "a", user: "operator", allowed: true},
+		"operator in all":                         {userTenant: "system", requested: "all", user: "operator", allowed: true},
+		"operator in the system space":            {userTenant: "system", user: "operator"},
+		"a tenant's operator":                     {userTenant: "a", user: "operator"},
+		"a tenant's operator elsewhere":           {userTenant: "b", requested: "a", user: "operator"},
+		"auditor in a":                            {userTenant: "system", requested: "a", user: "auditor", allowed: true},
+		"auditor in a, writing":                   {userTenant: "system", requested: "a", user: "auditor", verb: "update"},
+		"auditor in b":                            {userTenant: "system", requested: "b", user: "auditor"},
+		"foreign user":                            {userTenant: "b", requested: "a", user: "bob", allowed: true},
+		"foreign user, writing":                   {userTenant: "b", requested: "a", user: "bob", verb: "create", allowed: true},
+		"foreign user in another namespace":       {userTenant: "b", requested: "a", user: "bob", namespace: "y"},
+		"foreign user giving rights":              {userTenant: "b", requested: "a", user: "bob", verb: "create", group: "rbac.authorization.k8s.io", resource: "rolebindings"},
+		"foreign user, impersonating":             {userTenant: "b", requested: "a", user: "bob", verb: "impersonate", resource: "serviceaccounts"},
+		"foreign user finding its way":            {userTenant: "b", requested: "a", user: "bob", path: "/apis", allowed: true},
+		"foreign user looking at metrics":         {userTenant: "b", requested: "a", user: "bob", path: "/metrics"},
+		"another foreign user finding its way":    {userTenant: "b", requested: "a", user: "joe", path: "/apis"},
+		"foreign user of a tenant out of service": {userTenant: "b", requested: "a", user: "bob", away: true},
+		"foreign user in its own space":           {userTenant: "b", user: "bob"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := authorizer.AttributesRecord{Verb: tc.verb, Resource: tc.resource, APIGroup: tc.group, Namespace: tc.namespace, ResourceRequest: tc.path == "", Path: tc.path}
@@ -145,9 +145,9 @@ func TestABAC(t *testing.T) {
 					*into = value
 				}
 			}
-			u := &user.DefaultInfo{Name: tc.user, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}}
+			u := &user.DefaultInfo{Name: tc.user, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(tc.userTenant)}}}
 			attributes.User = u
-			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: tc.requested, Authenticated: tc.own})
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: tc.requested, Authenticated: tc.userTenant})
 			grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return "uid", !tc.away })
 			decision, reason, err := New(abac, grants, abac).Authorize(ctx, attributes)
 			if allowed := decision == authorizer.DecisionAllow; err != nil || allowed != tc.allowed {
@@ -175,8 +175,8 @@ func FuzzPolicyLine(f *testing.F) {
 		if policy == nil {
 			t.Error("accepted without a policy")
 		}
-		if _, of := s.in.Tenant(); s.own != tenant.System && (!s.own.IsSpace() || !of) {
-			t.Errorf("accepted for users of %q in %q", s.own, s.in)
+		if _, of := s.in.Tenant(); s.user != tenant.System && (!s.user.IsSpace() || !of) {
+			t.Errorf("accepted for users of %q in %q", s.user, s.in)
 		}
 	})
 }

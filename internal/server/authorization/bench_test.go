@@ -76,27 +76,27 @@ func newServer(tb testing.TB, others int) authorizer.Authorizer {
 
 // decisions are requests that are decided in different ways.
 var decisions = map[string]struct {
-	own       tenant.Name
-	requested tenant.Scope
-	name      string
-	groups    []string
-	want      authorizer.Decision
+	userTenant tenant.Name
+	requested  tenant.Scope
+	name       string
+	groups     []string
+	want       authorizer.Decision
 }{
-	"administrator": {own: "a", name: "admin", want: authorizer.DecisionAllow},
-	"role":          {own: "a", requested: "a", name: "jane", want: authorizer.DecisionAllow},
-	"nobody":        {own: "a", name: "joe", want: authorizer.DecisionNoOpinion},
-	"granted":       {own: "b", requested: "a", name: "jane", want: authorizer.DecisionAllow},
-	"foreign":       {own: "c", requested: "a", name: "jane", want: authorizer.DecisionDeny},
-	"system user":   {own: tenant.System, requested: "a", name: "ops", want: authorizer.DecisionNoOpinion},
-	"system master": {own: tenant.System, requested: "a", name: "root", groups: []string{user.SystemPrivilegedGroup}, want: authorizer.DecisionAllow},
+	"administrator": {userTenant: "a", name: "admin", want: authorizer.DecisionAllow},
+	"role":          {userTenant: "a", requested: "a", name: "jane", want: authorizer.DecisionAllow},
+	"nobody":        {userTenant: "a", name: "joe", want: authorizer.DecisionNoOpinion},
+	"granted":       {userTenant: "b", requested: "a", name: "jane", want: authorizer.DecisionAllow},
+	"foreign":       {userTenant: "c", requested: "a", name: "jane", want: authorizer.DecisionDeny},
+	"system user":   {userTenant: tenant.System, requested: "a", name: "ops", want: authorizer.DecisionNoOpinion},
+	"system master": {userTenant: tenant.System, requested: "a", name: "root", groups: []string{user.SystemPrivilegedGroup}, want: authorizer.DecisionAllow},
 }
 
 // asking returns a function that asks for one of the decisions.
 func asking(tb testing.TB, a authorizer.Authorizer, name string) func() {
 	tb.Helper()
 	tc := decisions[name]
-	u := &user.DefaultInfo{Name: tc.name, Groups: append([]string{user.AllAuthenticated}, tc.groups...), Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}}
-	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: tc.requested, Authenticated: tc.own})
+	u := &user.DefaultInfo{Name: tc.name, Groups: append([]string{user.AllAuthenticated}, tc.groups...), Extra: map[string][]string{tenant.UserExtraKey: {string(tc.userTenant)}}}
+	ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: tc.requested, Authenticated: tc.userTenant})
 	attributes := &authorizer.AttributesRecord{User: u, Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: "default", Name: "p", ResourceRequest: true}
 	return func() {
 		if decision, reason, err := a.Authorize(ctx, attributes); decision != tc.want || err != nil {

@@ -20,17 +20,17 @@ type boundary struct {
 	abac   *ABAC
 }
 
-// New returns the server's authorizer. inside decides about what stays in its
-// tenant, in the space of the context. About a request that leaves its tenant
-// grants are asked, and the lines of abac for it; abac may be nil.
+// New returns the server's authorizer. inside decides about requests that stay in the
+// user's tenant, in the space of the context. grants and the lines of abac decide about
+// requests that leave it. abac may be nil.
 func New(inside authorizer.UnconditionalAuthorizer, grants *Grants, abac *ABAC) authorizer.Authorizer {
 	return unconditional(&boundary{inside: inside, grants: grants, abac: abac})
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if own, n, foreign := tenant.Foreign(ctx); foreign {
-		return b.authorizeForeign(ctx, own, n, a)
+	if userTenant, n, foreign := tenant.Foreign(ctx); foreign {
+		return b.authorizeForeign(ctx, userTenant, n, a)
 	}
 	in, err := tenant.ScopeFrom(ctx)
 	if errors.Is(err, tenant.ErrNoTenant) && isPublic(a) {
@@ -39,17 +39,17 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	own, err := tenant.UserTenant(ctx)
+	userTenant, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	if a, err = asAuthenticated(a, own); err != nil {
+	if a, err = asAuthenticated(a, userTenant); err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	if own != tenant.System && impersonatesOut(a, own) {
+	if userTenant != tenant.System && impersonatesOut(a, userTenant) {
 		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
 	}
-	privileged := own == tenant.System && isMaster(a.GetUser())
+	privileged := userTenant == tenant.System && isMaster(a.GetUser())
 	_, isTenants := in.Tenant()
 	switch {
 	case in == tenant.System.Scope():
@@ -61,20 +61,21 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	case privileged:
 		return authorizer.DecisionAllow, "", nil
 	case in == tenant.All && !a.IsResourceRequest():
-		// What is served for all tenants at once is what the server serves.
+		// Discovery for all tenants at once is that of the system space.
 		return b.inside.Authorize(tenant.WithSpace(ctx, tenant.System), a)
 	default:
 		return b.inside.Authorize(ctx, a)
 	}
 }
 
-// asAuthenticated returns a as that of a user whom authentication has made one of tenant
-// own. Upstream's impersonation knows no tenants, and lets users have every name and group.
-func asAuthenticated(a authorizer.Attributes, own tenant.Name) (authorizer.Attributes, error) {
-	if _, settled := a.(groupReview); settled || own == tenant.System {
+// asAuthenticated returns a with the user that authentication would have made of the same
+// name and groups in a tenant. Upstream's impersonation ignores tenants, and allows every
+// name and group.
+func asAuthenticated(a authorizer.Attributes, userTenant tenant.Name) (authorizer.Attributes, error) {
+	if _, settled := a.(groupReview); settled || userTenant == tenant.System {
 		return a, nil
 	}
-	u, err := identity.As(a.GetUser(), own)
+	u, err := identity.As(a.GetUser(), userTenant)
 	if err != nil || u == a.GetUser() {
 		return a, err
 	}
@@ -85,31 +86,30 @@ func isMaster(u user.Info) bool {
 	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-// authorizeForeign decides about a user of tenant own in the space of n. The
-// answer to what is not granted is always the same, also for a space that does
-// not exist.
-func (b *boundary) authorizeForeign(ctx context.Context, own, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != own {
+// authorizeForeign decides about a user of another tenant in the space of n. The reason of
+// a denial is always the same, also for a space that does not exist.
+func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
-	a, err := asAuthenticated(a, own)
+	a, err := asAuthenticated(a, userTenant)
 	if err != nil {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
-	decision, reason := b.grants.Authorize(ctx, own, n, a)
-	if decision != authorizer.DecisionAllow && b.abac != nil && b.abac.authorizeForeign(ctx, own, n, a) && b.grants.isInService(ctx, own) {
+	decision, reason := b.grants.Authorize(ctx, userTenant, n, a)
+	if decision != authorizer.DecisionAllow && b.abac != nil && b.abac.authorizeForeign(ctx, userTenant, n, a) && b.grants.isActive(ctx, userTenant) {
 		decision, reason = authorizer.DecisionAllow, "allowed by the ABAC policy file"
 	}
 	if decision != authorizer.DecisionAllow {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
-	tenant.RequestFrom(ctx).Admit(own)
+	tenant.RequestFrom(ctx).Admit(userTenant)
 	return decision, reason, nil
 }
 
 // impersonatesOut reports whether a is the check of an impersonation that would
 // give a tenant's user another tenant or the privileged group.
-func impersonatesOut(a authorizer.Attributes, own tenant.Name) bool {
+func impersonatesOut(a authorizer.Attributes, userTenant tenant.Name) bool {
 	if a.GetVerb() != "impersonate" && !strings.HasPrefix(a.GetVerb(), "impersonate:") {
 		return false
 	}
@@ -118,20 +118,20 @@ func impersonatesOut(a authorizer.Attributes, own tenant.Name) bool {
 		return isReserved(a.GetName()) || a.GetName() == user.AllUnauthenticated
 	case a.GetResource() == "userextras" &&
 		(strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey) || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))):
-		return a.GetName() != string(own)
+		return a.GetName() != string(userTenant)
 	default:
 		return false
 	}
 }
 
-// isPublic reports whether a is a request that users without tenant may make if
-// the system space's RBAC says so.
+// isPublic reports whether users without tenant may make a request, if the system space's
+// RBAC allows it.
 func isPublic(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
 }
 
-// isServedInSpaces reports whether a path that is no resource means something in
-// a space. Everything else (/metrics, /debug, /logs) concerns the server.
+// isServedInSpaces reports whether a path that is no resource is served in a space. Other
+// paths (/metrics, /debug, /logs) concern the server.
 func isServedInSpaces(path string) bool {
 	return path == "/" || hasPathPrefix(path, "/api", "/apis", "/openapi", "/version",
 		"/healthz", "/livez", "/readyz", "/.well-known/openid-configuration", "/openid/v1/jwks")

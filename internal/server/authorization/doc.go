@@ -1,5 +1,5 @@
-// Package authorization decides the tenant boundary before any other authorizer,
-// the privileged group system:masters included (arktos-access-control,
-// "Authorization"). Behind it the modes of the flags decide, each of them knowing
-// tenant and space; across it, what TenantAccessPolicies and ABAC lines grant.
+// Package authorization decides the tenant boundary before any other authorizer, including
+// the privileged group system:masters. Inside the boundary, the modes of the flags decide,
+// each of them by tenant and space; across it, TenantAccessPolicies and ABAC lines can
+// grant requests.
 package authorization

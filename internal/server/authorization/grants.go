@@ -18,43 +18,42 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Grants are the TenantAccessPolicies of all spaces. They are asked only about
-// users who have left their tenant, and know those by tenant: a user of the
-// space with the same name is another one.
+// Grants are the TenantAccessPolicies of all spaces. They decide only about users in the
+// space of another tenant, and identify them with their tenant: a user of the space with
+// the same name is another one.
 type Grants struct {
-	inService func(ctx context.Context, n tenant.Name) (types.UID, bool)
+	active func(ctx context.Context, n tenant.Name) (types.UID, bool)
 
 	mu       sync.RWMutex
 	policies *policies
 }
 
-// NewGrants returns the index of policies; it is empty until something tells it
-// of them. inService returns the UID of a tenant whose users may act, and false
-// for one that is unknown, suspended or being deleted.
-func NewGrants(inService func(ctx context.Context, n tenant.Name) (types.UID, bool)) *Grants {
-	return &Grants{inService: inService, policies: newPolicies()}
+// NewGrants returns an empty index of policies. active returns the UID of a tenant whose
+// users may act, and false for one that is unknown, suspended or being deleted.
+func NewGrants(active func(ctx context.Context, n tenant.Name) (types.UID, bool)) *Grants {
+	return &Grants{active: active, policies: newPolicies()}
 }
 
-// Authorize decides about a request of a user of tenant own in space. It allows
+// Authorize decides about a request of a user of another tenant in space. It allows
 // or has no opinion.
-func (g *Grants) Authorize(ctx context.Context, own, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string) {
-	orientation := isOrientation(a)
-	if !orientation && !grantable(a) {
+func (g *Grants) Authorize(ctx context.Context, userTenant, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string) {
+	discovery := isDiscovery(a)
+	if !discovery && !grantable(a) {
 		return authorizer.DecisionNoOpinion, ""
 	}
-	for _, granted := range g.to(own, space) {
-		if granted.names(a.GetUser()) && (orientation || granted.allows(a)) && g.isMeant(ctx, own, granted) {
+	for _, granted := range g.to(userTenant, space) {
+		if granted.names(a.GetUser()) && (discovery || granted.allows(a)) && g.matches(ctx, userTenant, granted) {
 			return authorizer.DecisionAllow, fmt.Sprintf("allowed by TenantAccessPolicy %q", granted.policy)
 		}
 	}
 	return authorizer.DecisionNoOpinion, ""
 }
 
-// rulesFor returns what a user of tenant own may do in a namespace of space.
-func (g *Grants) rulesFor(ctx context.Context, own, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
+// rulesFor returns the rules of a user of another tenant in a namespace of space.
+func (g *Grants) rulesFor(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
-	for _, granted := range g.to(own, space) {
-		if !granted.names(u) || !g.isMeant(ctx, own, granted) {
+	for _, granted := range g.to(userTenant, space) {
+		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
 			continue
 		}
 		for _, rule := range granted.rules {
@@ -68,26 +67,26 @@ func (g *Grants) rulesFor(ctx context.Context, own, space tenant.Name, u user.In
 	return resources
 }
 
-// to returns what users of tenant own are granted in space. It must not be changed.
-func (g *Grants) to(own, space tenant.Name) map[string]*grant {
+// to returns the grants to users of a tenant in space, which must not be changed.
+func (g *Grants) to(userTenant, space tenant.Name) map[string]*grant {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.policies.grants[pair{own, space}]
+	return g.policies.grants[pair{userTenant, space}]
 }
 
-// isMeant reports whether the tenant is in service, and the one that the policy
-// named, not a later one of the same name.
-func (g *Grants) isMeant(ctx context.Context, own tenant.Name, granted *grant) bool {
-	uid, ok := g.inService(ctx, own)
+// matches reports whether a tenant is active, and the one that the policy named, not a
+// later one of the same name.
+func (g *Grants) matches(ctx context.Context, userTenant tenant.Name, granted *grant) bool {
+	uid, ok := g.active(ctx, userTenant)
 	return ok && granted.seal.Matches(uid)
 }
 
-func (g *Grants) isInService(ctx context.Context, own tenant.Name) bool {
-	_, ok := g.inService(ctx, own)
+func (g *Grants) isActive(ctx context.Context, userTenant tenant.Name) bool {
+	_, ok := g.active(ctx, userTenant)
 	return ok
 }
 
-// names reports whether the grant is about a user of its tenant.
+// names reports whether the grant applies to a user of its tenant.
 func (g *grant) names(u user.Info) bool {
 	return slices.ContainsFunc(g.subjects, func(s v1alpha1.ForeignSubject) bool {
 		if s.Kind == v1alpha1.SubjectGroup {
@@ -103,8 +102,8 @@ func (g *grant) allows(a authorizer.Attributes) bool {
 	})
 }
 
-// holdsIn reports whether a rule is about a namespace, or for an empty one about
-// what is in none.
+// holdsIn reports whether a rule applies to a namespace or, for an empty one, to
+// cluster-scoped objects.
 func (r *grantedRule) holdsIn(namespace string) bool {
 	return slices.ContainsFunc(r.namespaces, func(n string) bool {
 		return n == v1alpha1.AllNamespaces || n == namespace && namespace != ""
@@ -123,11 +122,11 @@ func grantable(a authorizer.Attributes) bool {
 	return accesspolicy.Grantable(a.GetVerb(), a.GetAPIGroup(), resource)
 }
 
-// Whoever is let into a space may also find its way there: what the space serves,
-// and the questions about the own rights.
+// Users with a grant in a space may also discover what the space serves, and review their
+// own rights.
 var (
-	orientationURLs  = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
-	orientationRules = []authorizer.ResourceRuleInfo{
+	discoveryURLs   = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
+	selfReviewRules = []authorizer.ResourceRuleInfo{
 		&authorizer.DefaultResourceRuleInfo{
 			Verbs: []string{"create"}, APIGroups: []string{authorizationv1.GroupName},
 			Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
@@ -138,7 +137,7 @@ var (
 	}
 )
 
-func isOrientation(a authorizer.Attributes) bool {
+func isDiscovery(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
 		return a.GetVerb() == "get" && hasPathPrefix(a.GetPath(), "/api", "/apis", "/openapi", "/version")
 	}

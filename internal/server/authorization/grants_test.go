@@ -50,21 +50,21 @@ func TestGrants(t *testing.T) {
 		return authorizer.AttributesRecord{Verb: "get", Path: path}
 	}
 	for name, tc := range map[string]struct {
-		rules   []v1alpha1.AccessRule
-		own     tenant.Name // b by default
-		space   tenant.Name // a by default
-		user    string      // jane by default
-		groups  []string
-		uid     types.UID // of b, b-1 by default
-		away    bool      // b is suspended or being deleted
-		request authorizer.AttributesRecord
-		allowed bool
+		rules      []v1alpha1.AccessRule
+		userTenant tenant.Name // b by default
+		space      tenant.Name // a by default
+		user       string      // jane by default
+		groups     []string
+		uid        types.UID // of b, b-1 by default
+		away       bool      // b is suspended or being deleted
+		request    authorizer.AttributesRecord
+		allowed    bool
 	}{
 		"granted":                    {rules: []v1alpha1.AccessRule{readPods}, request: in("list", "", "pods", "x", ""), allowed: true},
 		"granted to the group":       {rules: []v1alpha1.AccessRule{readPods}, user: "joe", groups: []string{"devs"}, request: in("list", "", "pods", "x", ""), allowed: true},
 		"another user":               {rules: []v1alpha1.AccessRule{readPods}, user: "joe", request: in("list", "", "pods", "x", "")},
-		"the same name elsewhere":    {rules: []v1alpha1.AccessRule{readPods}, own: "d", request: in("list", "", "pods", "x", "")},
-		"without seal":               {rules: []v1alpha1.AccessRule{readPods}, own: "c", request: in("list", "", "pods", "x", "")},
+		"the same name elsewhere":    {rules: []v1alpha1.AccessRule{readPods}, userTenant: "d", request: in("list", "", "pods", "x", "")},
+		"without seal":               {rules: []v1alpha1.AccessRule{readPods}, userTenant: "c", request: in("list", "", "pods", "x", "")},
 		"a tenant created anew":      {rules: []v1alpha1.AccessRule{readPods}, uid: "b-2", request: in("list", "", "pods", "x", "")},
 		"a tenant out of service":    {rules: []v1alpha1.AccessRule{readPods}, away: true, request: in("list", "", "pods", "x", "")},
 		"another space":              {rules: []v1alpha1.AccessRule{readPods}, space: "e", request: in("list", "", "pods", "x", "")},
@@ -94,9 +94,9 @@ func TestGrants(t *testing.T) {
 		"nothing granted, discovery": {request: path("/api"), space: "e"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, space, uid, userName := tc.own, tc.space, tc.uid, tc.user
-			if own == "" {
-				own = "b"
+			userTenant, space, uid, userName := tc.userTenant, tc.space, tc.uid, tc.user
+			if userTenant == "" {
+				userTenant = "b"
 			}
 			if space == "" {
 				space = "a"
@@ -111,9 +111,9 @@ func TestGrants(t *testing.T) {
 			if err := grants.Replace([]any{accessPolicy("a", "p", tc.rules...)}, ""); err != nil {
 				t.Fatal(err)
 			}
-			u := &user.DefaultInfo{Name: userName, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
+			u := &user.DefaultInfo{Name: userName, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(userTenant)}}}
 			tc.request.User = u
-			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space.Scope(), Authenticated: own})
+			ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space.Scope(), Authenticated: userTenant})
 			var asked tenant.Scope
 			a := New(recorder{&asked}, grants, nil)
 			for range 2 { // the second time the request is admitted, if at all
@@ -169,13 +169,13 @@ func TestAdmittedUsersStayForeign(t *testing.T) {
 
 func TestGrantsFollowPolicies(t *testing.T) {
 	grants := NewGrants(nil)
-	policies := func(own tenant.Name) []string {
-		return slices.Sorted(maps.Keys(grants.to(own, "a")))
+	policies := func(userTenant tenant.Name) []string {
+		return slices.Sorted(maps.Keys(grants.to(userTenant, "a")))
 	}
-	check := func(when string, own tenant.Name, want ...string) {
+	check := func(when string, userTenant tenant.Name, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, policies(own)); diff != "" {
-			t.Errorf("%s, to %s: %s", when, own, diff)
+		if diff := cmp.Diff(want, policies(userTenant)); diff != "" {
+			t.Errorf("%s, to %s: %s", when, userTenant, diff)
 		}
 	}
 	to := func(name string, tenants ...string) *v1alpha1.TenantAccessPolicy {

@@ -31,19 +31,19 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// reservedExtraKeys are those that only the server gives webhooks. A webhook may still
-// look for the former ones.
+// reservedExtraKeys are the keys that only the server may send to webhooks, which may still
+// read the former ones.
 var reservedExtraKeys = []string{
 	tenant.UserExtraKey, tenant.SpaceExtraKey, tenant.TenantUIDExtraKey, tenant.SpaceUIDExtraKey,
 	tenant.Former(tenant.UserExtraKey), tenant.Former(tenant.SpaceExtraKey),
 	tenant.Former(tenant.TenantUIDExtraKey), tenant.Former(tenant.SpaceUIDExtraKey),
 }
 
-// privileged names the first authorizer in reasons; upstream's.
+// privileged is upstream's name of the first authorizer in reasons.
 const privileged = "kubernetes.io/system-privileged-group"
 
-// reloadInterval is how often --authorization-config is read again, beside when
-// it changes; upstream's.
+// reloadInterval is how often --authorization-config is read again when no change was
+// notified. It is upstream's.
 const reloadInterval = time.Minute
 
 // decider is an authorizer of one mode.
@@ -52,9 +52,9 @@ type decider interface {
 	authorizer.RuleResolver
 }
 
-// ModesConfig says which authorizers there are.
+// ModesConfig configures the authorizers inside the boundary.
 type ModesConfig struct {
-	// Upstream is what the flags or --authorization-config say.
+	// Upstream is the configuration by the flags or --authorization-config.
 	Upstream *kubeauthorizer.Config
 	// RBAC decides in every space.
 	RBAC decider
@@ -62,8 +62,8 @@ type ModesConfig struct {
 	Views informers.SharedInformerFactory
 	// ServerID is for webhooks' metrics.
 	ServerID string
-	// Life returns the UID of a tenant, empty if there is none.
-	Life func(ctx context.Context, n tenant.Name) (types.UID, error)
+	// TenantUID returns the UID of a tenant, empty if there is none.
+	TenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
 // Modes are the configured authorizers in their order (--authorization-mode,
@@ -86,9 +86,9 @@ type chain struct {
 	authorizer.RuleResolver
 }
 
-// unconditional returns a for those who also ask for decisions with conditions: it has none.
-// No authorizer here may have upstream's methods for these by embedding another: they would
-// go past its own decision.
+// unconditional returns a without upstream's methods for conditional decisions. No
+// authorizer here may have these methods by embedding another: they would bypass its own
+// decision.
 func unconditional(a authorizer.UnconditionalAuthorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(a.Authorize)
 }
@@ -140,7 +140,7 @@ func (m *Modes) RulesFor(ctx context.Context, u user.Info, namespace string) ([]
 // ABAC returns the policies of the file, nil without that mode.
 func (m *Modes) ABAC() *ABAC { return m.abac }
 
-// reload reads the configuration again. A faulty one is logged, and the last good
+// reload reads the configuration again. An invalid one is logged, and the last valid
 // one stays.
 func (m *Modes) reload(ctx context.Context) {
 	m.reloading.Lock()
@@ -226,20 +226,20 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	if err != nil {
 		return nil, err
 	}
-	return webhook{upstream: chain{a, resolver}, life: m.config.Life}, nil
+	return webhook{upstream: chain{a, resolver}, tenantUID: m.config.TenantUID}, nil
 }
 
-// webhook tells upstream's authorizer which tenant the user has, and in which
-// space it acts, by name and UID. All are part of what answers are cached by: an
-// answer does not outlive the tenants that it is about.
+// webhook tells upstream's authorizer the user's tenant and the space of the request, by
+// name and UID. All are part of the keys of upstream's cache, so cached answers are not
+// used for later tenants of the names.
 type webhook struct {
-	upstream chain
-	life     func(ctx context.Context, n tenant.Name) (types.UID, error)
+	upstream  chain
+	tenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	own, err := tenant.UserTenant(ctx)
+	userTenant, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
@@ -248,20 +248,20 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	if a.GetUser().GetName() == user.Anonymous {
-		own = "" // who has no tenant, and reads the health of the system
+		userTenant = "" // without tenant, for health checks of the server
 	}
 	located := identity.Of(a.GetUser(), "")
 	located.Extra = withoutReserved(located.Extra)
-	if own != "" {
-		located.Extra[tenant.UserExtraKey] = []string{string(own)}
+	if userTenant != "" {
+		located.Extra[tenant.UserExtraKey] = []string{string(userTenant)}
 	}
 	located.Extra[tenant.SpaceExtraKey] = []string{string(in)}
 	space, _ := in.Tenant()
-	for key, n := range map[string]tenant.Name{tenant.TenantUIDExtraKey: own, tenant.SpaceUIDExtraKey: space} {
+	for key, n := range map[string]tenant.Name{tenant.TenantUIDExtraKey: userTenant, tenant.SpaceUIDExtraKey: space} {
 		if !n.IsSpace() {
 			continue
 		}
-		uid, err := w.life(ctx, n)
+		uid, err := w.tenantUID(ctx, n)
 		if err != nil {
 			return authorizer.DecisionNoOpinion, "", fmt.Errorf("looking for tenant %q: %w", n, err)
 		}
@@ -271,16 +271,16 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 }
 
 // withoutReserved returns a copy of a user's extra without the keys by which webhooks
-// learn of tenants. A review may be about a user with keys of any case, and a webhook may
-// not look at the case.
+// learn of tenants. Users in reviews may have keys in any case, and webhooks may
+// ignore the case.
 func withoutReserved(extra map[string][]string) map[string][]string {
-	kept := make(map[string][]string, len(extra)+len(reservedExtraKeys))
+	result := make(map[string][]string, len(extra)+len(reservedExtraKeys))
 	for key, values := range extra {
 		if !slices.ContainsFunc(reservedExtraKeys, func(reserved string) bool { return strings.EqualFold(key, reserved) }) {
-			kept[key] = values
+			result[key] = values
 		}
 	}
-	return kept
+	return result
 }
 
 // RulesFor implements authorizer.RuleResolver.
@@ -288,7 +288,7 @@ func (w webhook) RulesFor(ctx context.Context, u user.Info, namespace string) ([
 	return w.upstream.RulesFor(ctx, u, namespace)
 }
 
-// userAttributes are those of a request by somebody who is described differently.
+// userAttributes are the attributes of a request with another user.
 type userAttributes struct {
 	authorizer.Attributes
 	user user.Info
@@ -297,14 +297,14 @@ type userAttributes struct {
 // GetUser returns the user.
 func (a userAttributes) GetUser() user.Info { return a.user }
 
-// masters lets the system tenant's privileged group do everything, as upstream
-// does before any other authorizer. In a tenant the group means nothing.
+// masters lets the system tenant's privileged group do everything, as upstream does before
+// any other authorizer. In a tenant, the group has no rights.
 type masters struct{}
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (masters) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	own, err := tenant.UserTenant(ctx)
-	if err == nil && own == tenant.System && isMaster(a.GetUser()) {
+	userTenant, err := tenant.UserTenant(ctx)
+	if err == nil && userTenant == tenant.System && isMaster(a.GetUser()) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil

@@ -106,7 +106,7 @@ func TestConfigurationIsReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	modes, err := NewModes(t.Context(), ModesConfig{Upstream: upstream, RBAC: rbac.NewAuthorizer(index), Views: views, ServerID: "test",
-		Life: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil }})
+		TenantUID: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

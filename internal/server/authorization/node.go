@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// nodeAuthorizer is upstream's, with a graph of the flattened view: what is
-// related in it is related in one space. Nodes are users of the system.
+// nodeAuthorizer is upstream's, with a graph of the flattened view: objects that are
+// related in the graph belong to one space. Nodes are users of the system tenant.
 type nodeAuthorizer struct {
 	upstream   *node.NodeAuthorizer
 	identifier nodeidentifier.NodeIdentifier
@@ -58,8 +58,8 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 	if _, isNode := n.identifier.NodeIdentity(a.GetUser()); !isNode {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	own, err := tenant.UserTenant(ctx)
-	if err != nil || own != tenant.System {
+	userTenant, err := tenant.UserTenant(ctx)
+	if err != nil || userTenant != tenant.System {
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	in, err := tenant.ScopeFrom(ctx)
@@ -68,7 +68,7 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 	case err != nil:
 		return authorizer.DecisionNoOpinion, "", err
 	case space == tenant.System && isFlat(a.GetNamespace()+a.GetName()):
-		return authorizer.DecisionNoOpinion, "", nil // means something in the graph alone
+		return authorizer.DecisionNoOpinion, "", nil // only the graph has such names
 	case space == tenant.System:
 		return n.upstream.Authorize(ctx, a)
 	case !one:
@@ -78,23 +78,20 @@ func (n *nodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 	}
 }
 
-// isFlat reports whether a name is one of another space in the flattened view.
-func isFlat(name string) bool {
-	n := tenant.Flat(name).Space()
-	return n != tenant.System
-}
+// isFlat reports whether a name is a flattened name of a tenant's space.
+func isFlat(name string) bool { return tenant.Flat(name).Space() != tenant.System }
 
-// nodeRulesInSpace are what every node may do in every space: what it needs to
-// run pods and is not bound to a pod.
+// nodeRulesInSpace are the rights of every node in every space: requests that nodes
+// need to run pods and that are not about one pod.
 var nodeRulesInSpace = []rbacv1.PolicyRule{
 	{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"services"}},
 	{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}},
 	{Verbs: []string{"create", "update", "patch"}, APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}},
 }
 
-// authorizeInSpace lets a node have what belongs to the pods that are bound to
-// it, and nothing that has no place in a tenant's space: nodes, leases, mirror
-// pods, reviews.
+// authorizeInSpace lets a node read the objects that the pods bound to it need. It refuses
+// resources that do not exist for nodes in a tenant's space: nodes, leases, mirror pods,
+// reviews.
 func (n *nodeAuthorizer) authorizeInSpace(ctx context.Context, space tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	flat := flatAttributes{a, space}
 	switch a.GetAPIGroup() + "/" + a.GetResource() {
@@ -103,7 +100,7 @@ func (n *nodeAuthorizer) authorizeInSpace(ctx context.Context, space tenant.Name
 		return n.upstream.Authorize(ctx, flat)
 	case "/pods":
 		if writesPod(a) {
-			// Upstream leaves it to admission whose pod it is.
+			// Upstream leaves it to admission whether the pod is on the node.
 			return n.upstream.Authorize(ctx, podOf{flat})
 		}
 		if a.GetVerb() == "create" {
@@ -132,13 +129,13 @@ func writesPod(a authorizer.Attributes) bool {
 
 // RulesFor implements authorizer.RuleResolver.
 func (n *nodeAuthorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	if own, err := tenant.UserTenant(ctx); err != nil || own != tenant.System {
+	if userTenant, err := tenant.UserTenant(ctx); err != nil || userTenant != tenant.System {
 		return nil, nil, false, err
 	}
 	return n.upstream.RulesFor(ctx, u, namespace)
 }
 
-// flatAttributes are those of a request in a space by flattened names.
+// flatAttributes are the attributes of a request in a space with flattened names.
 type flatAttributes struct {
 	authorizer.Attributes
 	space tenant.Name
@@ -157,8 +154,8 @@ func (a flatAttributes) GetName() string {
 	return tenant.Flatten(a.space, a.Attributes.GetName()).String()
 }
 
-// podOf turns the question whether a pod may be written into whether the node
-// runs it.
+// podOf replaces a write of a pod by a read, which upstream allows to the node that
+// runs the pod.
 type podOf struct{ flatAttributes }
 
 // GetVerb returns "get".
@@ -167,8 +164,8 @@ func (podOf) GetVerb() string { return "get" }
 // GetSubresource returns none.
 func (podOf) GetSubresource() string { return "" }
 
-// flatVolumes is the informer of volumes, with the references in them flattened
-// as well: the view flattens the names of objects alone.
+// flatVolumes is the informer of volumes with flattened references, because the view only
+// flattens the names of objects.
 type flatVolumes struct {
 	coreinformers.PersistentVolumeInformer
 }
@@ -185,12 +182,12 @@ func (i flatVolumeInformer) AddEventHandler(handler cache.ResourceEventHandler) 
 	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { handler.OnAdd(flatVolume(obj), initial) },
 		UpdateFunc: func(old, obj any) { handler.OnUpdate(flatVolume(old), flatVolume(obj)) },
-		DeleteFunc: handler.OnDelete, // goes by the name
+		DeleteFunc: handler.OnDelete, // uses the name only
 	})
 }
 
-// flatVolume returns what the graph reads of a volume: whose claim it is for, and
-// the secrets by which nodes mount it.
+// flatVolume returns the fields of a volume that the graph reads: the claim, and
+// the secrets with which nodes mount the volume.
 func flatVolume(obj any) any {
 	volume, ok := obj.(*corev1.PersistentVolume)
 	if !ok {

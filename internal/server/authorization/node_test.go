@@ -74,11 +74,11 @@ func TestNodes(t *testing.T) {
 		return a
 	}
 	type row struct {
-		own     tenant.Name  // system by default
-		space   tenant.Scope // a by default
-		node    string       // n1 by default
-		request authorizer.AttributesRecord
-		allowed bool
+		userTenant tenant.Name  // system by default
+		space      tenant.Scope // a by default
+		node       string       // n1 by default
+		request    authorizer.AttributesRecord
+		allowed    bool
 	}
 	rows := map[string]row{
 		"secret of its pod":                     {request: get("secrets", "default", "secret"), allowed: true},
@@ -118,12 +118,12 @@ func TestNodes(t *testing.T) {
 		"a review":                              {request: in("authentication.k8s.io", does("create", "tokenreviews", "", "", ""))},
 		"a certificate":                         {request: in("certificates.k8s.io", does("create", "certificatesigningrequests", "", "", ""))},
 		"everywhere at once":                    {space: tenant.All, request: onNode("n1")},
-		"a tenant's user of that name":          {own: "a", request: get("secrets", "default", "secret")},
+		"a tenant's user of that name":          {userTenant: "a", request: get("secrets", "default", "secret")},
 	}
 	ask := func(tc row) (bool, error) {
-		own, space, node := cmp.Or(tc.own, tenant.System), cmp.Or(tc.space, "a"), cmp.Or(tc.node, "n1")
-		u := &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}, Extra: map[string][]string{tenant.UserExtraKey: {string(own)}}}
-		ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: own})
+		userTenant, space, node := cmp.Or(tc.userTenant, tenant.System), cmp.Or(tc.space, "a"), cmp.Or(tc.node, "n1")
+		u := &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}, Extra: map[string][]string{tenant.UserExtraKey: {string(userTenant)}}}
+		ctx := tenant.WithRequest(request.WithUser(context.Background(), u), &tenant.Request{Requested: space, Authenticated: userTenant})
 		tc.request.User = u
 		decision, _, err := nodes.Authorize(ctx, tc.request)
 		return decision == authorizer.DecisionAllow, err

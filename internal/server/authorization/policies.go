@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// grant is what a TenantAccessPolicy says about the users of one other tenant.
+// grant is what a TenantAccessPolicy grants to the users of one other tenant.
 type grant struct {
 	policy   string
 	seal     accesspolicy.Seal
@@ -24,17 +24,17 @@ type grantedRule struct {
 	rbacv1.PolicyRule
 }
 
-// pair is a tenant and the space that its users are let into.
-type pair struct{ own, space tenant.Name }
+// pair is a tenant and the space in which its users have grants.
+type pair struct{ userTenant, space tenant.Name }
 
-// policyKey is a TenantAccessPolicy.
+// policyKey identifies a TenantAccessPolicy.
 type policyKey struct {
 	space tenant.Name
 	name  string
 }
 
-// policies are all grants. How many others a space has given, and to whom, is
-// nothing to a decision.
+// policies are all grants, indexed so that a decision does not depend on the number of other
+// grants of a space.
 type policies struct {
 	grants   map[pair]map[string]*grant // by the name of the policy
 	grantees map[policyKey][]tenant.Name
@@ -48,7 +48,7 @@ func keyOf(stored *v1alpha1.TenantAccessPolicy) policyKey {
 	return policyKey{tenant.Name(stored.Annotations[tenant.Annotation]), stored.Name}
 }
 
-// set puts a policy in the place of the one of its name. Readers keep the old maps.
+// set adds a policy, or replaces the one of its name. Readers keep the old maps.
 func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 	key := keyOf(stored)
 	p.remove(key)
@@ -57,31 +57,31 @@ func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 		rules = append(rules, grantedRule{namespaces: rule.Namespaces, PolicyRule: accesspolicy.PolicyRule(rule)})
 	}
 	for _, grantee := range stored.Status.Grantees {
-		own := tenant.Name(grantee.Tenant)
+		userTenant := tenant.Name(grantee.Tenant)
 		g := &grant{policy: stored.Name, seal: accesspolicy.ParseSeal(grantee.Seal), rules: rules}
 		for _, subject := range stored.Spec.Subjects {
-			if tenant.Name(subject.Tenant) == own {
+			if tenant.Name(subject.Tenant) == userTenant {
 				g.subjects = append(g.subjects, subject)
 			}
 		}
-		changed := maps.Clone(p.grants[pair{own, key.space}])
+		changed := maps.Clone(p.grants[pair{userTenant, key.space}])
 		if changed == nil {
 			changed = make(map[string]*grant, 1)
 		}
 		changed[stored.Name] = g
-		p.grants[pair{own, key.space}] = changed
-		p.grantees[key] = append(p.grantees[key], own)
+		p.grants[pair{userTenant, key.space}] = changed
+		p.grantees[key] = append(p.grantees[key], userTenant)
 	}
 }
 
 func (p *policies) remove(key policyKey) {
-	for _, own := range p.grantees[key] {
-		changed := maps.Clone(p.grants[pair{own, key.space}])
+	for _, userTenant := range p.grantees[key] {
+		changed := maps.Clone(p.grants[pair{userTenant, key.space}])
 		delete(changed, key.name)
 		if len(changed) == 0 {
-			delete(p.grants, pair{own, key.space})
+			delete(p.grants, pair{userTenant, key.space})
 		} else {
-			p.grants[pair{own, key.space}] = changed
+			p.grants[pair{userTenant, key.space}] = changed
 		}
 	}
 	delete(p.grantees, key)

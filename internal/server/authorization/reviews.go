@@ -21,10 +21,10 @@ type reviews struct {
 	next authorizer.UnconditionalAuthorizer
 }
 
-// ForReviews returns the authorizer that SubjectAccessReviews ask, about users who
-// make no request. A user without tenant is one of the space in which it is
-// asked. In a tenant's space nobody learns about users of others: they can do
-// nothing there as far as a review tells, but to a system user who asks.
+// ForReviews returns the authorizer for SubjectAccessReviews, about users who make no
+// request. A user without tenant belongs to the space of the review. A review in a tenant's
+// space tells nothing about users of other tenants: they have no rights there, except in
+// the reviews of system users.
 func ForReviews(a authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
 	return reviews{a}
 }
@@ -35,77 +35,76 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if err != nil {
 		return authorizer.DecisionDeny, "", err
 	}
-	asking, err := tenant.UserTenant(ctx)
+	reviewer, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return authorizer.DecisionDeny, "", err
 	}
-	own, err := tenant.OfUser(a.GetUser())
+	userTenant, err := tenant.OfUser(a.GetUser())
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	if own == "" {
-		own = space
+	if userTenant == "" {
+		userTenant = space
 	}
-	if own != space && asking != tenant.System {
+	if userTenant != space && reviewer != tenant.System {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
-	if a.GetUser().GetName() == "" && own.IsSpace() {
-		return r.authorizeGroups(ctx, a, space, own)
+	if a.GetUser().GetName() == "" && userTenant.IsSpace() {
+		return r.authorizeGroups(ctx, a, space, userTenant)
 	}
-	reviewed, err := reviewedAs(a.GetUser(), own)
+	reviewed, err := reviewedAs(a.GetUser(), userTenant)
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	return r.authorizeAs(ctx, userAttributes{a, reviewed}, space, own)
+	return r.authorizeAs(ctx, userAttributes{a, reviewed}, space, userTenant)
 }
 
-func (r reviews) authorizeAs(ctx context.Context, a authorizer.Attributes, space, own tenant.Name) (authorizer.Decision, string, error) {
-	ctx = tenant.WithRequest(request.WithUser(ctx, a.GetUser()), &tenant.Request{Requested: space.Scope(), Authenticated: own})
+func (r reviews) authorizeAs(ctx context.Context, a authorizer.Attributes, space, userTenant tenant.Name) (authorizer.Decision, string, error) {
+	ctx = tenant.WithRequest(request.WithUser(ctx, a.GetUser()), &tenant.Request{Requested: space.Scope(), Authenticated: userTenant})
 	return r.next.Authorize(ctx, a)
 }
 
-// groupReview is what a review asks about groups alone. Its user has no name, as no
-// user of a request does.
+// groupReview is a review of groups alone. Its user has no name, unlike users of requests.
 type groupReview struct{ userAttributes }
 
-// authorizeGroups answers what whoever is in the groups may do, those left out that
-// nobody of tenant own is in.
-func (r reviews) authorizeGroups(ctx context.Context, a authorizer.Attributes, space, own tenant.Name) (authorizer.Decision, string, error) {
-	reviewed := identity.Of(a.GetUser(), own)
+// authorizeGroups decides about any user in the groups, without the groups that users of
+// the tenant cannot be in.
+func (r reviews) authorizeGroups(ctx context.Context, a authorizer.Attributes, space, userTenant tenant.Name) (authorizer.Decision, string, error) {
+	reviewed := identity.Of(a.GetUser(), userTenant)
 	reviewed.Groups = slices.DeleteFunc(slices.Clone(reviewed.Groups), func(group string) bool {
 		return isReserved(group) || group == user.AllUnauthenticated
 	})
-	return r.authorizeAs(ctx, groupReview{userAttributes{a, reviewed}}, space, own)
+	return r.authorizeAs(ctx, groupReview{userAttributes{a, reviewed}}, space, userTenant)
 }
 
-// reviewedAs returns u as a user of tenant own, with those of its groups that
-// authentication could have given it.
-func reviewedAs(u user.Info, own tenant.Name) (user.Info, error) {
-	possible, err := identity.As(u, own)
-	if err != nil || own == tenant.System {
+// reviewedAs returns u as a user of a tenant, with the groups that authentication could
+// have given it.
+func reviewedAs(u user.Info, userTenant tenant.Name) (user.Info, error) {
+	possible, err := identity.As(u, userTenant)
+	if err != nil || userTenant == tenant.System {
 		return possible, err
 	}
-	result := identity.Of(possible, own)
+	result := identity.Of(possible, userTenant)
 	result.Groups = slices.DeleteFunc(slices.Clone(u.GetGroups()), func(group string) bool {
 		return !slices.Contains(possible.GetGroups(), group)
 	})
 	return result, nil
 }
 
-// isReserved reports whether a group means something in the system tenant alone.
+// isReserved reports whether a group has rights in the system tenant only.
 func isReserved(group string) bool {
 	return strings.HasPrefix(group, "system:") && group != user.AllAuthenticated && group != user.AllUnauthenticated &&
 		group != serviceaccount.AllServiceAccountsGroup && !strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix)
 }
 
-// usable answers the reviews of what somebody can do in a space.
+// usable refuses in reviews what no request can do in a space.
 type usable struct {
 	next authorizer.UnconditionalAuthorizer
 }
 
-// WithUse returns the authorizer that reviews ask: what nobody can do in a space is
-// denied there with the reason, whatever rights there are. A request is refused after
-// its rights are checked.
+// WithUse returns the authorizer for reviews: it denies, with the reason, requests that
+// are refused in every space whatever rights the user has. Such a request itself is refused
+// after the check of its rights.
 func WithUse(a authorizer.UnconditionalAuthorizer) authorizer.UnconditionalAuthorizer {
 	return usable{a}
 }

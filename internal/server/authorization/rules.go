@@ -13,22 +13,22 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ruleResolver answers SelfSubjectRulesReviews for the space they are asked in.
+// ruleResolver answers SelfSubjectRulesReviews for the space of the request.
 type ruleResolver struct {
 	inside authorizer.RuleResolver
 	grants *Grants
 	abac   *ABAC
 }
 
-// NewRuleResolver returns a resolver that asks inside in the space of the context,
-// and about users of other tenants grants and the lines of abac, which may be nil.
+// NewRuleResolver returns a resolver of the rules of inside in the space of the context
+// and, for users of other tenants, of grants and the lines of abac, which may be nil.
 func NewRuleResolver(inside authorizer.RuleResolver, grants *Grants, abac *ABAC) authorizer.RuleResolver {
 	return &ruleResolver{inside: inside, grants: grants, abac: abac}
 }
 
 // RulesFor implements authorizer.RuleResolver.
 func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	own, n, foreign := tenant.Foreign(ctx)
+	userTenant, n, foreign := tenant.Foreign(ctx)
 	if !foreign {
 		in, err := tenant.ScopeFrom(ctx)
 		if err != nil {
@@ -40,20 +40,19 @@ func (r *ruleResolver) RulesFor(ctx context.Context, u user.Info, namespace stri
 		}
 		return resources, paths, incomplete, err
 	}
-	resources := r.grants.rulesFor(ctx, own, n, u, namespace)
-	if r.abac != nil && r.grants.isInService(ctx, own) {
-		resources = append(resources, r.abac.rulesForeign(ctx, own, n, u, namespace)...)
+	resources := r.grants.rulesFor(ctx, userTenant, n, u, namespace)
+	if r.abac != nil && r.grants.isActive(ctx, userTenant) {
+		resources = append(resources, r.abac.rulesForeign(ctx, userTenant, n, u, namespace)...)
 	}
 	if len(resources) == 0 {
 		return nil, nil, false, nil
 	}
-	return append(resources, orientationRules...), []authorizer.NonResourceRuleInfo{
-		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: orientationURLs},
+	return append(resources, selfReviewRules...), []authorizer.NonResourceRuleInfo{
+		&authorizer.DefaultNonResourceRuleInfo{Verbs: []string{"get"}, NonResourceURLs: discoveryURLs},
 	}, false, nil
 }
 
-// usableRules returns rules without the resources that they name and nobody can use in
-// a space.
+// usableRules returns rules without the resources that cannot be used in a space.
 func usableRules(rules []authorizer.ResourceRuleInfo) []authorizer.ResourceRuleInfo {
 	var usable []authorizer.ResourceRuleInfo
 	for _, rule := range rules {
@@ -69,14 +68,14 @@ func usableRules(rules []authorizer.ResourceRuleInfo) []authorizer.ResourceRuleI
 	return usable
 }
 
-// isUsable reports whether somebody can do one of verbs with a resource of one of groups
-// in a space. "*" of a rule can be anything.
+// isUsable reports whether one of verbs can be used with a resource of one of groups
+// in a space. "*" in a rule can be any verb, group or resource.
 func isUsable(verbs, groups []string, resource string) bool {
 	name, sub, _ := strings.Cut(resource, "/")
 	return slices.ContainsFunc(groups, func(group string) bool {
 		return slices.ContainsFunc(verbs, func(verb string) bool {
 			if verb == "*" {
-				verb = "get" // what can be used can be read
+				verb = "get" // usable resources can be read
 			}
 			return spaceapi.Use(verb, schema.GroupResource{Group: group, Resource: name}, sub) == nil
 		})

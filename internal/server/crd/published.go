@@ -31,7 +31,7 @@ func (s *Servers) Defaults() *storage.Defaults {
 		Hidden:   s.Terminating,
 		Changes:  s.index.changes,
 		Draft:    draft,
-		Own:      s.own,
+		Override: s.own,
 		Refusal:  errPublished,
 	}
 }
@@ -83,7 +83,7 @@ func draft(obj runtime.Object) error {
 	return nil
 }
 
-// own is storage.Defaults.Own.
+// own is storage.Defaults.Override.
 func (s *Servers) own(ctx context.Context, obj runtime.Object) (bool, error) {
 	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok {

@@ -231,7 +231,7 @@ func (s *Servers) know(definition *metav1.PartialObjectMetadata) error {
 	if spaceOf(definition) != tenant.System || !s.index.shares(definition.Name, true) {
 		return nil
 	}
-	return s.Ranges.Know(schema.ParseGroupResource(definition.Name))
+	return s.Ranges.Learn(schema.ParseGroupResource(definition.Name))
 }
 
 // HasSynced reports whether it is known which definitions there are.

@@ -8,13 +8,12 @@ import (
 )
 
 const (
-	// maxAnswer is how many bytes of an answer are read beside those that the request
-	// allows for. A webhook for admission answers with a patch that makes an object of at
-	// most 3 MiB, encoded by four bytes for three. Upstream reads to the end, however far
-	// that is.
+	// maxAnswer is how many bytes of a response are read beside those that the size of the
+	// request allows. An admission webhook responds with a patch that makes an object of at
+	// most 3 MiB, base64-encoded. Upstream has no limit.
 	maxAnswer = 8 << 20
-	// growth is how many bytes of an answer are read for each byte of the request: one
-	// for conversion has all objects of a list in it, and its answer as many.
+	// growth is how many bytes of a response are read for each byte of the request: a
+	// conversion request has all objects of a list, and so has its response.
 	growth = 4
 )
 
@@ -23,8 +22,9 @@ var (
 	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes, and %d for each byte that it is asked", maxAnswer, growth)
 )
 
-// answers are what a tenant's webhook may answer with: so much, and no redirect. The
-// client would follow one to any server, without TLS, and show the tenant what that says.
+// answers limits the responses of a tenant's webhook: their size, and no redirects. The
+// client would follow a redirect to any server, without TLS, and show the response to the
+// tenant.
 type answers struct{ http.RoundTripper }
 
 func boundAnswers(next http.RoundTripper) http.RoundTripper { return answers{next} }
@@ -43,7 +43,7 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// bounded is a body with an error in the place of what goes beyond left bytes.
+// bounded is a body that fails beyond left bytes.
 type bounded struct {
 	io.ReadCloser
 	left int64

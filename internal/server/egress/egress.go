@@ -1,9 +1,9 @@
-// Package egress is how the server reaches addresses that a tenant chooses: those
-// of its webhooks for admission and for the conversion of its custom resources.
+// Package egress connects the server to addresses that a tenant chooses: those of its
+// webhooks for admission and for the conversion of its custom resources.
 //
 // A tenant must not learn from a webhook what the server can reach. So the platform's
-// own addresses are denied before anything is connected to, and whatever fails on the
-// way to a webhook looks the same.
+// own addresses are denied before a connection is made, and all failures to reach a webhook
+// look the same.
 package egress
 
 import (
@@ -25,33 +25,31 @@ import (
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 )
 
-// Options say where tenants' webhooks may be.
+// Options are the restrictions of tenants' webhooks.
 type Options struct {
-	// Denied networks are reached by no webhook of a tenant, whatever name it has
-	// for them; nor are loopback and link-local addresses, those of the server's
-	// machine, and Hosts.
+	// Denied networks are not reached by webhooks of tenants, under any name. Loopback and
+	// link-local addresses, those of the server's machine, and Hosts are denied, too.
 	Denied []net.IPNet
-	// Allowed are exceptions.
+	// Allowed are exceptions from Denied.
 	Allowed []net.IPNet
-	// Hosts are the addresses and names of what the server itself needs, such as etcd.
+	// Hosts are the addresses and names of servers that the server needs, such as etcd.
 	Hosts []string
-	// Selected is set where an egress selector connects, which then has its own
-	// rules.
+	// Selected is set if an egress selector connects, which has its own rules.
 	Selected bool
 }
 
-// never are the networks that are always denied.
-var never = []net.IPNet{
+// alwaysDenied are the networks that are denied without configuration.
+var alwaysDenied = []net.IPNet{
 	network("127.0.0.0/8"), network("::1/128"),
 	network("0.0.0.0/8"), network("::/128"), // this machine, too
-	network("169.254.0.0/16"), network("fe80::/10"), // where clouds tell machines their credentials
+	network("169.254.0.0/16"), network("fe80::/10"), // metadata services of clouds have credentials
 	network("fd00:ec2::254/128"), // the same over IPv6
 	network("64:ff9b:1::/48"),    // translated to IPv4 as each network likes (RFC 8215)
 }
 
-// embedding are the networks in which an IPv6 address stands for the IPv4 address at some
-// byte of it: NAT64 (RFC 6052), 6to4 (RFC 3056) and IPv4-compatible addresses (RFC 4291).
-// Go itself takes ::ffff:0:0/96 for IPv4.
+// embedding are the networks in which an IPv6 address embeds an IPv4 address at some
+// byte: NAT64 (RFC 6052), 6to4 (RFC 3056) and IPv4-compatible addresses (RFC 4291).
+// Go treats ::ffff:0:0/96 as IPv4 itself.
 var embedding = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"): 12,
 	netip.MustParsePrefix("2002::/16"):    2,
@@ -77,9 +75,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Networks that webhooks of tenants may be in although they are denied, such as 127.0.0.0/8 for a webhook on the same machine.")
 }
 
-// ForTenants returns wrap for the webhooks of a tenant. Upstream's wrap sends what
-// goes to the service "kubernetes" with the server's own credentials; in a
-// tenant's hands that would be every right there is.
+// ForTenants returns wrap for the webhooks of a tenant. Upstream's wrap sends requests
+// to the service "kubernetes" with the server's own credentials, which would give a
+// tenant every right.
 func (o Options) ForTenants(wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
 	return func(resolver webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		wrapped := resolver
@@ -97,17 +95,17 @@ func (o Options) ForTenants(wrap webhook.AuthenticationInfoResolverWrapper) webh
 	}
 }
 
-// restrict returns how to reach a server, without what it would know us by.
+// restrict returns the restricted configuration, without credentials.
 func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	restricted := &rest.Config{Dial: o.dial, Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout, WrapTransport: withPatience}
+	restricted := &rest.Config{Dial: o.dial, Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout, WrapTransport: withTimeout}
 	if o.Selected {
 		restricted.Dial = config.Dial
 	}
 	restricted.Wrap(waiting.Transport)
-	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return discreet{next, config.Timeout - time.Second} })
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next, config.Timeout - time.Second} })
 	restricted.Wrap(boundAnswers)
 	return restricted, nil
 }
@@ -118,30 +116,30 @@ var (
 	errDenied = errors.New("webhooks of tenants may not be at this address")
 )
 
-// discreet tells a tenant that its webhook could not be reached, and not why.
-type discreet struct {
+// opaque replaces the reason why a webhook could not be reached.
+type opaque struct {
 	next http.RoundTripper
-	// patience is for how long an answer may not begin, if it is positive. It ends
-	// before that of net/http, which would say so.
-	patience time.Duration
+	// timeout is how long a response may take to begin, if it is positive. It is shorter
+	// than that of net/http, whose error would differ.
+	timeout time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d discreet) RoundTrip(req *http.Request) (*http.Response, error) {
+func (o opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	timed := req
-	if d.patience > 0 {
+	if o.timeout > 0 {
 		ctx, cancel := context.WithCancel(req.Context())
-		defer time.AfterFunc(d.patience, cancel).Stop()
+		defer time.AfterFunc(o.timeout, cancel).Stop()
 		timed = req.WithContext(ctx)
 	}
-	response, err := d.next.RoundTrip(timed)
+	response, err := o.next.RoundTrip(timed)
 	switch {
 	case err == nil:
 		return response, nil
 	case errors.As(err, new(apierrors.APIStatus)):
-		return nil, err // nothing was dialed: the space's own service is missing, or its port
+		return nil, err // not dialed: the service in the space, or its port, does not exist
 	case errors.Is(err, context.Canceled) && req.Context().Err() != nil:
-		return nil, context.Canceled // nobody waits for the answer; upstream counts them apart
+		return nil, context.Canceled // the request has ended; upstream counts these separately
 	default:
 		klog.V(2).InfoS("Could not reach the webhook of a tenant", "host", req.URL.Host, "err", err)
 		return nil, errUnreachable
@@ -154,21 +152,21 @@ func (o Options) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
-		// It sees the address after its name is resolved, and each one of several.
+		// Control is called with each resolved address.
 		Control: func(_, address string, _ syscall.RawConn) error { return o.check(address, denied) }}
 	return dialer.DialContext(ctx, network, address)
 }
 
-// denied returns the addresses that are denied now, beside networks: those of this
-// machine and of the hosts, which may change. It does not depend on what is dialed,
-// so that its time tells nothing.
+// denied returns the addresses that are denied beside networks: those of this
+// machine and of the hosts, which may change. It does not depend on the dialed address,
+// so its timing reveals nothing.
 func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 	var denied []netip.Addr
-	own, err := net.InterfaceAddrs()
+	local, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range own {
+	for _, a := range local {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			denied = append(denied, prefix.Addr().Unmap())
 		}
@@ -189,8 +187,8 @@ func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 	return denied, nil
 }
 
-// check returns an error for an address that is denied, and for what cannot be
-// compared with those, such as an address with a zone.
+// check returns an error for an address that is denied, or that cannot be compared with
+// denied ones, such as an address with a zone.
 func (o Options) check(address string, denied []netip.Addr) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil || parsed.Addr().Zone() != "" {
@@ -200,14 +198,14 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	switch {
 	case isIn(o.Allowed, ip):
 		return nil
-	case slices.Contains(denied, ip), isIn(never, ip), isIn(o.Denied, ip):
+	case slices.Contains(denied, ip), isIn(alwaysDenied, ip), isIn(o.Denied, ip):
 		return errDenied
 	default:
 		return nil
 	}
 }
 
-// embedded returns the address that ip stands for, which is ip itself for most.
+// embedded returns the IPv4 address that ip embeds, or ip itself.
 func embedded(ip netip.Addr) netip.Addr {
 	for network, at := range embedding {
 		if network.Contains(ip) && ip != netip.IPv6Loopback() {

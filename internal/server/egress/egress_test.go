@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 
 // A machine's own addresses and the hosts' are denied by whatever name.
 func TestDenied(t *testing.T) {
-	own, err := net.InterfaceAddrs()
+	local, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.2")}
-	for _, a := range own {
+	for _, a := range local {
 		wanted = append(wanted, netip.MustParsePrefix(a.String()).Addr())
 	}
 	for _, ip := range wanted {
@@ -221,15 +221,15 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 func TestWhatIsNoSecret(t *testing.T) {
 	req := httptest.NewRequest(http.MethodPost, "https://hook.ns.svc", nil)
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "hook")
-	if _, err := (discreet{next: failing{missing}}).RoundTrip(req); !apierrors.IsNotFound(err) {
+	if _, err := (opaque{next: failing{missing}}).RoundTrip(req); !apierrors.IsNotFound(err) {
 		t.Errorf("the own service is missing: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (discreet{next: failing{context.Canceled}}).RoundTrip(req.WithContext(gone)); !errors.Is(err, context.Canceled) {
+	if _, err := (opaque{next: failing{context.Canceled}}).RoundTrip(req.WithContext(gone)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the client has gone: %v", err)
 	}
-	if _, err := (discreet{next: failing{context.Canceled}}).RoundTrip(req); !errors.Is(err, errUnreachable) {
+	if _, err := (opaque{next: failing{context.Canceled}}).RoundTrip(req); !errors.Is(err, errUnreachable) {
 		t.Errorf("the connection has gone: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func known(_ context.Context, n tenant.Name) (tenantregistry.State, bool, error)
 // checked returns what a request says whose credentials were checked for the tenant of a UID.
 func checked(requested tenant.Scope, authenticated tenant.Name, uid types.UID) *tenant.Request {
 	r := &tenant.Request{Requested: requested, Authenticated: authenticated}
-	r.NoteLife(uid)
+	r.NoteUID(uid)
 	return r
 }
 
@@ -87,7 +87,7 @@ func TestAdmitToSpace(t *testing.T) {
 
 // TestWithSpace checks which requests end with which tenant.
 func TestWithSpace(t *testing.T) {
-	type attached struct {
+	type bound struct {
 		Space  tenant.Name
 		UID    types.UID
 		System bool
@@ -96,19 +96,19 @@ func TestWithSpace(t *testing.T) {
 		requested     tenant.Scope
 		authenticated tenant.Name
 		code          int
-		want          []attached
+		want          []bound
 	}{
-		"a member":         {authenticated: "a", code: http.StatusOK, want: []attached{{"a", "uid-a", false}}},
-		"a system user":    {requested: "a", authenticated: tenant.System, code: http.StatusOK, want: []attached{{"a", "uid-a", true}}},
+		"a member":         {authenticated: "a", code: http.StatusOK, want: []bound{{"a", "uid-a", false}}},
+		"a system user":    {requested: "a", authenticated: tenant.System, code: http.StatusOK, want: []bound{{"a", "uid-a", true}}},
 		"the system space": {authenticated: tenant.System, code: http.StatusOK},
 		"all":              {requested: tenant.All, authenticated: tenant.System, code: http.StatusOK},
 		"a stranger":       {requested: "b", authenticated: "a", code: http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []attached
+			var got []bound
 			detached := 0
-			attach := func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
-				got = append(got, attached{n, uid, system})
+			bind := func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
+				got = append(got, bound{n, uid, system})
 				return ctx, func() { detached++ }
 			}
 			handler := WithSpace(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -116,7 +116,7 @@ func TestWithSpace(t *testing.T) {
 					t.Error("the request no longer ends with its tenant while it is served")
 				}
 				w.WriteHeader(http.StatusOK)
-			}), known, nil, attach, scheme.Codecs.WithoutConversion())
+			}), known, nil, bind, scheme.Codecs.WithoutConversion())
 			ctx := tenant.WithRequest(t.Context(), checked(tc.requested, tc.authenticated, types.UID("uid-"+tc.authenticated)))
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "pods"})
 			recorder := httptest.NewRecorder()

@@ -21,24 +21,23 @@ import (
 
 const (
 	// maxTenantBody is the size in bytes up to which a body is searched for
-	// metadata.tenant, upstream's limit for objects. Larger ones are passed on and
-	// refused there.
+	// metadata.tenant. It is upstream's limit for objects, which refuses larger bodies.
 	maxTenantBody = 3 * 1024 * 1024
-	// maxShown is up to how many bytes of it a refused value is named; no name of a tenant
-	// has more.
+	// maxShown is the longest refused value that the error repeats, in bytes. Names of tenants
+	// are not longer.
 	maxShown = 63
-	// maxPatchOperations is upstream's limit for a JSON patch. Longer ones are passed
-	// on and refused there.
+	// maxPatchOperations is upstream's limit for a JSON patch, which refuses longer
+	// ones.
 	maxPatchOperations = 10_000
 )
 
-// WithTenantField checks metadata.tenant of a request body against the space of
-// the request and takes it out: upstream's types do not know the field. An empty
-// value is as good as none. Every format is covered in which a body can have
-// the field: JSON, YAML, CBOR and the patches; protobuf has no room for it.
+// WithTenantField checks metadata.tenant of a request body against the space of the request
+// and removes it, because upstream's types do not have the field. An empty value is
+// ignored. All formats that can have the field are covered: JSON, YAML, CBOR and the
+// patches. Protobuf cannot have it.
 //
-// Whoever may post a review gets here. So the work for a body, and for what upstream
-// makes of it, grows no faster than the body, and ends with the request.
+// Every user who may create a review gets here. So the work for a body, and for what
+// upstream makes of it, is linear in its size, and ends with the request.
 func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		strip := stripperOf(req)
@@ -48,7 +47,7 @@ func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializ
 		}
 		body, err := io.ReadAll(&contextReader{ctx: req.Context(), reader: io.LimitReader(req.Body, maxTenantBody+1)})
 		if err != nil {
-			if !apierrors.IsRequestEntityTooLargeError(err) { // which says itself what to do
+			if !apierrors.IsRequestEntityTooLargeError(err) { // that error has its own advice
 				err = apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err))
 			}
 			reject(w, req, serializer, err)
@@ -73,7 +72,7 @@ func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializ
 	})
 }
 
-// contextReader is a reader that ends with a context, however slowly its source sends.
+// contextReader is a reader that ends with a context, even if its source is slow.
 type contextReader struct {
 	ctx    context.Context
 	reader io.Reader
@@ -92,13 +91,12 @@ type restoredBody struct {
 	io.Closer
 }
 
-// stripper returns body without the tenant n, or an error if it names another.
-// A body it cannot read is returned as it is, for upstream to refuse. body may be
-// changed.
+// stripper returns body without the tenant n, or an error if it names another. It returns a
+// body that it cannot read as it is, and upstream refuses it. It may change body in place.
 type stripper func(ctx context.Context, body []byte, n tenant.Name) ([]byte, error)
 
-// stripperOf returns what takes the field out of the body of a request, nil if none
-// can be in it.
+// stripperOf returns the stripper for the body of a request, nil if the body cannot have
+// the field.
 func stripperOf(req *http.Request) stripper {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest || req.Body == nil || req.Body == http.NoBody {
@@ -130,13 +128,12 @@ func stripperOf(req *http.Request) stripper {
 	}
 }
 
-// mayName reports whether the field can be in JSON or YAML: in plain letters, or
-// escaped.
+// mayName reports whether JSON or YAML can have the field, plain or escaped.
 func mayName(body []byte) bool {
 	return bytes.Contains(body, []byte("tenant")) || bytes.IndexByte(body, '\\') >= 0
 }
 
-// check reports whether value may stand in metadata.tenant in the space of n.
+// check returns an error unless value is allowed as metadata.tenant in the space of n.
 func check(value any, n tenant.Name) error {
 	if value == nil || value == "" || value == string(n) {
 		return nil
@@ -156,8 +153,8 @@ func stripJSON(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 	return body, blank(ctx, body, n, "metadata", "tenant")
 }
 
-// blank overwrites the fields at path in a JSON object, as often as it has them, with
-// spaces. It reads what it searches once, moves nothing and copies the object once.
+// blank overwrites all occurrences of the field at path in a JSON object with
+// spaces. It parses the object once, and copies it once.
 func blank(ctx context.Context, object []byte, n tenant.Name, path ...string) error {
 	before := len(object) - len(bytes.TrimLeft(object, jsonSpace))
 	return blankIn(ctx, object, gjson.Result{Type: gjson.JSON, Raw: string(object[before:]), Index: before}, n, path)
@@ -184,7 +181,7 @@ func blankIn(ctx context.Context, body []byte, object gjson.Result, n tenant.Nam
 	return err
 }
 
-// scalar returns a value, which is not decoded if it has any parts.
+// scalar returns a value, undecoded if it is an object or array.
 func scalar(value gjson.Result) any {
 	if value.Type == gjson.JSON {
 		return struct{}{}
@@ -192,8 +189,8 @@ func scalar(value gjson.Result) any {
 	return value.Value()
 }
 
-// blankMember overwrites a member of an object and one comma, that behind it or, if it
-// is the last, that before it. Only for the last it looks back over what is blank.
+// blankMember overwrites a member of an object and a comma: the one behind it or, for the
+// last member, the one before it. Only for the last it scans back over blanks.
 func blankMember(body []byte, from, to int) {
 	for i := from; i < to; i++ {
 		body[i] = ' '
@@ -235,7 +232,7 @@ func stripCBOR(_ context.Context, body []byte, n tenant.Name) ([]byte, error) {
 }
 
 // stripJSONPatch removes the operations of an RFC 6902 patch on metadata.tenant,
-// and the field from values that hold it.
+// and the field from the values of other operations.
 func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
 	if !mayName(body) {
 		return body, nil
@@ -244,7 +241,7 @@ func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, er
 	if err := json.Unmarshal(body, &operations); err != nil || len(operations) > maxPatchOperations {
 		return body, nil
 	}
-	kept := operations[:0]
+	remaining := operations[:0]
 	for _, operation := range operations {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -254,14 +251,14 @@ func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, er
 			return nil, err
 		}
 		if keep {
-			kept = append(kept, operation)
+			remaining = append(remaining, operation)
 		}
 	}
-	return json.Marshal(kept)
+	return json.Marshal(remaining)
 }
 
-// stripOperation takes the field out of the value of an operation, and reports whether
-// the operation is about anything else.
+// stripOperation removes the field from the value of an operation, and reports whether
+// the operation changes anything else.
 func stripOperation(ctx context.Context, operation map[string]json.RawMessage, n tenant.Name) (keep bool, err error) {
 	if text(operation["from"]) == "/metadata/tenant" {
 		return false, fmt.Errorf("a JSON patch cannot copy or move metadata.tenant")

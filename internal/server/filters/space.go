@@ -20,24 +20,24 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TenantState returns the state of a tenant and whether there is one.
+// TenantState returns the state of a tenant and whether the tenant exists.
 type TenantState func(ctx context.Context, n tenant.Name) (tenantregistry.State, bool, error)
 
-// Shows reports whether the space of n shows an object of a resource, of which it takes
-// no changes. It looks at nothing of the system space.
+// Shows reports whether the space of n shows an object of a resource that spaces cannot
+// change. It does not depend on the system space.
 type Shows func(n tenant.Name, resource schema.GroupResource, name string) (bool, error)
 
 var tenants = schema.GroupResource{Resource: "tenants"}
 
-// Attach returns the context of a request that ends with the tenant of a UID, or if
-// it is not of a system user with its suspension, and what to call when the request
-// is done.
-type Attach func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc)
+// Bind returns the context of a request that ends with the tenant of a UID and, unless
+// the user is a system user, with the tenant's suspension. The function must be called when
+// the request is done.
+type Bind func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc)
 
-// WithSpace refuses what a space does not take, and ends what it takes with the
-// tenant. It runs after authorization, so that nobody learns from it about a
-// tenant that is not their own.
-func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Attach, serializer runtime.NegotiatedSerializer) http.Handler {
+// WithSpace refuses requests that a space does not accept, and ends accepted requests with
+// the tenant. It runs after authorization, so that users learn nothing from it about
+// tenants other than their own.
+func WithSpace(handler http.Handler, state TenantState, shows Shows, bind Bind, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		n, uid, err := admitToSpace(req, state, shows)
 		if err != nil {
@@ -45,9 +45,9 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Atta
 			return
 		}
 		if n != "" {
-			own, err := tenant.UserTenant(req.Context())
-			ctx, detach := attach(req.Context(), n, uid, err == nil && own == tenant.System)
-			defer detach()
+			user, err := tenant.UserTenant(req.Context())
+			ctx, release := bind(req.Context(), n, uid, err == nil && user == tenant.System)
+			defer release()
 			if ctx, err = asAuthenticated(ctx); err != nil {
 				reject(w, req, serializer, apierrors.NewForbidden(tenants, string(n), err))
 				return
@@ -58,8 +58,8 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, attach Atta
 	})
 }
 
-// rejectSpace tells why. Clients ask for discovery first, where client-go takes the reason
-// from a text and calls that of a Status unknown.
+// rejectSpace sends an error. Clients request discovery first, for which client-go shows the
+// text of a response but not the message of a Status.
 func rejectSpace(w http.ResponseWriter, req *http.Request, serializer runtime.NegotiatedSerializer, err error) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if ok && !info.IsResourceRequest && apierrors.IsForbidden(err) {
@@ -69,20 +69,20 @@ func rejectSpace(w http.ResponseWriter, req *http.Request, serializer runtime.Ne
 	reject(w, req, serializer, err)
 }
 
-// asAuthenticated makes the user of ctx, who may be impersonated, what authentication
-// would have made of it. Authorization has decided about that user.
+// asAuthenticated replaces the user of ctx, who may be impersonated, by the user that
+// authentication would have made. Authorization has decided about that user.
 func asAuthenticated(ctx context.Context) (context.Context, error) {
-	own, err := tenant.UserTenant(ctx)
+	userTenant, err := tenant.UserTenant(ctx)
 	u, ok := request.UserFrom(ctx)
-	if err != nil || !ok || own == tenant.System {
+	if err != nil || !ok || userTenant == tenant.System {
 		return ctx, err
 	}
-	settled, err := identity.As(u, own)
+	settled, err := identity.As(u, userTenant)
 	return request.WithUser(ctx, settled), err
 }
 
-// admitToSpace returns the tenant in whose space a request may act, with its UID, and
-// nothing for what is admitted and about no tenant's space, or about many.
+// admitToSpace returns the tenant in whose space a request may act, with its UID. The name is
+// empty for admitted requests in no tenant's space, or in many.
 func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Name, types.UID, error) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -109,21 +109,21 @@ func admitToSpace(req *http.Request, state TenantState, shows Shows) (tenant.Nam
 	if err != nil {
 		return "", "", apierrors.NewInternalError(err)
 	}
-	own, err := tenant.UserTenant(ctx)
+	userTenant, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return "", "", apierrors.NewForbidden(tenants, "", err)
 	}
 	if err := checkAge(ctx, n, found); err != nil {
 		return "", "", err
 	}
-	if err := checkLife(ctx, n, found, state); err != nil {
+	if err := checkUID(ctx, n, found, state); err != nil {
 		return "", "", err
 	}
-	return n, found.UID, admit(n, own, info, found, exists, shows)
+	return n, found.UID, admit(n, userTenant, info, found, exists, shows)
 }
 
-// checkAge refuses a request that was received before its tenant took the name of an
-// earlier one: that one's users may have sent it.
+// checkAge refuses a request that was received before its tenant was created if there was
+// an earlier tenant of the name, whose users may have sent it.
 func checkAge(ctx context.Context, n tenant.Name, found tenantregistry.State) error {
 	if received, ok := request.ReceivedTimestampFrom(ctx); ok && received.Before(found.CredentialsNotBefore) {
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is younger than this request", n))
@@ -131,10 +131,10 @@ func checkAge(ctx context.Context, n tenant.Name, found tenantregistry.State) er
 	return nil
 }
 
-// checkLife refuses a request whose credentials were checked for an earlier tenant of the
-// name, or before there was one. A server that stalls learns of its tenants late, perhaps
-// between authentication and here. found is the state of n.
-func checkLife(ctx context.Context, n tenant.Name, found tenantregistry.State, state TenantState) error {
+// checkUID refuses a request whose credentials were checked for an earlier tenant of the
+// name, or before the tenant existed. A server that stalls may learn of its tenants between
+// authentication and this check. found is the state of n.
+func checkUID(ctx context.Context, n tenant.Name, found tenantregistry.State, state TenantState) error {
 	r := tenant.RequestFrom(ctx)
 	if !r.Authenticated.IsSpace() {
 		return nil
@@ -148,22 +148,22 @@ func checkLife(ctx context.Context, n tenant.Name, found tenantregistry.State, s
 			return err
 		}
 	}
-	if !r.IsOfLife(found.UID) {
+	if !r.HasUID(found.UID) {
 		return apierrors.NewForbidden(tenants, string(r.Authenticated),
 			fmt.Errorf("tenant %q was made or deleted while the credentials were checked; try again", r.Authenticated))
 	}
 	return nil
 }
 
-// admit decides about a request of a user of tenant own in the space of n.
-func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool, shows Shows) error {
+// admit decides about a request of a user of a tenant in the space of n.
+func admit(n, userTenant tenant.Name, info *request.RequestInfo, state tenantregistry.State, exists bool, shows Shows) error {
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	var refused error
 	if info.IsResourceRequest {
 		refused = spaceapi.Request(info.Verb, resource, info.Subresource)
 	}
 	switch {
-	case !exists && own == tenant.System:
+	case !exists && userTenant == tenant.System:
 		return apierrors.NewNotFound(tenants, string(n))
 	case !exists:
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q does not exist; ask the platform's administrators", n))
@@ -173,9 +173,9 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 		return refusal(n, info, resource, refused, shows)
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return Terminating(n)
-	case state.Terminating && own != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
+	case state.Terminating && userTenant != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
 		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted", n))
-	case state.Suspended && own != tenant.System:
+	case state.Suspended && userTenant != tenant.System:
 		reason := "no reason is given"
 		if state.Reason != "" {
 			reason = state.Reason
@@ -186,10 +186,10 @@ func admit(n, own tenant.Name, info *request.RequestInfo, state tenantregistry.S
 	}
 }
 
-// refusal returns the answer to a request that every space refuses for a reason. What
-// the space does not show is not found when it is deleted: clients that remove what they
-// may not have been able to create, such as Helm, take that for done. All objects at
-// once are refused even so: nobody is told that they have gone while they are shown.
+// refusal returns the error of a request that every space refuses for a reason. To delete an
+// object that the space does not show is a NotFound: clients that clean up what they
+// could not create, such as Helm, ignore that. To delete a collection is refused even so,
+// because its objects may be shown and stay.
 func refusal(n tenant.Name, info *request.RequestInfo, resource schema.GroupResource, reason error, shows Shows) error {
 	if info.Verb == "delete" && info.Subresource == "" {
 		shown, err := shows(n, resource, info.Name)
@@ -203,8 +203,8 @@ func refusal(n tenant.Name, info *request.RequestInfo, resource schema.GroupReso
 	return apierrors.NewForbidden(resource, info.Name, reason)
 }
 
-// Terminating refuses a new object as a terminating namespace does, so that
-// controllers that would create it know that it is of no use to try again.
+// Terminating refuses a new object like a terminating namespace, so that
+// controllers do not retry.
 func Terminating(n tenant.Name) error {
 	err := apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted and takes no new objects", n))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
@@ -215,7 +215,7 @@ func Terminating(n tenant.Name) error {
 	return err
 }
 
-// isReview reports whether a creation stores nothing and only asks.
+// isReview reports whether a creation is a review, which is not stored.
 func isReview(info *request.RequestInfo) bool {
 	return info.APIGroup == "authorization.k8s.io" || info.APIGroup == "authentication.k8s.io"
 }

@@ -214,10 +214,10 @@ func TestDiscoveryOfSuspended(t *testing.T) {
 	state := func(context.Context, tenant.Name) (tenantregistry.State, bool, error) {
 		return tenantregistry.State{Suspended: true, Reason: "unpaid"}, true, nil
 	}
-	attach := func(ctx context.Context, _ tenant.Name, _ types.UID, _ bool) (context.Context, context.CancelFunc) {
+	bind := func(ctx context.Context, _ tenant.Name, _ types.UID, _ bool) (context.Context, context.CancelFunc) {
 		return ctx, func() {}
 	}
-	handler := WithSpace(http.NotFoundHandler(), state, nil, attach, scheme.Codecs.WithoutConversion())
+	handler := WithSpace(http.NotFoundHandler(), state, nil, bind, scheme.Codecs.WithoutConversion())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := tenant.WithRequest(req.Context(), checked("", "a", ""))
 		resource := strings.Contains(req.URL.Path, "/pods")

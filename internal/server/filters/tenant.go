@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// WithTenant reads the space from the URL, takes it out of the path and puts it
+// WithTenant reads the space from the URL, removes it from the path and puts it
 // into the request's context. It is the outermost filter: all others see an
 // ordinary Kubernetes path.
 func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {

@@ -12,11 +12,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// stripYAML takes the field out of YAML and refuses what aliases make large. Upstream
-// makes JSON of YAML, and its parser bounds how many nodes aliases repeat but not
-// how long these are: 3 MB can become gigabytes.
+// stripYAML removes the field from YAML and refuses YAML that aliases inflate. Upstream
+// converts YAML to JSON, and its parser limits the number of nodes that aliases repeat but not
+// their length: 3 MB can become gigabytes.
 func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
-	if json.Valid(body) { // which is YAML, too
+	if json.Valid(body) { // JSON is YAML, too
 		return stripJSON(ctx, body, n)
 	}
 	named, aliased := mayName(body) || isUTF16(body), bytes.IndexByte(body, '*') >= 0
@@ -42,15 +42,15 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 	if err != nil {
 		return body, nil
 	}
-	return stripJSON(ctx, asJSON, n) // JSON is YAML; upstream reads it as such
+	return stripJSON(ctx, asJSON, n) // upstream reads JSON as YAML
 }
 
-// maxExpanded is how long YAML may be with its aliases written out, in bytes. Without
+// maxExpanded is the maximum length of YAML with its aliases expanded, in bytes. Without
 // aliases, escapes at most double the length of a body.
 const maxExpanded = 2 * maxTenantBody
 
-// lengthWithout returns what is left of a number of bytes without those of the texts in
-// value. It ends when nothing is left.
+// lengthWithout returns left minus the number of bytes of the texts in value. It ends when
+// the result is negative.
 func lengthWithout(value any, left int) int {
 	switch value := value.(type) {
 	case string:
@@ -80,8 +80,8 @@ func member(object any, name string) (any, bool) {
 	return value, ok
 }
 
-// isUTF16 reports whether YAML begins with the mark of an encoding in which
-// letters are not what they look like.
+// isUTF16 reports whether YAML begins with a byte order mark of UTF-16, in which
+// mayName finds no letters.
 func isUTF16(body []byte) bool {
 	return bytes.HasPrefix(body, []byte{0xfe, 0xff}) || bytes.HasPrefix(body, []byte{0xff, 0xfe})
 }

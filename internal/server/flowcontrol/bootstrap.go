@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// tenantsName is that of the FlowSchema and the priority level of tenants,
-	// largeName of those of their requests that read much.
+	// tenantsName is the name of the FlowSchema and the priority level of tenants, and
+	// largeName of those of their large reads.
 	tenantsName = "tenants"
 	largeName   = "tenants-large"
 )
 
-// What is refused before upstream's machinery sees it is classified as this.
+// refusedSchema and refusedLevel classify requests that are refused before upstream's
+// dispatcher.
 var (
 	refusedSchema = &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: tenantsName}}
 	refusedLevel  = &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tenantsName}}
 )
 
-// Register adds the configuration of tenants to that which upstream creates at
-// the start, and keeps current unless an administrator takes it over with the
-// annotation apf.kubernetes.io/autoupdate-spec: "false".
+// Register adds the configuration of tenants to the one that upstream creates at the start.
+// Upstream updates it unless an administrator sets the annotation
+// apf.kubernetes.io/autoupdate-spec: "false".
 var Register = sync.OnceFunc(func() {
 	bootstrap.SuggestedPriorityLevelConfigurations = append(bootstrap.SuggestedPriorityLevelConfigurations,
 		priorityLevel(tenantsName, 100, 50, nil),
-		// Few at a time for all tenants, whatever the other levels leave over.
+		// Few at a time for all tenants, without seats of other levels.
 		priorityLevel(largeName, 5, 0, ptr.To[int32](0)))
 	bootstrap.SuggestedFlowSchemas = append(bootstrap.SuggestedFlowSchemas,
-		// After what an administrator adds, before global-default.
+		// After an administrator's, before global-default.
 		flowSchema(largeName, 9400, LargeGroup),
 		flowSchema(tenantsName, 9500, TenantsGroup))
 })
@@ -53,8 +54,8 @@ func priorityLevel(name string, shares, lendable int32, borrowing *int32) *flowc
 					Type: flowcontrolv1.LimitResponseTypeQueue,
 					Queuing: &flowcontrolv1.QueuingConfiguration{
 						// A busy tenant fills all queues of its hand and gets the
-						// share of each, so the hand is as small as it can be while a
-						// quiet tenant still finds a queue that no busy one fills.
+						// share of each. The hand is as small as possible while an
+						// idle tenant still finds a queue that no busy one fills.
 						Queues:           256,
 						HandSize:         2,
 						QueueLengthLimit: 100,

@@ -19,30 +19,30 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Counts knows how many objects a space has of a resource.
+// Counts returns how many objects of a resource a space has, if it is known.
 type Counts interface {
 	In(n tenant.Name, resource string) (int64, bool)
 }
 
-// Stats returns what is stored of a resource in all spaces.
+// Stats returns statistics of the stored objects of a resource in all spaces.
 type Stats func(resource string) (storage.Stats, error)
 
 // Control is upstream's priority and fairness with tenants as its flows.
 type Control struct {
 	upstream.Interface
-	config Config
-	work   *fcrequest.WorkEstimatorConfig
-	lanes  lanes
-	turns  turns
+	config   Config
+	work     *fcrequest.WorkEstimatorConfig
+	queues   fairQueues
+	activity activity
 }
 
-// Config is what Control needs to know.
+// Config configures Control.
 type Config struct {
 	Stats  Stats
 	Counts Counts
-	// Limits are those of requests in flight, which take the place of Concurrency.
+	// Limits are the limits of requests in flight, which replace Concurrency for a tenant.
 	Limits *Limits
-	// Concurrency of each tenant.
+	// Concurrency is that of each tenant.
 	Concurrency Concurrency
 }
 
@@ -50,38 +50,38 @@ var _ upstream.Interface = &Control{}
 
 // New returns delegate with tenants as its flows.
 func New(delegate upstream.Interface, config Config) *Control {
-	return &Control{Interface: delegate, config: config, work: fcrequest.DefaultWorkEstimatorConfig(), lanes: lanes{later: later}}
+	return &Control{Interface: delegate, config: config, work: fcrequest.DefaultWorkEstimatorConfig(), queues: fairQueues{afterFunc: afterFunc}}
 }
 
 type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string)
 
-// Handle implements upstream's Interface. The estimate of upstream's filter,
-// which knows no spaces, is not asked for.
+// Handle implements upstream's Interface. It does not use the estimate of upstream's filter,
+// which ignores spaces.
 func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, note note,
 	_ func() fcrequest.WorkEstimate, queueNote fairqueuing.QueueNoteFn, execute func()) {
-	n := payer(ctx)
+	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
 	digest.User = flowUser(n, class, digest.User)
 	switch capacity := c.capacity(n, class); {
 	case capacity > 0:
-		leave, ok := c.lanes.enter(ctx, c.order(ctx, laneKey{n, class}, capacity), queueNote)
+		leave, ok := c.queues.enter(ctx, c.demand(ctx, queueKey{n, class}, capacity), queueNote)
 		if !ok {
 			note(refusedSchema, refusedLevel, digest.User.GetName())
 			return
 		}
 		began := time.Now()
-		shared := c.turns.shared(n, began)
+		shared := c.activity.shared(n, began)
 		defer func() {
-			later, took := c.delivery(ctx, class, digest.RequestInfo), time.Since(began)
-			busy := busy(ctx, took-sentFrom(ctx).body.slowness())
+			hold, took := c.delivery(ctx, class, digest.RequestInfo), time.Since(began)
+			busy := busy(ctx, took-sentFrom(ctx).body.waitTime())
 			if shared {
-				later = max(later, rest(class, took, busy, aftermathOf(digest.RequestInfo)))
+				hold = max(hold, holdTime(class, took, busy, followUpOf(digest.RequestInfo)))
 			}
-			leave(later, busy)
+			leave(hold, busy)
 		}()
 	case n.IsSpace():
-		c.turns.shared(n, time.Now()) // others are not alone
+		c.activity.shared(n, time.Now()) // other tenants are not alone
 	}
 	var schema, level string
 	classified := func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, flow string) {
@@ -107,24 +107,24 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 	c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute)
 }
 
-// order returns what a request wants of a lane with a capacity. While a tenant is alone,
-// its lanes are wide, but not for what would keep all cores busy when others come.
-func (c *Control) order(ctx context.Context, key laneKey, capacity int) order {
-	o := order{key: key, capacity: capacity}
-	alone := c.turns.alone(key.tenant, time.Now())
+// demand returns what a request needs of a queue with a capacity. While a tenant is alone,
+// its queues have more seats, except for requests that would keep all cores busy when other
+// tenants come.
+func (c *Control) demand(ctx context.Context, key queueKey, capacity int) demand {
+	d := demand{key: key, capacity: capacity}
+	alone := c.activity.alone(key.tenant, time.Now())
 	if key.class == write {
 		sent := sentFrom(ctx)
-		o.body = sent.body
-		o.costly = sent.heavy() || !alone && c.lanes.costly(key)
+		d.body = sent.body
+		d.costly = sent.hasLargeBody() || !alone && c.queues.costly(key)
 	}
-	if alone && !o.costly {
-		o.capacity *= wide
+	if alone && !d.costly {
+		d.capacity *= aloneFactor
 	}
-	return o
+	return d
 }
 
-// capacity returns how many requests of a class of n are executed at a time, zero
-// for any number.
+// capacity returns how many seats n has for a class of requests, zero for any number.
 func (c *Control) capacity(n tenant.Name, class class) int {
 	switch {
 	case !n.IsSpace():
@@ -140,7 +140,7 @@ func (c *Control) capacity(n tenant.Name, class class) int {
 	}
 }
 
-// delivery returns for how long a request is at work after its end.
+// delivery returns how long watches keep the server busy after the end of a write.
 func (c *Control) delivery(ctx context.Context, class class, info *request.RequestInfo) time.Duration {
 	in, err := tenant.ScopeFrom(ctx)
 	if class != write || err != nil {
@@ -152,8 +152,8 @@ func (c *Control) delivery(ctx context.Context, class class, info *request.Reque
 	return 0
 }
 
-// readSeats returns the seats that a list or watch would have if its priority
-// level had any number, zero for other requests.
+// readSeats returns the seats of a list or watch if its priority level had any number, zero
+// for other requests.
 func (c *Control) readSeats(ctx context.Context, info *request.RequestInfo) uint64 {
 	if info.Verb != "list" && info.Verb != "watch" {
 		return 0
@@ -161,7 +161,7 @@ func (c *Control) readSeats(ctx context.Context, info *request.RequestInfo) uint
 	return c.estimate(ctx, "", "", func(string) uint64 { return 0 }).InitialSeats
 }
 
-// classify returns what a request is like.
+// classify returns the class of a request.
 func classify(info *request.RequestInfo, readSeats uint64) class {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection", "post", "put":
@@ -173,11 +173,11 @@ func classify(info *request.RequestInfo, readSeats uint64) class {
 	return read
 }
 
-// estimate is upstream's estimate of a request in its space.
+// estimate is upstream's estimate of the work of a request, in its space.
 func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats func(level string) uint64) fcrequest.WorkEstimate {
 	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
-		return fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats} // to be refused by authorization
+		return fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats} // authorization will refuse it
 	}
 	estimate := fcrequest.NewWorkEstimator(
 		func(resource string) (storage.Stats, error) { return c.statsOf(in, resource) },
@@ -188,8 +188,8 @@ func (c *Control) estimate(ctx context.Context, schema, level string, maxSeats f
 	return estimate(r, schema, level)
 }
 
-// statsOf returns what a scope holds of a resource. Of a resource without a watch
-// cache, that of all spaces is the best there is.
+// statsOf returns statistics of the objects of a resource in a scope. For a resource without
+// a watch cache, those of all spaces are the best there are.
 func (c *Control) statsOf(in tenant.Scope, resource string) (storage.Stats, error) {
 	stats, err := c.config.Stats(resource)
 	n, one := in.Space()
@@ -206,18 +206,18 @@ func (c *Control) statsOf(in tenant.Scope, resource string) (storage.Stats, erro
 
 type sentKey struct{}
 
-// sent is what the filters of priority and fairness do not pass on of a request.
+// sent is what upstream's filters do not pass on of a request.
 type sent struct {
 	url       *url.URL
-	bodyBytes int64     // -1 if nobody says
-	body      *incoming // nil if there is none
+	bodyBytes int64     // -1 if unknown
+	body      *incoming // nil without a body
 }
 
-// heavy reports whether a request has a large body, or one of a length that nobody
-// knows before it is read.
-func (s sent) heavy() bool { return s.bodyBytes < 0 || s.bodyBytes >= heavyBody }
+// hasLargeBody reports whether a request has a large body, or one of unknown
+// length.
+func (s sent) hasLargeBody() bool { return s.bodyBytes < 0 || s.bodyBytes >= largeBody }
 
-// WithSent keeps what is known of a request for the estimate of its cost, and notices
+// WithSent records facts about a request for the estimate of its cost, and tracks
 // when it waits for webhooks or its client.
 func WithSent(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -255,7 +255,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func TestFullLaneRefuses(t *testing.T) {
+func TestFullQueueRefuses(t *testing.T) {
 	c, _ := newControl()
 	c.config.Concurrency = Concurrency{Reads: 1}
 	ctx := contextOf(&tenant.Request{Authenticated: "acme"}, userOf("acme", "jane"))
@@ -290,7 +290,7 @@ func TestWritesWaitForWatches(t *testing.T) {
 		c.config.Concurrency = Concurrency{Writes: 1}
 		var wait time.Duration
 		var leave func()
-		c.lanes.later = func(after time.Duration, do func()) func() bool {
+		c.queues.afterFunc = func(after time.Duration, do func()) func() bool {
 			wait, leave = after, do
 			return func() bool { return true }
 		}
@@ -300,17 +300,17 @@ func TestWritesWaitForWatches(t *testing.T) {
 		}
 		serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), nothing)
 		if watches <= fewWatches {
-			if wait != patience || lanesOf(&c.lanes) != 0 {
-				t.Errorf("a write that %d watches see keeps its place", watches)
+			if wait != overdueAfter || countQueues(&c.queues) != 0 {
+				t.Errorf("a write that %d watches see keeps its seat", watches)
 			}
 			continue
 		}
-		if want := time.Duration(watches) * perWatch; wait != want || lanesOf(&c.lanes) != 1 {
-			t.Fatalf("a write that %d watches see keeps its place for %s, in %d lanes, want %s", watches, wait, lanesOf(&c.lanes), want)
+		if want := time.Duration(watches) * perWatch; wait != want || countQueues(&c.queues) != 1 {
+			t.Fatalf("a write that %d watches see keeps its seat for %s, in %d queues, want %s", watches, wait, countQueues(&c.queues), want)
 		}
 		leave()
-		if got := lanesOf(&c.lanes); got != 0 {
-			t.Errorf("%d lanes are left", got)
+		if got := countQueues(&c.queues); got != 0 {
+			t.Errorf("%d queues are left", got)
 		}
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// costs are what the requests of a tenant have lately cost, as time in which they kept a
+// costs are the recent costs of a tenant's requests, as time in which they kept a
 // core busy.
 type costs struct {
 	sum, squares float64 // of seconds
 	at           time.Time
 }
 
-// note adds a request that ended at a time.
+// note adds a request that ended at the time now.
 func (c *costs) note(busy time.Duration, now time.Time) {
-	fade := math.Exp2(-now.Sub(c.at).Seconds() / halfLife.Seconds())
-	c.sum = c.sum*fade + busy.Seconds()
-	c.squares = c.squares*fade + busy.Seconds()*busy.Seconds()
+	decay := math.Exp2(-now.Sub(c.at).Seconds() / halfLife.Seconds())
+	c.sum = c.sum*decay + busy.Seconds()
+	c.squares = c.squares*decay + busy.Seconds()*busy.Seconds()
 	c.at = now
 }
 
-// likely returns what a request that is found at work at some moment is likely to take in
-// all. Few costly ones among many others count by their time and not by their number.
+// likely returns the likely cost of a request that is running at a random moment. It weighs
+// requests by their time, so a few costly ones among many others count.
 func (c *costs) likely() time.Duration {
 	if c.sum == 0 {
 		return 0
@@ -33,8 +33,8 @@ func (c *costs) likely() time.Duration {
 	return time.Duration(c.squares / c.sum * float64(time.Second))
 }
 
-// busy returns for how much of the time that a request was executed it kept a core busy:
-// it did not wait for webhooks, for etcd, or for its client to read the answer.
+// busy returns how long a request kept a core busy: the time in which it was executed
+// and did not wait for webhooks, etcd, or its client to read the response.
 func busy(ctx context.Context, took time.Duration) time.Duration {
 	if waits, ok := request.LatencyTrackersFrom(ctx); ok {
 		for _, wait := range []request.DurationTracker{
@@ -46,11 +46,11 @@ func busy(ctx context.Context, took time.Duration) time.Duration {
 	return max(took, 0)
 }
 
-// aftermathOf returns how much work a costly write is, after its answer and outside of a
-// place, as a multiple of what it took.
-func aftermathOf(info *request.RequestInfo) int {
+// followUpOf returns how much work a costly write causes after its response, while it has no
+// seat, as a multiple of its own.
+func followUpOf(info *request.RequestInfo) int {
 	if info.APIGroup == apiextensions.GroupName && info.Resource == "customresourcedefinitions" {
-		return definitionAftermath
+		return definitionFollowUp
 	}
 	return 1
 }

@@ -62,7 +62,7 @@ func TestBusyDoesNotCountWaits(t *testing.T) {
 	}
 }
 
-// TestCostlyWritesLeaveACore checks that of those places that small writes of a tenant
+// TestCostlyWritesLeaveACore checks that of those seats that small writes of a tenant
 // take, costly ones take half, whatever it is that says so.
 func TestCostlyWritesLeaveACore(t *testing.T) {
 	small := strings.Repeat("x", 1000)
@@ -75,29 +75,29 @@ func TestCostlyWritesLeaveACore(t *testing.T) {
 	}{
 		"small":                  {2, small, 0, time.Millisecond, 2},
 		"small, four cores":      {4, small, 0, time.Millisecond, 4},
-		"large body":             {2, strings.Repeat("x", heavyBody), 0, time.Millisecond, 1},
-		"large body, four cores": {4, strings.Repeat("x", heavyBody), 0, time.Millisecond, 2},
+		"large body":             {2, strings.Repeat("x", largeBody), 0, time.Millisecond, 1},
+		"large body, four cores": {4, strings.Repeat("x", largeBody), 0, time.Millisecond, 2},
 		"body of unknown length": {2, small, -1, time.Millisecond, 1},
 		"costly before":          {2, small, 0, costlyTime, 1},
 		"costly, three cores":    {3, small, 0, costlyTime, 1},
 		"costly, without a body": {2, "", 0, costlyTime, 1},
-		"costly, one place":      {1, small, 0, costlyTime, 1},
+		"costly, one seat":       {1, small, 0, costlyTime, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newControl()
 			c.config.Concurrency = Concurrency{Writes: tc.cores}
-			own := c.lanes.lock(laneKey{"acme", write})
-			own.costs.note(tc.before, time.Now())
-			own.mu.Unlock()
+			q := c.queues.lock(queueKey{"acme", write})
+			q.costs.note(tc.before, time.Now())
+			q.mu.Unlock()
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", strings.NewReader(tc.body))
 			if tc.length != 0 {
 				r.ContentLength = tc.length
 			}
-			var o order
+			var o demand
 			serve(t, c, "acme", r, func(_ http.ResponseWriter, r *http.Request) {
-				o = c.order(r.Context(), laneKey{"acme", write}, tc.cores)
+				o = c.demand(r.Context(), queueKey{"acme", write}, tc.cores)
 			})
-			if got := o.capacity / o.places(); got != tc.atOnce {
+			if got := o.capacity / o.seats(); got != tc.atOnce {
 				t.Errorf("%d at once, want %d", got, tc.atOnce)
 			}
 		})
@@ -105,13 +105,13 @@ func TestCostlyWritesLeaveACore(t *testing.T) {
 }
 
 func TestCostlyWritesOfOneTenantAloneAreNotMore(t *testing.T) {
-	for _, bytes := range []int{heavyBody - 1, heavyBody} {
+	for _, bytes := range []int{largeBody - 1, largeBody} {
 		c, _ := newControl()
 		c.config.Concurrency = Concurrency{Writes: 2}
-		c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-aloneAfter)})
+		c.activity.last.Store(&period{tenant: "acme", since: time.Now().Add(-aloneAfter)})
 		ctx := context.WithValue(t.Context(), sentKey{}, sent{bodyBytes: int64(bytes)})
-		o := c.order(ctx, laneKey{"acme", write}, 2)
-		if got, want := o.capacity/o.places(), map[bool]int{false: 2 * wide, true: 1}[bytes >= heavyBody]; got != want {
+		o := c.demand(ctx, queueKey{"acme", write}, 2)
+		if got, want := o.capacity/o.seats(), map[bool]int{false: 2 * aloneFactor, true: 1}[bytes >= largeBody]; got != want {
 			t.Errorf("%d writes of %d bytes at a time, want %d", got, bytes, want)
 		}
 	}
@@ -119,37 +119,37 @@ func TestCostlyWritesOfOneTenantAloneAreNotMore(t *testing.T) {
 
 func TestCostlyWritesKeepTheirPlaces(t *testing.T) {
 	var waits []time.Duration
-	l := &lanes{later: func(after time.Duration, _ func()) func() bool {
+	l := &fairQueues{afterFunc: func(after time.Duration, _ func()) func() bool {
 		waits = append(waits, after)
 		return func() bool { return true }
 	}}
-	o := order{key: laneKey{"acme", write}, capacity: 2, costly: true}
+	o := demand{key: queueKey{"acme", write}, capacity: 2, costly: true}
 	leave, ok := l.enter(t.Context(), o, func(bool) {})
-	if !ok || waits[0] < 10*patience {
+	if !ok || waits[0] < 10*overdueAfter {
 		t.Errorf("a costly write makes room after %s", waits)
 	}
-	own := l.lock(o.key)
-	if own.hasRoom(1) {
+	q := l.lock(o.key)
+	if q.hasRoom(1) {
 		t.Error("there is room beside a costly write")
 	}
-	own.mu.Unlock()
-	leave(rest(write, 300*time.Millisecond, 300*time.Millisecond, 1), 300*time.Millisecond)
+	q.mu.Unlock()
+	leave(holdTime(write, 300*time.Millisecond, 300*time.Millisecond, 1), 300*time.Millisecond)
 	if len(waits) != 2 || waits[1] != 300*time.Millisecond {
-		t.Errorf("its place rests for %s, want as long as it took", waits[1:])
+		t.Errorf("its seat is held for %s, want as long as it took", waits[1:])
 	}
 	if !l.costly(o.key) {
 		t.Error("what it cost is not charged")
 	}
-	if got := rest(write, time.Second, time.Millisecond, definitionAftermath); got > 5*time.Millisecond {
-		t.Errorf("after a write that waited the place rests for %s", got)
+	if got := holdTime(write, time.Second, time.Millisecond, definitionFollowUp); got > 5*time.Millisecond {
+		t.Errorf("after a write that waited the seat is held for %s", got)
 	}
 }
 
 func TestSmallWritesDoNotPassCostlyOnes(t *testing.T) {
-	l, _ := newLanes()
-	key := laneKey{tenant: "acme", class: write}
+	l, _ := newQueues()
+	key := queueKey{tenant: "acme", class: write}
 	small := <-begin(t.Context(), l, key, 2).leave
-	costly := beginOrder(t.Context(), l, order{key: key, capacity: 2, costly: true})
+	costly := beginDemand(t.Context(), l, demand{key: key, capacity: 2, costly: true})
 	<-costly.waits
 	behind := begin(t.Context(), l, key, 2)
 	<-behind.waits
@@ -162,56 +162,56 @@ func TestSmallWritesDoNotPassCostlyOnes(t *testing.T) {
 	}
 	end(0, 0)
 	(<-behind.leave)(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
 func TestDefinitionsRestForWhatTheyCause(t *testing.T) {
 	for url, want := range map[string]int{
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.y": definitionAftermath,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.y": definitionFollowUp,
 		"/apis/example.com/v1/customresourcedefinitions/x.y":          1,
 		"/api/v1/namespaces/default/configmaps/x":                     1,
 	} {
 		c, _ := newControl()
 		serve(t, c, "acme", httptest.NewRequest(http.MethodPut, url, nil), func(_ http.ResponseWriter, r *http.Request) {
 			info, _ := request.RequestInfoFrom(r.Context())
-			if got := aftermathOf(info); got != want {
+			if got := followUpOf(info); got != want {
 				t.Errorf("%s: %d, want %d", url, got, want)
 			}
 		})
 	}
-	if got, want := rest(write, time.Minute, time.Minute, definitionAftermath), definitionAftermath*costlyRest; got != want {
-		t.Errorf("a place rests for %s, want %s", got, want)
+	if got, want := holdTime(write, time.Minute, time.Minute, definitionFollowUp), definitionFollowUp*costlyHold; got != want {
+		t.Errorf("a seat is held for %s, want %s", got, want)
 	}
 }
 
 // TestWritesMakeRoomWhileAWebhookIsCalled checks that what a webhook sends on behalf of
 // the tenant is executed while the write waits for it, a costly one, too.
 func TestWritesMakeRoomWhileAWebhookIsCalled(t *testing.T) {
-	l, _ := newLanes()
-	o := order{key: laneKey{"acme", write}, capacity: 2, costly: true}
+	l, _ := newQueues()
+	o := demand{key: queueKey{"acme", write}, capacity: 2, costly: true}
 	ctx := waiting.With(t.Context(), &waiting.Webhooks{})
 	leave, _ := l.enter(ctx, o, func(bool) {})
-	places := func() (prompt, late int) {
-		own := l.lock(o.key)
-		defer own.mu.Unlock()
-		return own.prompt, own.late
+	seats := func() (running, blocked int) {
+		q := l.lock(o.key)
+		defer q.mu.Unlock()
+		return q.running, q.blocked
 	}
 	call := waiting.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
-		if prompt, late := places(); prompt != 0 || late != 2 {
-			t.Errorf("%d places are taken, and %d by requests that wait, want 0 and 2", prompt, late)
+		if running, blocked := seats(); running != 0 || blocked != 2 {
+			t.Errorf("%d seats are taken, and %d by requests that wait, want 0 and 2", running, blocked)
 		}
-		(<-beginOrder(t.Context(), l, o).leave)(0, 0)
+		(<-beginDemand(t.Context(), l, o).leave)(0, 0)
 		return nil, nil
 	}))
 	_, _ = call.RoundTrip(httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
-	if prompt, late := places(); prompt != 2 || late != 0 {
-		t.Errorf("%d places are taken, and %d by requests that wait, want 2 and 0", prompt, late)
+	if running, blocked := seats(); running != 2 || blocked != 0 {
+		t.Errorf("%d seats are taken, and %d by requests that wait, want 2 and 0", running, blocked)
 	}
 	leave(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left", got)
 	}
 }
 

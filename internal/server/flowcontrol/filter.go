@@ -18,13 +18,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// WithLimits refuses with 429 what is beyond the limits of the tenant that asks.
-// It runs after authorization: what is forbidden costs little and does not count.
-// Users of the system have no limits.
+// WithLimits refuses requests beyond the limits of their tenant with 429. It runs after
+// authorization: forbidden requests cost little and do not count. System users have no
+// limits.
 func WithLimits(handler http.Handler, limits *Limits, longRunning request.LongRunningRequestCheck, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		n := payer(ctx)
+		n := chargedTenant(ctx)
 		if !n.IsSpace() {
 			handler.ServeHTTP(w, req)
 			return
@@ -54,13 +54,13 @@ func kindOf(req *http.Request, info *request.RequestInfo, longRunning request.Lo
 	case info.Verb == "watch":
 		return watching
 	case longRunning != nil && longRunning(req, info):
-		return endless
+		return otherLongRunning
 	default:
 		return short
 	}
 }
 
-// error is the answer to a refused request.
+// error returns the error of a refused request.
 func (r *refusal) error(n tenant.Name) error {
 	var reached string
 	switch r.limit {

@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -12,37 +13,29 @@ import (
 const (
 	// TenantsGroup is the group of every tenant in FlowSchemas.
 	TenantsGroup = "tenantry:tenants"
-	// LargeGroup is, in addition, the group of their requests that read much.
+	// LargeGroup is also the group of every tenant for large reads.
 	LargeGroup = "tenantry:large"
-	// TenantUserPrefix begins the user name of a tenant in FlowSchemas.
+	// TenantUserPrefix is the prefix of a tenant's user name in FlowSchemas.
 	TenantUserPrefix = "tenant:"
 )
 
-// payer returns the tenant that a request counts for: that of the credentials,
-// whatever space it acts in and whomever it impersonates, or for a system user
-// that impersonates, that of the impersonated user. It is empty if there is none.
-func payer(ctx context.Context) tenant.Name {
+// chargedTenant returns the tenant whose flow and limits a request counts for: that of the
+// credentials, whatever its space and impersonated user or, if a system user
+// impersonates, that of the impersonated user. It is empty if there is none.
+func chargedTenant(ctx context.Context) tenant.Name {
 	r := tenant.RequestFrom(ctx)
-	if r == nil || r.Authenticated != tenant.System {
-		return authenticated(r)
+	switch {
+	case r == nil:
+		return ""
+	case r.Authenticated != tenant.System:
+		return r.Authenticated
 	}
 	u, _ := request.UserFrom(ctx)
-	own, err := tenant.OfUser(u)
-	switch {
-	case err != nil:
-		return ""
-	case own == "":
-		return tenant.System
-	default:
-		return own
-	}
-}
-
-func authenticated(r *tenant.Request) tenant.Name {
-	if r == nil {
+	n, err := tenant.OfUser(u)
+	if err != nil {
 		return ""
 	}
-	return r.Authenticated
+	return cmp.Or(n, tenant.System)
 }
 
 var (
@@ -51,8 +44,8 @@ var (
 	anonymous    = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 )
 
-// flowUser returns the user by which priority and fairness classifies a request
-// of u that n pays for, and tells flows apart.
+// flowUser returns the user by which priority and fairness classifies a request of u that is
+// charged to n, and distinguishes flows.
 func flowUser(n tenant.Name, class class, u user.Info) user.Info {
 	switch {
 	case n == tenant.System:

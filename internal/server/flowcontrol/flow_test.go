@@ -80,7 +80,7 @@ func TestFlowUser(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := flowUser(payer(contextOf(tc.request, tc.user)), read, tc.user)
+			got := flowUser(chargedTenant(contextOf(tc.request, tc.user)), read, tc.user)
 			if diff := cmp.Diff(user.Info(tc.want), got); diff != "" {
 				t.Errorf("flow user (-want +got):\n%s", diff)
 			}

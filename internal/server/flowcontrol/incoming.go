@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// incoming is the body of a request, which its client may send slowly.
+// incoming is the body of a request, which the client may send slowly.
 type incoming struct {
 	io.ReadCloser
 	waited   atomic.Int64 // in nanoseconds, for the client and for received
 	mu       sync.Mutex
-	complete bool   // or of no more use
-	received func() // when it is complete
+	complete bool   // or failed
+	received func() // called when complete
 }
 
 // Read implements io.Reader.
@@ -37,7 +37,7 @@ func (b *incoming) finish() {
 	}
 }
 
-// notify sets what is called, once and by whoever reads, when the body is complete. It
+// notify sets the function that is called once, by the reader, when the body is complete. It
 // reports whether that is still to come.
 func (b *incoming) notify(received func()) bool {
 	if b == nil {
@@ -51,8 +51,8 @@ func (b *incoming) notify(received func()) bool {
 	return !b.complete
 }
 
-// slowness returns for how long the request was not at work while its body was read.
-func (b *incoming) slowness() time.Duration {
+// waitTime returns how long reads of the body have waited.
+func (b *incoming) waitTime() time.Duration {
 	if b == nil {
 		return 0
 	}

@@ -13,30 +13,32 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// idleAfter is how often accounts of tenants that have become idle are dropped.
-const idleAfter = time.Minute
+// sweepInterval is how often accounts of idle tenants are dropped.
+const sweepInterval = time.Minute
 
-// Limits enforces what each tenant may ask of this server. It has an account of
-// each active tenant that has limits, and nothing of any other.
+// Limits enforces the limits of each tenant on this server. It has an account of
+// each active tenant with limits only.
 type Limits struct {
-	defaults Allowance
-	own      func(tenant.Name) *v1alpha1.RateLimit
-	clock    clock.PassiveClock
-	later    func(time.Duration, func()) (stop func() bool)
-	accounts sync.Map // tenant.Name to *account
-	sweeping atomic.Bool
+	defaults  Allowance
+	limitOf   func(tenant.Name) *v1alpha1.RateLimit
+	clock     clock.PassiveClock
+	afterFunc func(time.Duration, func()) (stop func() bool)
+	accounts  sync.Map // tenant.Name to *account
+	sweeping  atomic.Bool
 }
 
-// NewLimits returns limits that are a tenant's own and, where it has none, the
-// defaults.
-func NewLimits(defaults Allowance, own func(tenant.Name) *v1alpha1.RateLimit) *Limits {
-	return &Limits{defaults: defaults, own: own, clock: clock.RealClock{}, later: later}
+// NewLimits returns limits by limitOf, the limits of a tenant, with defaults for those that
+// it does not set.
+func NewLimits(defaults Allowance, limitOf func(tenant.Name) *v1alpha1.RateLimit) *Limits {
+	return &Limits{defaults: defaults, limitOf: limitOf, clock: clock.RealClock{}, afterFunc: afterFunc}
 }
 
-// later calls do after some time, unless it is stopped.
-func later(after time.Duration, do func()) (stop func() bool) { return time.AfterFunc(after, do).Stop }
+// afterFunc calls do after some time, unless it is stopped.
+func afterFunc(after time.Duration, do func()) (stop func() bool) {
+	return time.AfterFunc(after, do).Stop
+}
 
-// limit names what a tenant has reached.
+// limit names the limit that a tenant has reached.
 type limit string
 
 const (
@@ -45,24 +47,24 @@ const (
 	limitWatches  limit = "watches"
 )
 
-// kind is how a request counts.
+// kind is how a request is counted.
 type kind int
 
 const (
 	short kind = iota // ends by itself
 	watching
-	endless // other long-running requests: they count as requests alone
+	otherLongRunning // counted as a request only
 )
 
 // allowed returns the limits of n.
 func (l *Limits) allowed(n tenant.Name) Allowance {
 	allowed := l.defaults
-	if own := l.own(n); own != nil {
-		if own.RequestsPerSecond != nil {
-			allowed.RequestsPerSecond, allowed.Burst = *own.RequestsPerSecond, ptr.Deref(own.Burst, 0)
+	if limit := l.limitOf(n); limit != nil {
+		if limit.RequestsPerSecond != nil {
+			allowed.RequestsPerSecond, allowed.Burst = *limit.RequestsPerSecond, ptr.Deref(limit.Burst, 0)
 		}
-		allowed.InFlight = ptr.Deref(own.InFlight, allowed.InFlight)
-		allowed.Watches = ptr.Deref(own.Watches, allowed.Watches)
+		allowed.InFlight = ptr.Deref(limit.InFlight, allowed.InFlight)
+		allowed.Watches = ptr.Deref(limit.Watches, allowed.Watches)
 	}
 	if allowed.Burst == 0 {
 		allowed.Burst = 2 * allowed.RequestsPerSecond
@@ -70,18 +72,18 @@ func (l *Limits) allowed(n tenant.Name) Allowance {
 	return allowed
 }
 
-// refusal says which limit a request is beyond and when to try again.
+// refusal says which limit a request exceeds and when to retry.
 type refusal struct {
 	limit      limit
 	allowed    Allowance
 	retryAfter time.Duration
 }
 
-// retryLater is when a request is worth another try that waits for others to end.
+// retryLater is when to retry a request that waits for others to end.
 const retryLater = time.Second
 
-// admit charges a request to the account of n. It returns what to call when the
-// request has ended, or why it is refused.
+// admit charges a request to the account of n. It returns the function to call when the
+// request has ended, or why the request is refused.
 func (l *Limits) admit(n tenant.Name, k kind) (done func(), refused *refusal) {
 	allowed := l.allowed(n)
 	if allowed.RequestsPerSecond == 0 && allowed.InFlight == 0 && allowed.Watches == 0 {
@@ -129,11 +131,10 @@ func (l *Limits) lock(n tenant.Name) *account {
 	}
 }
 
-// sweepLater sees to it that idle accounts are dropped, once for all that there
-// are.
+// sweepLater schedules one sweep of all idle accounts.
 func (l *Limits) sweepLater() {
 	if l.sweeping.CompareAndSwap(false, true) {
-		l.later(idleAfter, l.sweep)
+		l.afterFunc(sweepInterval, l.sweep)
 	}
 }
 
@@ -156,16 +157,16 @@ func (l *Limits) sweep() {
 	}
 }
 
-// account is what an active tenant has under way and what it may still begin.
+// account counts the requests of an active tenant.
 type account struct {
 	mu       sync.Mutex
 	tokens   *rate.Limiter // nil without a limit
 	inFlight int32
 	watches  int32
-	dropped  bool // no longer in Limits; another takes its place
+	dropped  bool // removed from Limits
 }
 
-// take takes one request from the tokens, or returns for how long there is none.
+// take takes one request from the tokens, or returns how long to wait for a token.
 func (a *account) take(now time.Time, allowed Allowance) time.Duration {
 	if allowed.RequestsPerSecond == 0 {
 		a.tokens = nil
@@ -187,8 +188,7 @@ func (a *account) take(now time.Time, allowed Allowance) time.Duration {
 	return wait
 }
 
-// running returns the number of requests like this one that are under way, nil
-// if they are not counted.
+// running returns the number of running requests of a kind, nil if they are not counted.
 func (a *account) running(k kind) *int32 {
 	switch k {
 	case short:
@@ -200,7 +200,7 @@ func (a *account) running(k kind) *int32 {
 	}
 }
 
-// idle reports whether a new account would be the same.
+// idle reports whether the account equals a new one.
 func (a *account) idle(now time.Time) bool {
 	return a.inFlight == 0 && a.watches == 0 &&
 		(a.tokens == nil || a.tokens.TokensAt(now) >= float64(a.tokens.Burst()))

@@ -27,7 +27,7 @@ type manualClock struct {
 	pending []func()
 }
 
-func (c *manualClock) later(_ time.Duration, do func()) func() bool {
+func (c *manualClock) afterFunc(_ time.Duration, do func()) func() bool {
 	c.pending = append(c.pending, do)
 	return nil
 }
@@ -46,7 +46,7 @@ func (c *manualClock) Step(d time.Duration) {
 func limitsAt(defaults Allowance, own map[tenant.Name]*v1alpha1.RateLimit) (*Limits, *manualClock) {
 	l := NewLimits(defaults, func(n tenant.Name) *v1alpha1.RateLimit { return own[n] })
 	c := &manualClock{FakePassiveClock: testingclock.NewFakePassiveClock(time.Unix(1_000_000, 0))}
-	l.clock, l.later = c, c.later
+	l.clock, l.afterFunc = c, c.afterFunc
 	return l, c
 }
 
@@ -129,7 +129,7 @@ func TestConcurrent(t *testing.T) {
 	var mu sync.Mutex
 	var ends []func()
 	for range 50 {
-		for _, k := range []kind{short, watching, endless} {
+		for _, k := range []kind{short, watching, otherLongRunning} {
 			group.Go(func() {
 				if done, refused := l.admit("acme", k); refused == nil {
 					mu.Lock()
@@ -177,13 +177,13 @@ func TestIdleAccounts(t *testing.T) {
 		{"the watch and the account in debt", 2},
 		{"the watch", 1},
 	} {
-		clock.Step(idleAfter)
+		clock.Step(sweepInterval)
 		if got := accounts(l); got != step.want {
 			t.Errorf("%d accounts are left, want %d, %s", got, step.want, step.what)
 		}
 	}
 	endWatch()
-	clock.Step(idleAfter)
+	clock.Step(sweepInterval)
 	if got := accounts(l); got != 0 || len(clock.pending) > 0 {
 		t.Errorf("%d accounts are left of idle tenants, timer: %v", got, len(clock.pending) > 0)
 	}

@@ -10,38 +10,38 @@ import (
 
 // Options are the flags.
 type Options struct {
-	// Allowance is that of tenants whose own rateLimit is silent. No limits by
+	// Allowance is that of tenants without a rateLimit. There are no limits by
 	// default.
 	Allowance Allowance
-	// Size is that of requests of tenants whose own requestLimit is silent. By
-	// default upstream's limit for bodies, and none for lists.
+	// Size is that of tenants without a requestLimit. By default it is upstream's limit for
+	// bodies, and none for lists.
 	Size Size
-	// Concurrency of each tenant.
+	// Concurrency is that of each tenant.
 	Concurrency Concurrency
 }
 
-// Allowance is what one server does for the users of one tenant. Zero is no
+// Allowance are the limits of the users of one tenant on one server. Zero is no
 // limit.
 type Allowance struct {
 	RequestsPerSecond int32
-	// Burst is twice RequestsPerSecond if it is zero.
+	// Burst is twice RequestsPerSecond by default.
 	Burst    int32
 	InFlight int32
 	Watches  int32
 }
 
 // Concurrency is how many requests of a tenant are executed at a time while others
-// are served, and eight times as many while there are no others. Further ones of the
+// are served, and eight times as many while no others are. Further requests of the
 // tenant wait. Zero is any number.
 type Concurrency struct {
-	// Reads are served from memory, and keep a core busy. By default one for each core
-	// but one, which is left to others.
+	// Reads are served from memory, and keep a core busy. The default leaves one core
+	// to other tenants.
 	Reads int
-	// Writes wait for etcd and webhooks for some of their time. By default one for
-	// each core, and two at least.
+	// Writes wait for etcd and webhooks for some of their time. The default is one for
+	// each core, and at least two.
 	Writes int
-	// LargeReads keep a core busy for longer than others should have to wait. By
-	// default one for two cores.
+	// LargeReads keep a core busy for longer than other tenants should have to wait. The
+	// default is one for two cores.
 	LargeReads int
 }
 

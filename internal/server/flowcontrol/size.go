@@ -15,43 +15,43 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Size is how large one request of a tenant's users may be.
+// Size is the maximum size of a request of a tenant's users.
 type Size struct {
-	// BodyBytes that are read. No server reads more than mostBodyBytes.
+	// BodyBytes is the maximum size of a body. No server reads more than mostBodyBytes.
 	BodyBytes int64
-	// ListObjects in one answer. Zero is any number.
+	// ListObjects is the maximum length of a list. Zero is any number.
 	ListObjects int32
 }
 
-// The bounds of Size.BodyBytes, as in the schema of Tenants. The upper one is
-// upstream's own limit, which is enforced there.
+// The bounds of Size.BodyBytes, as in the schema of Tenants. Upstream enforces the upper
+// one.
 const (
 	leastBodyBytes = 1 << 10
 	mostBodyBytes  = 3 << 20
 )
 
-// of returns the size that holds for a tenant with limits of its own, if any.
-func (s Size) of(own *v1alpha1.RequestLimit) Size {
-	if own != nil {
-		s.BodyBytes = ptr.Deref(own.BodyBytes, s.BodyBytes)
-		s.ListObjects = ptr.Deref(own.ListObjects, s.ListObjects)
+// of returns the size for a tenant with limits, if limit is not nil.
+func (s Size) of(limit *v1alpha1.RequestLimit) Size {
+	if limit != nil {
+		s.BodyBytes = ptr.Deref(limit.BodyBytes, s.BodyBytes)
+		s.ListObjects = ptr.Deref(limit.ListObjects, s.ListObjects)
 	}
 	return s
 }
 
-// WithRequestLimit refuses with 413 what is larger than a request may be of the
-// tenant that asks: bodies here, lists in storage, where their length is known. It
-// runs after fairness has given the request a place, so that a tenant's bodies take
-// no more memory than its places times its limit. Users of the system have no limits.
-func WithRequestLimit(handler http.Handler, defaults Size, own func(tenant.Name) *v1alpha1.RequestLimit, serializer runtime.NegotiatedSerializer) http.Handler {
+// WithRequestLimit refuses with 413 requests beyond the size for their tenant: bodies here,
+// lists in storage, where their length is known. It runs after fairness has given the
+// request a seat, so that a tenant's bodies take no more memory than its seats times its
+// limit. System users have no limits.
+func WithRequestLimit(handler http.Handler, defaults Size, limitOf func(tenant.Name) *v1alpha1.RequestLimit, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		n := payer(ctx)
+		n := chargedTenant(ctx)
 		if !n.IsSpace() {
 			handler.ServeHTTP(w, req)
 			return
 		}
-		size := defaults.of(own(n))
+		size := defaults.of(limitOf(n))
 		if size.BodyBytes < mostBodyBytes && req.Body != nil && req.Body != http.NoBody {
 			if req.ContentLength > size.BodyBytes {
 				respond(w, req, serializer, size.bodyExceeded(n))
@@ -66,7 +66,7 @@ func WithRequestLimit(handler http.Handler, defaults Size, own func(tenant.Name)
 	})
 }
 
-// withListLimit returns a request with a limit, if it may be about many objects.
+// withListLimit returns a request with a limit, if it may read many objects.
 func withListLimit(req *http.Request, limit storage.ListLimit) *http.Request {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok {
@@ -74,7 +74,7 @@ func withListLimit(req *http.Request, limit storage.ListLimit) *http.Request {
 	}
 	switch info.Verb {
 	case "deletecollection":
-		limit.Whole = !hasPages(req)
+		limit.Unpaged = !hasPages(req)
 	case "list", "watch":
 	default:
 		return req
@@ -82,7 +82,7 @@ func withListLimit(req *http.Request, limit storage.ListLimit) *http.Request {
 	return req.WithContext(storage.WithListLimit(req.Context(), limit))
 }
 
-// hasPages reports whether a request is about one page of a collection.
+// hasPages reports whether a request is for one page of a collection.
 func hasPages(req *http.Request) bool {
 	limit := req.URL.Query().Get("limit")
 	return limit != "" && limit != "0"
@@ -94,8 +94,8 @@ func (s Size) bodyExceeded(n tenant.Name) error {
 		n, s.BodyBytes))
 }
 
-// limitedBody is a body of which no more is read than is left. Upstream answers with
-// the error that it gets from a body.
+// limitedBody is a body of which no more than left is read. Upstream responds with
+// the error of a body.
 type limitedBody struct {
 	io.ReadCloser
 	left     int64
@@ -107,7 +107,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, b.exceeded()
 	}
-	if int64(len(p)) > b.left+1 { // one more, to know whether there is more
+	if int64(len(p)) > b.left+1 { // one more, to detect a larger body
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)

@@ -106,7 +106,7 @@ func TestBodiesAreLimited(t *testing.T) {
 func TestListsAreLimited(t *testing.T) {
 	own := map[tenant.Name]*v1alpha1.RequestLimit{"many": {ListObjects: ptr.To[int32](0)}}
 	few := &storage.ListLimit{Tenant: "few", Objects: 10}
-	whole := &storage.ListLimit{Tenant: "few", Objects: 10, Whole: true}
+	unpaged := &storage.ListLimit{Tenant: "few", Objects: 10, Unpaged: true}
 	for name, tc := range map[string]struct {
 		tenant      tenant.Name
 		requested   tenant.Scope
@@ -117,8 +117,8 @@ func TestListsAreLimited(t *testing.T) {
 		"a page":                           {"few", "", "list", "limit=5", few},
 		"in another's space":               {"few", "many", "list", "", few},
 		"a watch":                          {"few", "", "watch", "watch=1", few},
-		"all of a collection":              {"few", "", "deletecollection", "", whole},
-		"all of a collection, by no limit": {"few", "", "deletecollection", "limit=0", whole},
+		"all of a collection":              {"few", "", "deletecollection", "", unpaged},
+		"all of a collection, by no limit": {"few", "", "deletecollection", "limit=0", unpaged},
 		"a part of a collection":           {"few", "", "deletecollection", "limit=5", few},
 		"one object":                       {"few", "", "get", "", nil},
 		"a write":                          {"few", "", "create", "", nil},

@@ -2,65 +2,62 @@ package flowcontrol
 
 import "time"
 
-// What is measured rather than derived is here. The figures are those of
-// test/bench/RESULTS.md, "The noisy neighbour", on two cores: the p99 of one tenant's gets
-// beside another tenant that does nothing but the one thing. What depends on the number of
-// cores is a flag (Options.Concurrency).
+// These values were measured, on two cores (test/bench/RESULTS.md, "The noisy neighbour"):
+// the p99 of one tenant's gets beside another tenant with one kind of load. Values that
+// depend on the number of cores are flags (Options.Concurrency).
 const (
-	// othersFor is for how long after another tenant's request a tenant is not alone.
+	// othersFor is how long after another tenant's request a tenant is not alone.
 	othersFor = time.Second
-	// aloneAfter is after how long without others a tenant has wide lanes, and wide is
-	// how many times as wide they are. Nobody has to wait for it then, and requests
-	// that wait for etcd leave the cores to others.
-	aloneAfter = 10 * time.Second
-	wide       = 8
+	// aloneAfter is the time without others after which a tenant has aloneFactor times as
+	// many seats: no other tenant waits for them, and requests that wait for etcd leave the
+	// cores to others.
+	aloneAfter  = 10 * time.Second
+	aloneFactor = 8
 
-	// Seats rest after a request for as long as it took, but no longer than such a
-	// request takes that did not wait for a core, etcd or its client. After large
-	// answers, twice as much is done outside of seats.
-	readRest, writeRest, largeReadRest = time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond
+	// Seats are held after a request for as long as it took, but not longer than such a
+	// request takes that waits for no core, etcd or client. After large responses, twice as
+	// much work is done outside of seats.
+	readHold, writeHold, largeReadHold = time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond
 
-	// waitingRequests is how many requests of a tenant may wait for a lane.
-	waitingRequests = 200
-	// patience is after how long a write that is still executed may well wait itself,
-	// for etcd or for its client, and another may begin. But it may be at work, too: so
-	// only a few others may, see lane.spare. A write that is known to wait for a webhook
-	// leaves at once: what the webhook sends may have to begin.
-	patience = 200 * time.Millisecond
-	// bodyPatience is after how long a write whose client still sends it makes room.
-	bodyPatience = patience
-	// mostLate is how many requests, as a multiple of the lane's capacity, are
-	// executed in all, most of which wait for webhooks or their clients.
-	mostLate = 8
+	// maxQueued is how many requests of a tenant and class may wait.
+	maxQueued = 200
+	// overdueAfter is the time after which a write is likely to wait for etcd or for its
+	// client, so that another one may begin. But it may be running, too: so only a few
+	// others may begin (fairQueue.spare). A write that is known to wait for a webhook
+	// releases its seats at once, because the webhook's own requests may need them.
+	overdueAfter = 200 * time.Millisecond
+	// bodyTimeout is the time after which a write is blocked whose client still sends the body.
+	bodyTimeout = overdueAfter
+	// maxExecuting is how many seats all executed requests may take, as a multiple of the queue's
+	// capacity. Most of them wait for webhooks or their clients.
+	maxExecuting = 8
 
-	// perWatch is for how long a write keeps its seat after its end, for each watch
-	// that sees it. Telling one takes a core about a tenth of that; with two seats
-	// for each core, watches take a fifth of the machine at most. Few watches are too few
-	// to be worth waiting for.
+	// perWatch is how long a write keeps its seat after its end for each watch of what it
+	// writes. To notify one takes a core about a tenth of that; with two seats for each
+	// core, watches take at most a fifth of the machine. Up to fewWatches are ignored.
 	perWatch, fewWatches = 250 * time.Microsecond, 10
 
-	// largeSeats is from how many of upstream's seats on, of 100 kB each, a read is large.
+	// largeSeats is the number of upstream's seats, of 100 kB each, from which on a read is large.
 	largeSeats = 4
-	// uncachedBytes is the size of objects that no watch cache holds, of which
-	// upstream knows the number alone: events.
+	// uncachedBytes is the assumed size of objects without a watch cache (events), of which
+	// upstream only knows the number.
 	uncachedBytes = 1000
 
-	// heavyBody is from how many bytes on a write is taken to be costly before it has
-	// been executed. Those of clients at work have a few thousand.
-	heavyBody = 64 << 10
-	// costlyTime is how long a costly write keeps a core busy at least.
+	// largeBody is the size of a body in bytes from which on a write is assumed to be costly.
+	// Usual bodies have a few thousand bytes.
+	largeBody = 64 << 10
+	// costlyTime is the least time for which a costly write keeps a core busy.
 	costlyTime = 50 * time.Millisecond
-	// costlyWeight is how many seats a costly write takes: with a seat for each core,
-	// such writes of a tenant take half of the cores, and others find one.
-	costlyWeight = 2
-	// costlyPatience is patience with a costly write, which is known to be at work.
-	costlyPatience = 25 * patience
-	// costlyRest bounds how long a seat rests after a costly write.
-	costlyRest = time.Second
-	// definitionAftermath is what a write of a definition causes after its answer, as
-	// a multiple of what it took itself: its schema is read, validated and published
-	// by half a dozen controllers.
-	definitionAftermath = 5
-	// halfLife is after how long what requests have cost counts for half.
+	// costlySeats is how many seats a costly write takes: with a seat for each core,
+	// costly writes of a tenant take half of the cores, and leave some to others.
+	costlySeats = 2
+	// costlyOverdueAfter is overdueAfter of a costly write, which is known to be running.
+	costlyOverdueAfter = 25 * overdueAfter
+	// costlyHold bounds how long a seat is held after a costly write.
+	costlyHold = time.Second
+	// definitionFollowUp is the work after a write of a definition, as a multiple of the
+	// write's own: half a dozen controllers read, validate and publish its schema.
+	definitionFollowUp = 5
+	// halfLife is the time after which a cost counts for half.
 	halfLife = 5 * time.Second
 )

@@ -9,9 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Upstream's tracker counts watches by group, resource, namespace and name. It
-// is given the space as a part of the group, so that a write is charged for the
-// watches that see it and not for those of other tenants.
+// Upstream's tracker counts watches by group, resource, namespace and name. The space is
+// added to the group, so that a write is charged for the watches of its space only.
 
 // RegisterWatch implements upstream's WatchTracker.
 func (c *Control) RegisterWatch(r *http.Request) upstream.ForgetWatchFunc {
@@ -19,12 +18,12 @@ func (c *Control) RegisterWatch(r *http.Request) upstream.ForgetWatchFunc {
 	info, ok := request.RequestInfoFrom(ctx)
 	in, err := tenant.ScopeFrom(ctx)
 	if !ok || err != nil {
-		return nil // to be refused by authorization
+		return nil // authorization will refuse it
 	}
 	return c.Interface.RegisterWatch(r.WithContext(request.WithRequestInfo(ctx, within(in, info))))
 }
 
-// watchesOf returns how many watches see what a request in a scope writes.
+// watchesOf returns how many watches see a write in a scope.
 func (c *Control) watchesOf(in tenant.Scope, info *request.RequestInfo) int {
 	count := c.GetInterestedWatchCount(within(in, info)) + c.GetInterestedWatchCount(within(tenant.Everything, info))
 	if _, of := in.Tenant(); of {

@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// highWater is how much of an answer waits for its reader before the handler is
-// made to wait.
+// highWater is how many bytes of a response are buffered before the handler blocks.
 const highWater = 1 << 20
 
-// exchange is one request on its way: to the handler it is the response writer,
-// to the client the response's body.
+// exchange is one request and its response: the handler's response writer, and the client's
+// response body.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -27,8 +26,8 @@ type exchange struct {
 	mu     sync.Mutex
 	moved  sync.Cond // something was written, read, finished or closed
 	buffer bytes.Buffer
-	end    error // why there is no more to come: io.EOF, or the answer was cut off
-	closed bool  // nobody reads any more
+	end    error // io.EOF, or why the response was cut off
+	closed bool  // by the client
 }
 
 var (
@@ -72,18 +71,18 @@ func (e *exchange) Write(p []byte) (int, error) {
 	return e.buffer.Write(p)
 }
 
-// Flush implements http.Flusher. What is written can be read at once.
+// Flush implements http.Flusher. Written bytes can be read at once.
 func (e *exchange) Flush() { e.WriteHeader(http.StatusOK) }
 
-// CloseNotify implements http.CloseNotifier, by which upstream tells that a
-// response writer is that of HTTP/2.
+// CloseNotify implements http.CloseNotifier, by which upstream recognizes a response
+// writer of HTTP/2.
 func (e *exchange) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
 	context.AfterFunc(e.ctx, func() { gone <- true })
 	return gone
 }
 
-// finish ends the answer, when the handler has returned.
+// finish ends the response when the handler has returned.
 func (e *exchange) finish(end error) {
 	e.mu.Lock()
 	e.end = end
@@ -114,7 +113,7 @@ func (e *exchange) Read(p []byte) (int, error) {
 	return e.buffer.Read(p)
 }
 
-// Close implements io.Closer. The handler's context ends.
+// Close implements io.Closer. It cancels the handler's context.
 func (e *exchange) Close() error {
 	e.mu.Lock()
 	e.closed = true

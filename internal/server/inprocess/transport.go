@@ -9,7 +9,7 @@ import (
 )
 
 // NewTransport returns a transport that serves every request by calling handler,
-// whatever host it names.
+// and ignores the host.
 func NewTransport(handler http.Handler) http.RoundTripper {
 	return &transport{handler: handler}
 }
@@ -28,8 +28,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	// What the caller's context carries, such as the user of a request that
-	// leads to this one, is no business of the handler's.
+	// The handler must not see values of the caller's context, such as the user of
+	// another request.
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(req.Context(), cancel)
 	e := newExchange(ctx, cancel)
@@ -66,7 +66,7 @@ func (t *transport) serve(e *exchange, req *http.Request) {
 	e.finish(io.EOF)
 }
 
-// asServed turns a client's request into the one that a server would have read.
+// asServed turns a client's request into the request that a server would read.
 func asServed(req *http.Request, ctx context.Context) *http.Request {
 	served := req.Clone(ctx)
 	if served.Body == nil {
@@ -82,7 +82,7 @@ func asServed(req *http.Request, ctx context.Context) *http.Request {
 	return served
 }
 
-// response is the answer as far as it is known: its status and header.
+// response returns a response with the status and header, and e as its body.
 func (e *exchange) response(req *http.Request) *http.Response {
 	length := int64(-1)
 	if sent, err := strconv.ParseInt(e.sent.Get("Content-Length"), 10, 64); err == nil {

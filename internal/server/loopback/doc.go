@@ -1,12 +1,12 @@
-// Package loopback gives every client by which the server calls itself a space.
+// Package loopback adds a space to the requests of every client by which the server calls
+// itself.
 //
-// The server's own credentials have every right in every space, so a request of
-// theirs must say which one it means: authentication refuses one that does not.
-// There are two kinds of clients. What upstream runs for the system space, its
-// controllers and the hooks of a start, names that space on purpose (System).
-// What upstream's storage is given acts in the space of the request that it
-// serves (OfRequest); upstream loses the context of some of these, and a request
-// without one fails here unless it is for what only the platform has.
+// The server's own credentials have every right in every space, so its requests must name a
+// space: authentication refuses one that does not. There are two kinds of clients.
+// Upstream's controllers and start hooks of the system space name that space explicitly
+// (System). Clients of upstream's storage act in the space of the request that the storage
+// serves (OfRequest). Upstream loses the context of some of these requests. Such a request
+// fails here unless it is for a resource that only the system space has.
 //
 // ARCHITECTURE.md has the table of all clients, and of what they see.
 package loopback

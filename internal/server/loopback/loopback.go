@@ -10,17 +10,16 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// System returns config for clients that mean the system space wherever they do
-// not name another one: those of controllers and hooks that only the system space
-// has. It must not be given to what serves requests.
+// System returns config for clients whose requests go to the system space unless they name
+// another one: those of controllers and hooks of the system space. It must not be given to
+// anything that serves requests.
 func System(config *rest.Config) *rest.Config {
 	return within(config, func(*http.Request) (tenant.Name, error) { return tenant.System, nil })
 }
 
-// OfRequest returns config for clients that act in the space of the request whose
-// context they are called with, as upstream's storage does while it serves one. A
-// call without such a context fails, unless it is for one of platform's paths,
-// which are always those of the system space.
+// OfRequest returns config for clients that act in the space of the request in the context
+// of each call, as upstream's storage does. A call without a space fails, unless it is for
+// one of the paths in platform, which always belong to the system space.
 func OfRequest(config *rest.Config, platform ...Path) *rest.Config {
 	return within(config, func(req *http.Request) (tenant.Name, error) {
 		for _, path := range platform {
@@ -32,11 +31,11 @@ func OfRequest(config *rest.Config, platform ...Path) *rest.Config {
 	})
 }
 
-// Path is a path in the system space, and what is asked of it.
+// Path is a path in the system space, with a method.
 type Path struct {
-	// Method is that of HTTP. If it is empty, all are meant.
+	// Method is the HTTP method. Empty means all.
 	Method string
-	// Path is without a space root. What is below it is meant, too, unless Exactly.
+	// Path has no space root. It includes everything below it, unless Exactly.
 	Path    string
 	Exactly bool
 }
@@ -49,7 +48,7 @@ func (p Path) matches(req *http.Request) bool {
 	return ok && (rest == "" || !p.Exactly && rest[0] == '/')
 }
 
-// within puts requests into the space that spaceOf returns, if they name none.
+// within adds the space that spaceOf returns to requests that name none.
 func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error)) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

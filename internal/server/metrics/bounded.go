@@ -10,10 +10,9 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Tenants choose the names of what they define: custom resources, groups and versions,
-// webhooks, policies and their hosts. Upstream's metrics have a series for each of them,
-// forever. Bound makes them share one, in which the label is "unexpected", as upstream
-// calls it.
+// Tenants choose the names of their custom resources, groups, versions, webhooks, policies
+// and hosts. Upstream's metrics have a series for each of them, forever. Bound makes them
+// share one series with the label "unexpected", as upstream calls it.
 
 // The labels of upstream's metrics that can have such names, besides those of
 // byResource.
@@ -42,8 +41,8 @@ var policyMetrics = []string{
 	"apiserver_mutating_admission_policy_check_total", "apiserver_mutating_admission_policy_check_duration_seconds",
 }
 
-// byResource are upstream's metrics with the labels resource, group and version, as far
-// as they have them.
+// byResource are upstream's metrics with some of the labels resource, group and
+// version.
 var byResource = []string{
 	"apiserver_request_total", "apiserver_request_duration_seconds", "apiserver_request_slo_duration_seconds",
 	"apiserver_request_sli_duration_seconds", "apiserver_request_body_size_bytes", "apiserver_request_terminations_total",
@@ -70,9 +69,9 @@ var byResource = []string{
 	"apiextensions_openapi_v3_regeneration_count",
 }
 
-// Bound bounds the series of upstream's metrics to those of the types in schemes. It must
-// be called before any of them is counted, and before --allow-metric-labels is applied:
-// what that names, the administrators' own webhooks for instance, has series of its own.
+// Bound limits the series of upstream's metrics to the types in schemes. It must be called
+// before any of them is counted, and before --allow-metric-labels is applied: names in that
+// flag, such as the administrators' own webhooks, have series of their own.
 func Bound(schemes ...*runtime.Scheme) {
 	bound.Do(func() { metrics.SetLabelAllowList(Allowed(schemes...)) })
 }
@@ -80,7 +79,7 @@ func Bound(schemes ...*runtime.Scheme) {
 var bound sync.Once
 
 // Allowed returns the values of labels that have series of their own, separated by
-// commas, by the names of metric and label, as --allow-metric-labels has them.
+// commas, by the names of metric and label, as in --allow-metric-labels.
 func Allowed(schemes ...*runtime.Scheme) map[string]string {
 	resources, groups, versions := sets.New(""), sets.New(""), sets.New("")
 	for _, scheme := range schemes {

@@ -1,5 +1,5 @@
-// Package metrics shows metrics that are computed when they are read with those of
-// the process.
+// Package metrics limits the series of upstream's metrics, and registers collectors whose
+// metrics are computed when they are read.
 package metrics
 
 import (
@@ -10,19 +10,18 @@ import (
 )
 
 // Others is the value of the label tenant for all tenants without series of their
-// own. No tenant can be called so.
+// own. It is not a valid name of a tenant.
 const Others = "_other"
 
-// Slot is the place of one collector in the registry of the process. That has one
-// server but in tests, where the last collector is shown. The zero value is ready
-// for use.
-type Slot struct {
+// Replaceable is a collector in the process's registry that delegates to the one that was
+// set last. A process has one server except in tests. The zero value is ready for use.
+type Replaceable struct {
 	mu        sync.RWMutex
 	collector prometheus.Collector
 }
 
-// Show makes the metrics of collector those of the slot.
-func (s *Slot) Show(collector prometheus.Collector) {
+// Show makes s delegate to collector.
+func (s *Replaceable) Show(collector prometheus.Collector) {
 	s.mu.Lock()
 	first := s.collector == nil
 	s.collector = collector
@@ -32,14 +31,14 @@ func (s *Slot) Show(collector prometheus.Collector) {
 	}
 }
 
-func (s *Slot) shown() prometheus.Collector {
+func (s *Replaceable) current() prometheus.Collector {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.collector
 }
 
 // Describe implements prometheus.Collector.
-func (s *Slot) Describe(descs chan<- *prometheus.Desc) { s.shown().Describe(descs) }
+func (s *Replaceable) Describe(descs chan<- *prometheus.Desc) { s.current().Describe(descs) }
 
 // Collect implements prometheus.Collector.
-func (s *Slot) Collect(metrics chan<- prometheus.Metric) { s.shown().Collect(metrics) }
+func (s *Replaceable) Collect(metrics chan<- prometheus.Metric) { s.current().Collect(metrics) }

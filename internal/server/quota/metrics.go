@@ -27,7 +27,7 @@ var (
 )
 
 // slot is where the metrics of the ledger that serves are shown.
-var slot metrics.Slot
+var slot metrics.Replaceable
 
 // ServeMetrics shows the quotas of tenants with the metrics of the process. limit is
 // how many of them have series of their own.

@@ -17,7 +17,7 @@ import (
 )
 
 // All returns system with a lister of Services that finds those of all spaces by
-// namespace and name. views are the informers of the flattened view, not yet
+// namespace and name. views are the informers of the flattened view, before they are
 // started.
 func All(system, views informers.SharedInformerFactory) (informers.SharedInformerFactory, error) {
 	services := views.Core().V1().Services()
@@ -49,7 +49,7 @@ func (g group) V1() coreinformers.Interface { return version{g.Interface.V1(), g
 
 func (v version) Services() coreinformers.TypedServiceInformer { return v.services }
 
-// informer has the events and the list of the system space.
+// informer has the events and the list of the system space only.
 type informer struct {
 	coreinformers.TypedServiceInformer
 	views cache.Indexer
@@ -59,7 +59,7 @@ func (i informer) Lister() corelisters.ServiceLister {
 	return lister{i.TypedServiceInformer.Lister(), i.views}
 }
 
-// plainIndex finds the Services of spaces by ordinary namespace and name.
+// plainIndex indexes the Services of tenants' spaces by plain namespace and name.
 const plainIndex = "plain"
 
 func indexPlain(obj any) ([]string, error) {
@@ -89,16 +89,15 @@ type namespaceLister struct {
 	namespace string
 }
 
-// kubernetes is the Service of the API server, which no space has of its own and
-// a controller of the system space looks after.
+// kubernetes is the Service of the API server. Spaces do not have it, and a controller of
+// the system space manages it.
 const kubernetes = "kubernetes"
 
-// Get returns all Services that are called so as one, which has the addresses of
-// all of them. It has the type by which the loop gives an address that is not
-// among them as much time as a Service may take to be created: there may be one
-// more that is not in the view yet.
+// Get returns one Service with the addresses of all Services of that name. Its type makes
+// the loop wait before it deletes an address that is not among them, as long as a Service
+// may take to be created: a new one may not be in the view yet.
 func (l namespaceLister) Get(name string) (*corev1.Service, error) {
-	own, err := l.ServiceNamespaceLister.Get(name)
+	service, err := l.ServiceNamespaceLister.Get(name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -107,17 +106,17 @@ func (l namespaceLister) Get(name string) (*corev1.Service, error) {
 		return nil, indexErr
 	}
 	if err != nil && len(others) == 0 || l.namespace == metav1.NamespaceDefault && name == kubernetes {
-		return own, err
+		return service, err
 	}
-	together := &corev1.Service{
+	combined := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName},
 	}
-	if own != nil {
-		together.Spec.ClusterIPs = slices.Clone(own.Spec.ClusterIPs)
+	if service != nil {
+		combined.Spec.ClusterIPs = slices.Clone(service.Spec.ClusterIPs)
 	}
 	for _, other := range others {
-		together.Spec.ClusterIPs = append(together.Spec.ClusterIPs, other.(*corev1.Service).Spec.ClusterIPs...)
+		combined.Spec.ClusterIPs = append(combined.Spec.ClusterIPs, other.(*corev1.Service).Spec.ClusterIPs...)
 	}
-	return together, nil
+	return combined, nil
 }

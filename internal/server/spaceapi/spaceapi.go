@@ -1,6 +1,6 @@
 // Package spaceapi says which built-in resources cannot be used in a tenant's space,
-// and why: the one table for requests, reviews of rights and discovery. It knows
-// resources alone and looks at nothing.
+// and why: one table for requests, reviews of rights and discovery. It decides by the
+// resource alone.
 package spaceapi
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// APIServices is the resource of that name.
+// APIServices is the resource apiservices.
 var APIServices = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 
 var (
@@ -30,7 +30,7 @@ var (
 		"define own resources with CustomResourceDefinitions")
 )
 
-// absent are the resources that the system space alone has: Tenants, reports about
+// absent are the resources that exist in the system space only: Tenants, reports about
 // published objects, and the health of the components, for which the server would call
 // them at each request.
 var absent = []schema.GroupResource{
@@ -40,7 +40,7 @@ var absent = []schema.GroupResource{
 	v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource(),
 }
 
-// ofPlatform says why objects of a resource are created in the system space only.
+// ofPlatform has the reasons why objects of a resource are created in the system space only.
 var ofPlatform = map[schema.GroupResource]error{
 	{Resource: "nodes"}: errors.New("nodes belong to the system space"),
 	{Group: storagev1.GroupName, Resource: "csinodes"}:          errors.New("nodes belong to the system space"),
@@ -51,16 +51,16 @@ var ofPlatform = map[schema.GroupResource]error{
 	{Group: storagemigrationv1.GroupName, Resource: "storageversionmigrations"}: errors.New("the platform migrates what is stored, for all spaces at once"),
 }
 
-// IsAbsent reports whether the system space alone has a resource.
+// IsAbsent reports whether a resource exists in the system space only.
 func IsAbsent(resource schema.GroupResource) bool { return slices.Contains(absent, resource) }
 
 // Creation returns why objects of a resource are created in the system space only, nil
-// if spaces may have some.
+// if spaces may have them.
 func Creation(resource schema.GroupResource) error { return ofPlatform[resource] }
 
-// Request returns why a request for a resource that spaces have is refused in all of
-// them, whoever makes it, nil if it is not. Creations are for admission to refuse, but
-// for those of APIServices, which it does not see.
+// Request returns why all spaces refuse a request for a resource that they have,
+// whoever the user is, nil if they do not. Admission refuses creations, except those of
+// APIServices, which do not reach admission.
 func Request(verb string, resource schema.GroupResource, subresource string) error {
 	switch {
 	case resource == APIServices && (subresource != "" || !isRead(verb)):
@@ -76,8 +76,8 @@ func Request(verb string, resource schema.GroupResource, subresource string) err
 	}
 }
 
-// Use returns why nobody can do something in a space, whatever rights it has, nil if it
-// can be done.
+// Use returns why a verb cannot be used in a space, whatever rights the user has, nil if it
+// can.
 func Use(verb string, resource schema.GroupResource, subresource string) error {
 	if IsAbsent(resource) {
 		return errAbsent

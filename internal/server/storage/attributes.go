@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// dispatchField is the field by which upstream's cache dispatches events to
-	// watchers. In every space there is a namespace "default", so the cache is
-	// told the space here, and a write in one space is never offered to the
-	// watchers of another.
+	// dispatchField is the field by which upstream's cache dispatches events to watchers.
+	// Every space has a namespace "default", so the field holds the space instead, and a
+	// write in one space is never offered to the watchers of another.
 	dispatchField = "metadata.namespace"
-	// namespaceField holds the namespace proper. Selectors on
-	// metadata.namespace are rewritten to it.
+	// namespaceField holds the namespace itself. Selectors on metadata.namespace are
+	// rewritten to it.
 	namespaceField = "tenantry.io/namespace"
 )
 
@@ -65,14 +64,14 @@ func (s *Space) predicate(p storage.SelectionPredicate, in tenant.Scope, namespa
 		p.Field = and(p.Field, fields.OneTermNotEqualSelector(foreignField, foreignLink))
 	}
 	if in.IsMany() {
-		// Namespace foo of all tenants is no contiguous range.
+		// Namespace foo of all tenants is not a contiguous range.
 		if namespace != "" {
 			p.Field = and(p.Field, fields.OneTermEqualSelector(namespaceField, namespace))
 		}
 		return p, nil
 	}
 	// Upstream's indexes join the objects of all spaces on a field's value. The
-	// space's own range is the better index, save for pods by node, which the
+	// range of the space is the better index, except for pods by node, which the
 	// kubelets of the system space watch.
 	p.IndexLabels = nil
 	if in != tenant.System.Scope() {

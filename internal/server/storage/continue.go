@@ -9,11 +9,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Upstream's continue tokens hold a key relative to the listed range, so that
-// they would continue in any space. A token given out in a space is therefore
-// bound to it: "acme.<token>". The dot is no character of upstream's encoding,
-// and the tokens of the system space stay as they are. Lists of everything have
-// no pages and hence no tokens.
+// Upstream's continue tokens hold a key relative to the listed range, so that they would
+// continue in any space. The token of a list in a space is therefore bound to it:
+// "acme.<token>". The dot is not in upstream's encoding, and the tokens of the system space
+// are not changed. Lists of everything have no pages and hence no tokens.
 const continueSeparator = "."
 
 func bindContinue(in tenant.Scope, token string) string {
@@ -27,10 +26,10 @@ func unbindContinue(in tenant.Scope, token string) (string, error) {
 	if token == "" {
 		return "", nil
 	}
-	owner, own, bound := strings.Cut(token, continueSeparator)
+	owner, upstream, bound := strings.Cut(token, continueSeparator)
 	switch {
-	case bound && tenant.Scope(owner) == in && in != tenant.System.Scope() && in != tenant.Everything && own != "":
-		return own, nil
+	case bound && tenant.Scope(owner) == in && in != tenant.System.Scope() && in != tenant.Everything && upstream != "":
+		return upstream, nil
 	case !bound && in == tenant.System.Scope():
 		return token, nil
 	default:
@@ -38,8 +37,8 @@ func unbindContinue(in tenant.Scope, token string) (string, error) {
 	}
 }
 
-// bindContinueError binds the token that an expired list carries for going on
-// without consistency.
+// bindContinueError binds the token in the error of an expired list, with which clients
+// may continue inconsistently.
 func bindContinueError(in tenant.Scope, err error) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Continue == "" {

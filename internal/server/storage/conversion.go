@@ -11,8 +11,8 @@ import (
 )
 
 // Custom resources are converted while they are encoded and decoded, by the webhook of
-// their definition if it has one. Upstream lets a webhook change any annotation. That of
-// the tenant is not its to change: it would put an object into another space.
+// their definition if it has one. Upstream lets a webhook change any annotation. With
+// another tenant in the annotation, the object would be in another space.
 
 // Encode implements runtime.Encoder.
 func (c foreignCodec) Encode(obj runtime.Object, w io.Writer) error {

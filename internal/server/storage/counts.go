@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// fewObjects is how many objects of a resource a space may have without being
-// noted in Counts: an idle tenant has fewer of everything.
+// fewObjects is how many objects of a resource a space may have without an entry in Counts.
+// An idle tenant has fewer of everything.
 const fewObjects = 10
 
 // Counts knows how many objects each space has of each resource with a watch
@@ -21,15 +21,15 @@ type Counts struct {
 	counts map[counted]map[tenant.Name]int64
 }
 
-// counted is what one watch cache holds: a resource of every space or, of what a
-// tenant has defined itself, of one.
+// counted identifies a watch cache: that of a resource of all spaces or, if a
+// tenant has defined the resource, of one.
 type counted struct {
 	resource string // as schema.GroupResource prints it
 	only     tenant.Name
 }
 
-// In returns about how many objects of a resource the space of n has, zero if
-// they are few. It reports false if that is not known.
+// In returns about how many objects of a resource the space of n has, zero if they are few.
+// It reports false if the number is not known.
 func (c *Counts) In(n tenant.Name, resource string) (int64, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -61,8 +61,8 @@ func (c *Counts) forget(what counted) {
 	delete(c.counts, what)
 }
 
-// EnableResourceSizeEstimation implements storage.Interface. Upstream sizes etcd
-// keys; on the way the keys are counted by space.
+// EnableResourceSizeEstimation implements storage.Interface. Upstream reads the keys to
+// estimate sizes; here they are counted by space, too.
 func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) error {
 	return s.Interface.EnableResourceSizeEstimation(func(ctx context.Context) ([]string, error) {
 		keys, err := cacheKeys(ctx)
@@ -82,8 +82,7 @@ func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) erro
 	})
 }
 
-// spaceCounter counts keys that come sorted, so that those of a space are in one
-// run.
+// spaceCounter counts sorted keys, in which those of a space follow each other.
 type spaceCounter struct {
 	counts map[tenant.Name]int64
 	space  tenant.Name

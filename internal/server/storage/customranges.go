@@ -13,10 +13,10 @@ import (
 
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
-// learn adds the ranges of what the space of n defines. Upstream makes the storage of
-// custom resources when a server is first asked for them, and what was stored by way
-// of another server, or before a restart, counts as well.
-func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
+// learnFrom adds the ranges of the custom resources that the space of n defines. Upstream makes
+// their storage at the first request to a server, and objects that were stored by
+// another server, or before a restart, count as well.
+func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) error {
 	if r.Custom == nil || !n.IsSpace() {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
 		var defined []schema.GroupResource
 		below := stored.prefix + string(n) + "/"
 		if err := readRange(ctx, client, below, func(full string, _ []byte) {
-			defined = append(defined, schema.ParseGroupResource(full[len(below):])) // which definitions are called by
+			defined = append(defined, schema.ParseGroupResource(full[len(below):])) // the name of the definition
 		}, clientv3.WithKeysOnly()); err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func (r *Ranges) learn(ctx context.Context, n tenant.Name) error {
 	return nil
 }
 
-// Know adds the range of the custom resources of a definition that is for all spaces.
-func (r *Ranges) Know(resource schema.GroupResource) error {
+// Learn adds the range of the custom resources of a definition for all spaces.
+func (r *Ranges) Learn(resource schema.GroupResource) error {
 	if r.Custom == nil {
 		return nil
 	}

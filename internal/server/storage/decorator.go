@@ -25,9 +25,9 @@ import (
 // RawFunc makes upstream's storage of one resource, as factory.Create does.
 type RawFunc func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
 
-// Preparation completes what is about to be stored in the space of n: it is given the
-// object as it is, nil if there is none, and returns what is given the object as it is
-// to be. The first is read at once, because it may be changed in place.
+// Preparation completes an object before it is stored in the space of n. It gets the
+// current object, nil if there is none, and returns a function that gets the new
+// object. The current one must be read at once, because it may be changed in place.
 type Preparation func(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error
 
 // RESTOptionsGetter gives every resource tenant-aware storage.
@@ -35,54 +35,53 @@ type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
 	// Raw makes the storage below. By default it is factory.Create.
 	Raw RawFunc
-	// Uncached names the resources that upstream keeps out of the watch cache.
+	// Uncached names the resources without a watch cache.
 	Uncached map[schema.GroupResource]bool
 	// Ranges learns where each resource is stored.
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
 	Counts *Counts
-	// Defaults, by resource.
+	// Defaults are the default objects, by resource.
 	Defaults map[schema.GroupResource]*Defaults
-	// Prepare, by resource, completes what is stored.
+	// Prepare completes new objects, by resource.
 	Prepare map[schema.GroupResource]Preparation
-	// Closed returns why a space takes no new objects, if it takes none. Requests
-	// to create are refused long before; an update or apply that creates is not
-	// known for what it is before it gets here.
+	// Closed returns an error if a space accepts no new objects. Requests to create are
+	// refused earlier; only here is it known that an update or apply creates an object.
 	Closed func(ctx context.Context, n tenant.Name) error
-	// Fence, if set, returns what keeps requests that were admitted to the space of a
-	// tenant of a UID out of the space of the next one of its name, however late they
-	// come to etcd.
+	// Fence, if set, returns the fence of the space of the tenant with a UID. It keeps
+	// transactions of requests that were admitted to that space out of the space of the next
+	// tenant of the name, however late they reach etcd.
 	Fence func(n tenant.Name, uid types.UID) etcdstore.Fence
-	// Protect, if set, decides about every change of an object in a space: it is
-	// given the object as it is, nil if there is none, and returns what is given
-	// the object as it is to be, nil if it is deleted.
+	// Protect, if set, decides about every change of an object in a space. It gets
+	// the current object, nil if there is none, and returns a function that gets
+	// the new object, nil if it is deleted.
 	Protect Protection
-	// Ledger, if set, accounts for what is stored in spaces.
+	// Ledger, if set, accounts for the objects in spaces.
 	Ledger Ledger
 	// Only, if set, is the one space whose objects are stored and cached. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
 	Only tenant.Name
-	// Foreign, if set, makes this the storage of custom resources of one definition
-	// for many spaces, save for those of which it reports that they define the
-	// resource themselves.
+	// Foreign, if set, makes this the storage of custom resources of one definition for
+	// many spaces. It reports the spaces that define the resource themselves, whose objects
+	// are left out.
 	Foreign func(resource schema.GroupResource, n tenant.Name) bool
 	// Ending, if set, reports whether the definition of a resource is being deleted, so
-	// that there can be no new objects of it.
+	// that no objects of it can be created.
 	Ending func(resource schema.GroupResource) bool
 }
 
 // isCustom reports whether this is the storage of custom resources.
 func (g *RESTOptionsGetter) isCustom() bool { return g.Only != "" || g.Foreign != nil }
 
-// In returns a copy for what the space of n alone defines.
+// In returns a copy for the resources that only the space of n defines.
 func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 	only := *g
 	only.Only = n
 	return &only
 }
 
-// Shared returns a copy for what the system space defines for others; see Foreign and
-// Ending.
+// Shared returns a copy for the resources that the system space defines for others; see
+// Foreign and Ending.
 func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n tenant.Name) bool,
 	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
 	shared := *g
@@ -226,7 +225,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 	}
 }
 
-// closed returns what says why a space takes no new objects of a resource.
+// closed returns the function that says why a space accepts no new objects of a resource.
 func (g *RESTOptionsGetter) closed(resource schema.GroupResource) func(ctx context.Context, n tenant.Name) error {
 	if g.Ending == nil {
 		return g.Closed
@@ -239,7 +238,8 @@ func (g *RESTOptionsGetter) closed(resource schema.GroupResource) func(ctx conte
 	}
 }
 
-// foreign returns which spaces' custom resources are not of this definition.
+// foreign returns the function that reports whether a space's custom resources belong to
+// another definition.
 func (g *RESTOptionsGetter) foreign(resource schema.GroupResource) func(tenant.Name) bool {
 	if g.Foreign != nil {
 		return g.sharedForeign(resource)
@@ -255,7 +255,7 @@ func (g *RESTOptionsGetter) sharedForeign(resource schema.GroupResource) func(te
 }
 
 // isNamespaced asks a resource's key function whether namespaces are part of its
-// keys; nothing else that reaches a decorator says so.
+// keys. Nothing else in a decorator's arguments says so.
 func isNamespaced(prefix string, keyFunc func(obj runtime.Object) (string, error), probe runtime.Object) (bool, error) {
 	accessor, err := meta.Accessor(probe)
 	if err != nil {

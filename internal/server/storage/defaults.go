@@ -20,52 +20,52 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Defaults are objects that every space has without storing them, such as the
-// default ClusterRoles: those of the system space, as a space may see them. An
-// object that a space has stored itself takes the place of the default one.
+// Defaults are objects that every space shows without storing them, such as the default
+// ClusterRoles: overlays of the system space's objects. An object of the same name in a
+// space shadows the default object.
 type Defaults struct {
-	// Keys returns those of the objects, below the resource's prefix.
+	// Keys returns the keys of the objects, below the resource's prefix.
 	Keys func() []string
-	// Adapt changes the system space's object at a key, or an empty one if there
-	// is none, to what a space may see, and reports whether that is an object.
-	// Adapt need not care for what identifies the object in the space.
+	// Adapt changes the system space's object at a key, or an empty one if there is none,
+	// to the form that spaces may see, and reports whether there is a default object. The
+	// caller sets the fields that identify the object in the space.
 	Adapt func(key string, obj runtime.Object) (bool, error)
-	// Replaced says how an object of the space takes the place of a default one.
+	// Replaced says how an object of a space shadows a default one.
 	Replaced Replacement
 	// Changes, if set, returns the resource version at which keys or objects changed
-	// last, and what is closed when they change again. Watches that have begun
-	// earlier end then, with 410: their clients list again.
+	// last, and a channel that is closed at the next change. Watches of earlier versions
+	// then end with 410, and their clients list again.
 	Changes func() (last uint64, next <-chan struct{})
-	// Draft makes of a default object what the space's own begins with. Own reports
-	// whether an update of that is meant to be the space's own, takes away what only a
-	// default one has, and returns why it must not be created. Both are for what is
-	// replaced ByCreation.
-	Draft func(obj runtime.Object) error
-	Own   func(ctx context.Context, obj runtime.Object) (bool, error)
-	// Refusal, if set, is why a default object cannot be changed or deleted.
+	// Draft makes the initial object of the space from a default one. Override reports
+	// whether an update of a default object is meant to create the space's own; it removes
+	// the fields that only a default object has, and returns an error if the object must not
+	// be created. Both are for ByCreation.
+	Draft    func(obj runtime.Object) error
+	Override func(ctx context.Context, obj runtime.Object) (bool, error)
+	// Refusal, if set, is the error of a change or deletion of a default object.
 	Refusal error
-	// Hidden reports whether a space has none: one that is being emptied has
-	// only what is stored.
+	// Hidden reports whether a space has no default objects: one that is being emptied
+	// shows stored objects only.
 	Hidden func(n tenant.Name) bool
 }
 
-// Replacement is how an object of a space takes the place of a default one.
+// Replacement is how an object of a space shadows a default one.
 type Replacement int
 
 const (
-	// ByUpdate: a space changes it, or creates its own.
+	// ByUpdate: a space changes the default object, or creates its own.
 	ByUpdate Replacement = iota
 	// ByCreation: a space creates its own, also by an update that says so, and cannot
-	// change what it has not created.
+	// change the default object.
 	ByCreation
-	// Never: a space has no object of its own at this place.
+	// Never: a space cannot have an object of that name.
 	Never
 )
 
 var errDefaultsChanged = apierrors.NewResourceExpired("what every space has has changed; list again")
 
-// defaultsEnd returns what is closed when a watch has to begin anew because of what
-// the space has without storing it, and an error if it has to at once.
+// defaultsEnd returns a channel that is closed when a watch has to start anew because the
+// default objects changed, and an error if it has to at once.
 func (s *Space) defaultsEnd(c collection) (<-chan struct{}, error) {
 	if !s.hasDefaults(c.space) || s.defaults.Changes == nil {
 		return nil, nil
@@ -104,7 +104,7 @@ func (s *Space) refuse(key string) error {
 // space does not have.
 const unstoredVersion = "1"
 
-// unstored is the namespace of the UIDs of default objects.
+// unstored is the name space of the UIDs of default objects (RFC 9562).
 var unstored = uuid.MustParse("5b7c1a3e-2f0d-4f4e-9c57-0d1f5a9e6b42")
 
 // getDefault sets out to the default object at key and reports whether there is
@@ -132,11 +132,11 @@ func (s *Space) getDefault(ctx context.Context, n tenant.Name, key string, out r
 	return true, setTenant(out, n)
 }
 
-// addDefaults adds to a list of a space the default objects that belong into it
-// and are not replaced by one that the space has stored.
+// addDefaults adds to a list of a space the default objects that match and are not
+// shadowed.
 func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Object) error {
 	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb == "deletecollection" {
-		return nil // what is not stored need not go
+		return nil // default objects are not deleted
 	}
 	items, err := meta.ExtractList(list)
 	if err != nil {
@@ -169,14 +169,14 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 	return meta.SetList(list, complete)
 }
 
-// updateDefault updates the object at key, which begins as the default one if
-// the space has not stored it yet.
+// updateDefault updates the object at key. If the space has not stored it, the update
+// starts from the default object.
 func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
 	if s.defaults.Replaced == Never {
 		return s.refuse(key)
 	}
-	change := s.inSpace(ctx, n, tryUpdate)
+	change := s.guarded(ctx, n, tryUpdate)
 	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			input = s.newFunc()
@@ -185,7 +185,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 			case err != nil:
 				return nil, nil, err
 			case found && s.defaults.Replaced == ByCreation:
-				// Who has meant an object of the space is told that it has gone.
+				// Preconditions on a deleted object of the space fail.
 				if err := preconditions.Check(key, input); err != nil {
 					return nil, nil, err
 				}
@@ -210,9 +210,9 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 	return s.update(ctx, n, key, cacheKey, destination, true, nil, fromDefault, nil)
 }
 
-// restored returns what a watch needs to tell that a default object is there
-// again, after that of the space in its place is deleted. It is nil if there is
-// nothing to tell.
+// restored returns a function that turns the deletion of an object in a space into the
+// addition of the default object that it has shadowed. It is nil if the space has no
+// default objects.
 func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (watch.Event, bool) {
 	if !s.hasDefaults(c.space) || s.defaults.Replaced == Never {
 		return nil
@@ -232,7 +232,7 @@ func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (w
 		obj := s.newFunc()
 		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, c.space, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
 		if err != nil || !isZero(obj) {
-			return event, false // it only no longer matches the selector
+			return event, false // the object exists, and no longer matches the selector
 		}
 		if found, err := s.getDefault(ctx, c.space, key, obj); err != nil || !found {
 			return event, false

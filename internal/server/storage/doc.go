@@ -7,7 +7,7 @@
 //	registry.Store           ordinary keys, tenant in the context
 //	  Space                  context -> cache key, annotation, continue token
 //	    watch cache          each space is one contiguous range
-//	      etcdKeys           cache key -> the seed's etcd key
+//	      etcdKeys           cache key -> etcd key
 //	        etcd3 store
 //
 // Above the cache the space comes from the request's context alone; below it,

@@ -15,27 +15,27 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// etcdKeys is the lower wrapper: it maps cache keys to the seed's etcd keys and
-// takes from an ambiguous etcd range only what belongs to the space.
+// etcdKeys is the lower wrapper: it maps cache keys to etcd keys and filters an ambiguous
+// etcd range by space.
 type etcdKeys struct {
 	storage.Interface
 
 	resourcePrefix string // with a trailing slash
 	namespaced     bool
-	// custom resources have namespaces in one space and none in another.
+	// custom is set for custom resources, which have namespaces in one space and none in another.
 	custom     bool
 	attributes storage.AttrFunc
 	cacheKey   func(runtime.Object) (string, error)
-	// counts learns how many keys each space has in what is counted.
+	// counts gets the number of keys of each space in the watch cache counted.
 	counts  *Counts
 	counted counted
 }
 
 var _ storage.Interface = &etcdKeys{}
 
-// IsWatchListSemanticsUnSupported keeps the watch cache from filling itself by
-// a streaming list: on the way the reflector would key objects by namespace and
-// name, by which equal names of two spaces are one object.
+// IsWatchListSemanticsUnSupported keeps the watch cache from initializing itself with
+// a streaming list, for which the reflector would key objects by namespace and
+// name. Equal names of two spaces would be one object.
 func (s *etcdKeys) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (s *etcdKeys) key(cacheKey string) (string, tenant.Scope) {
@@ -43,8 +43,8 @@ func (s *etcdKeys) key(cacheKey string) (string, tenant.Scope) {
 	return key, of
 }
 
-// owned hides an object of another space. With valid names no two objects share
-// a key; this is the second lock on that door.
+// owned hides an object of another space. With valid names no two objects share a key; this
+// check is a second line of defense.
 func owned(obj runtime.Object, by tenant.Scope, key string) error {
 	owner, err := tenantOf(obj)
 	if err != nil {
@@ -119,8 +119,7 @@ func (s *etcdKeys) scope(of tenant.Scope, p storage.SelectionPredicate) storage.
 	return p
 }
 
-// rangeKey completes the key of a range, which callers name without its
-// trailing slash.
+// rangeKey adds the trailing slash to the key of a range, which callers leave out.
 func rangeKey(key string, recursive bool) string {
 	if recursive && !strings.HasSuffix(key, "/") {
 		return key + "/"
@@ -134,7 +133,7 @@ func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.Li
 	if of == "" && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return s.listInCacheOrder(ctx, key, opts, list)
 	}
-	if s.isOwnRange(of, key) && opts.Predicate.Empty() {
+	if s.isTenantRange(of, key) && opts.Predicate.Empty() {
 		// Without a selector upstream counts the remaining items.
 		if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
 			return err
@@ -145,32 +144,32 @@ func (s *etcdKeys) GetList(ctx context.Context, cacheKey string, opts storage.Li
 	return s.Interface.GetList(ctx, key, opts, list)
 }
 
-// isOwnRange reports whether a range of etcd keys can hold nothing but objects of
-// one tenant: what it has in one namespace, or of a resource without namespaces.
-// The whole of a namespaced resource may be a system namespace's as well, and of
-// custom resources each space decides whether they have namespaces.
-func (s *etcdKeys) isOwnRange(of tenant.Scope, key string) bool {
+// isTenantRange reports whether a range of etcd keys can hold only objects of one tenant:
+// those of one namespace, or of a resource without namespaces. The range of all namespaces
+// may also be that of a system namespace, and each space decides whether its custom
+// resources have namespaces.
+func (s *etcdKeys) isTenantRange(of tenant.Scope, key string) bool {
 	n, one := of.Tenant()
 	rest, ok := strings.CutPrefix(key, s.resourcePrefix+string(n)+"/")
 	return ok && one && !s.custom && (!s.namespaced || rest != "")
 }
 
-// dropForeign takes objects of other spaces out of a list; see owned.
+// dropForeign removes objects of other spaces from a list; see owned.
 func dropForeign(list runtime.Object, by tenant.Scope) error {
 	items, err := meta.ExtractList(list)
 	if err != nil {
 		return err
 	}
-	kept := slices.DeleteFunc(slices.Clone(items), func(item runtime.Object) bool { return owned(item, by, "") != nil })
-	if len(kept) == len(items) {
+	remaining := slices.DeleteFunc(slices.Clone(items), func(item runtime.Object) bool { return owned(item, by, "") != nil })
+	if len(remaining) == len(items) {
 		return nil
 	}
-	return meta.SetList(list, kept)
+	return meta.SetList(list, remaining)
 }
 
-// listInCacheOrder serves upstream's consistency checker, which compares the
-// whole resource in the cache with that in etcd item by item. The two differ in
-// their order, so it gets everything at once and sorted.
+// listInCacheOrder serves upstream's consistency checker, which compares the whole resource
+// in the cache with that in etcd item by item. Their orders differ, so the checker gets
+// everything at once, sorted.
 func (s *etcdKeys) listInCacheOrder(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	opts.Predicate.Limit = 0
 	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {

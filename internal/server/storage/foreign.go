@@ -15,28 +15,28 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// foreignCodec keeps the custom resources of other spaces away from the
-// definitions of this one. A range of etcd may hold both, and an object that
-// was stored by another definition need not even decode by ours.
+// foreignCodec does not decode custom resources of other spaces by the definition of this
+// one. A range of etcd may hold both, and an object that was stored by another definition
+// may not be decodable.
 type foreignCodec struct {
 	runtime.Codec
-	// foreign reports whether the custom resources of a space are of another one.
+	// foreign reports whether the custom resources of a space belong to another definition.
 	foreign func(tenant.Name) bool
-	// kind is that of what is decoded.
+	// kind is the kind of the decoded objects.
 	kind schema.GroupVersionKind
 }
 
 // annotationPath is where etcd has the tenant of a custom resource.
 var annotationPath = "metadata.annotations." + strings.ReplaceAll(tenant.Former(tenant.Annotation), ".", `\.`)
 
-// foreignLink marks what is left out where many spaces share a storage. Nothing that
-// is stored has a self link.
+// foreignLink marks objects to leave out where many spaces share a storage. Stored
+// objects have no self link.
 const foreignLink = "foreign"
 
-// foreignField is the field by which it is left out.
+// foreignField is the field by which selectors leave them out.
 const foreignField = "tenantry.io/foreign"
 
-// foreignAttributes adds to attributes whether an object is left out.
+// foreignAttributes adds foreignField to the attributes of objects to leave out.
 func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		l, f, err := delegate(obj)
@@ -50,8 +50,8 @@ func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 	}
 }
 
-// Decode implements runtime.Decoder. Of a foreign object it returns just enough
-// to be left out: name, namespace and tenant.
+// Decode implements runtime.Decoder. Of a foreign object it returns only what is needed
+// to leave it out: name, namespace and tenant.
 func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	owner := ownerIn(data)
 	if !c.foreign(owner) {

@@ -15,18 +15,18 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Ledger accounts for what the objects of spaces use. It is asked here, around
-// the write itself, because only here is it known of every kind of request whether
+// Ledger accounts for the usage of the objects of spaces. It is called here, around
+// the write itself, because only here is it known for every kind of request whether
 // it was written, how often it was tried, and what it has freed.
 type Ledger interface {
-	// Tracks reports whether anything is to be accounted for of an object of a
-	// resource in a namespace, which is empty for what has none.
+	// Tracks reports whether objects of a resource in a namespace, which is empty for
+	// cluster-scoped ones, have to be accounted for.
 	Tracks(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) bool
 	// Charge accounts for a change before it is written, or refuses it.
 	Charge(ctx context.Context, change Change) (Entry, error)
 }
 
-// Change is one object before and after it is written.
+// Change is a change of one object.
 type Change struct {
 	Tenant   tenant.Name
 	Resource schema.GroupResource
@@ -41,15 +41,15 @@ type Entry interface {
 	Settle(outcome Outcome)
 }
 
-// Outcome is what came of a change.
+// Outcome is the result of a change.
 type Outcome int
 
 const (
 	// Written changes are in etcd.
 	Written Outcome = iota
-	// Dropped changes are not and never will be.
+	// Dropped changes are not in etcd and never will be.
 	Dropped
-	// Unknown changes may be: etcd did not answer.
+	// Unknown changes may be in etcd, which did not answer.
 	Unknown
 )
 
@@ -66,14 +66,14 @@ func outcomeOf(err error) Outcome {
 	}
 }
 
-// account is one write by the ledger, which may take several attempts.
+// account is the accounting of one write, which may take several attempts.
 type account struct {
 	space *Space
 	n     tenant.Name
 	entry Entry
 }
 
-// account returns the account of a write, or nil if there is none to be kept.
+// account returns the account of a write, or nil if it needs none.
 func (s *Space) account(ctx context.Context, n tenant.Name, key string) *account {
 	if s.ledger == nil || !n.IsSpace() || !s.ledger.Tracks(ctx, n, s.resource, s.namespaceOf(key)) {
 		return nil
@@ -109,7 +109,7 @@ func (a *account) freed(ctx context.Context, deleted runtime.Object, err error) 
 	if isZero(deleted) {
 		outcome = Unknown // it could not be decoded
 	}
-	// The client may have gone. A ledger does not refuse what frees something.
+	// The client may have disconnected. A ledger does not refuse deletions.
 	if err := a.charge(context.WithoutCancel(ctx), deleted, nil); err == nil {
 		a.settle(outcome)
 	}
@@ -124,7 +124,7 @@ func (s *Space) namespaceOf(key string) string {
 	return namespace
 }
 
-// update is GuaranteedUpdate of the storage below, accounted for.
+// update is GuaranteedUpdate of the storage below, with accounting.
 func (s *Space) update(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
 	account := s.account(ctx, n, key)
@@ -148,7 +148,7 @@ func (s *Space) update(ctx context.Context, n tenant.Name, key, cacheKey string,
 	return err
 }
 
-// size returns the length of what is stored of obj, encryption left out.
+// size returns the number of bytes of obj in etcd, without encryption.
 func (s *Space) size(obj runtime.Object) (int64, error) {
 	stored := view.ShallowCopy(obj)
 	if err := s.Versioner().PrepareObjectForStorage(stored); err != nil {

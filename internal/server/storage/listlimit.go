@@ -20,13 +20,13 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ListLimit bounds what a request of a tenant's users may read at once.
+// ListLimit bounds how much a request of a tenant's users may read at once.
 type ListLimit struct {
 	Tenant tenant.Name
-	// Objects in one answer. More of them are read in pages, which clients ask for.
+	// Objects is the limit of one response. Clients get more in pages.
 	Objects int64
-	// Whole is set if all pages that are read end up in one answer.
-	Whole bool
+	// Unpaged is set if all pages end up in one response.
+	Unpaged bool
 }
 
 type listLimitKey struct{}
@@ -43,16 +43,16 @@ func ListLimitFrom(ctx context.Context) (ListLimit, bool) {
 	return l, ok
 }
 
-// limitLists makes storage keep to the limits of the contexts that it is called in.
+// limitLists makes storage enforce the limit of the context of each call.
 func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
 		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		made, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		wrapped, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
 		if err != nil {
 			return nil, destroy, err
 		}
-		return &limitedLists{Interface: made, resource: resource, newList: newListFunc}, destroy, nil
+		return &limitedLists{Interface: wrapped, resource: resource, newList: newListFunc}, destroy, nil
 	}
 }
 
@@ -62,15 +62,15 @@ type limitedLists struct {
 	newList  func() runtime.Object
 }
 
-// GetList implements storage.Interface. Larger pages than the limit are cut. What is
-// read without pages ends as soon as there is more than the limit: it is no use to a
-// client that does not expect a second page.
+// GetList implements storage.Interface. It reduces larger pages to the limit. A list
+// without pages ends as soon as it is beyond the limit, because its client does not
+// expect a second page.
 func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	limit, ok := ListLimitFrom(ctx)
 	if !ok {
 		return s.Interface.GetList(ctx, key, opts, list)
 	}
-	if limit.Whole && opts.Predicate.Continue == "" {
+	if limit.Unpaged && opts.Predicate.Continue == "" {
 		if err := s.check(ctx, key, opts, limit); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.Lis
 		return s.getAll(ctx, key, opts, list, limit)
 	}
 	opts.Predicate.Limit = min(opts.Predicate.Limit, limit.Objects)
-	if opts.ResourceVersion == "0" { // of which upstream makes no pages
+	if opts.ResourceVersion == "0" { // which upstream does not page
 		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 	}
 	return s.Interface.GetList(ctx, key, opts, list)
@@ -87,7 +87,8 @@ func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.Lis
 
 // getAll reads a list without pages, if it is within the limit.
 func (s *limitedLists) getAll(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, limit ListLimit) error {
-	// A limit has no effect on any version, and makes an exact one of a version alone.
+	// A limit has no effect without a resource version match, and upstream would read
+	// a version alone as an exact match.
 	if opts.ResourceVersion == "" || opts.ResourceVersionMatch != "" {
 		opts.Predicate.Limit = limit.Objects + 1
 	}
@@ -104,7 +105,7 @@ func (s *limitedLists) getAll(ctx context.Context, key string, opts storage.List
 	return nil
 }
 
-// check returns an error if there is more to be read than the limit.
+// check returns an error if the list is beyond the limit.
 func (s *limitedLists) check(ctx context.Context, key string, opts storage.ListOptions, limit ListLimit) error {
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 	opts.SendInitialEvents, opts.Predicate.AllowWatchBookmarks = nil, false
@@ -121,7 +122,7 @@ func (s *limitedLists) Watch(ctx context.Context, key string, opts storage.ListO
 	return s.Interface.Watch(ctx, key, opts)
 }
 
-// exceeded returns the answer to what is beyond the limit.
+// exceeded returns the error of a list beyond the limit.
 func (l ListLimit) exceeded(resource schema.GroupResource) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure,

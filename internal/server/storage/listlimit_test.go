@@ -24,7 +24,7 @@ func TestListsAreLimited(t *testing.T) {
 		}
 	}
 	const all = 5
-	whole := func(l *ListLimit) { l.Whole = true }
+	unpaged := func(l *ListLimit) { l.Unpaged = true }
 	tests := map[string]struct {
 		limit   int64
 		change  func(*ListLimit)
@@ -49,9 +49,9 @@ func TestListsAreLimited(t *testing.T) {
 		"a page of the limit":                 {limit: 2, request: page(2, ""), want: 2, more: true},
 		"a large page":                        {limit: 2, request: page(500, ""), want: 2, more: true},
 		"a page of any version":               {limit: 2, request: func(o *storage.ListOptions) { page(3, "")(o); from("0", "")(o) }, want: 2, more: true},
-		"pages in one answer, within":         {limit: all, change: whole, request: page(2, ""), want: 2, more: true},
-		"pages in one answer, beyond":         {limit: all - 1, change: whole, request: page(2, ""), refused: true},
-		"pages in one answer, what is chosen": {limit: 1, change: whole, request: named("c"), want: 1},
+		"pages in one answer, within":         {limit: all, change: unpaged, request: page(2, ""), want: 2, more: true},
+		"pages in one answer, beyond":         {limit: all - 1, change: unpaged, request: page(2, ""), refused: true},
+		"pages in one answer, what is chosen": {limit: 1, change: unpaged, request: named("c"), want: 1},
 	}
 	for where, s := range stores {
 		s.list(t, "foo", "default", from(last, "")) // the cache follows

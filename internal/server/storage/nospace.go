@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// withoutSpace says in clients' terms that etcd has reached its space quota. It is
-// 507, which clients do not try again by themselves, and controllers later.
+// withoutSpace translates the error of etcd that it has reached its space quota. Clients do
+// not retry a 507 by themselves, and controllers retry it later.
 func withoutSpace(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err

@@ -21,8 +21,8 @@ func tenantOf(obj runtime.Object) (tenant.Name, error) {
 	return tenant.System, nil
 }
 
-// setTenant makes n the space of an object about to be stored. Whatever the
-// client sent in the annotation's place is overwritten.
+// setTenant makes n the space of an object about to be stored. It overwrites what the
+// client has sent as the annotation.
 func setTenant(obj runtime.Object, n tenant.Name) error {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

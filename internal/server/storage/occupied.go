@@ -12,47 +12,46 @@ import (
 
 const (
 	// pageSize is how many keys are read from etcd at once, and smallPage how many
-	// whose size is not known yet.
+	// while their size is unknown.
 	pageSize, smallPage = 500, 20
 	// pageBytes is about how much is read at once.
 	pageBytes = 4 << 20
-	// rangesAtOnce is how many ranges are asked for at once. etcd allows 128 by default.
-	rangesAtOnce = 100
+	// maxRanges is how many ranges are counted in one transaction. etcd allows 128 by default.
+	maxRanges = 100
 )
 
-// occupied is a range in which etcd has keys that begin like those of one tenant.
+// occupied is a range in which etcd has keys with the prefix of one tenant.
 type occupied struct {
 	stored *etcdRange
 	client *clientv3.Client
-	// key is what the keys begin with, and from is where those begin that are asked
-	// for, which may be fewer.
+	// key is the prefix of the tenant's keys, and from that of the requested keys, which
+	// may be fewer.
 	key, from string
-	// keys is how many there are.
+	// keys is their number.
 	keys int64
 }
 
 // occupied returns the ranges in which etcd has keys of tenant n.
 func (r *Ranges) occupied(ctx context.Context, n tenant.Name) ([]occupied, error) {
 	known := r.snapshot()
-	found, err := r.ask(ctx, n, "", known)
+	found, err := r.count(ctx, n, "", known)
 	if err != nil {
 		return nil, err
 	}
-	// What the space defines may be stored where nobody has looked yet.
+	// The definitions of the space may have custom resources that this server does not know yet.
 	if !slices.ContainsFunc(found, func(o occupied) bool { return o.stored.resource == definitions }) {
 		return found, nil
 	}
-	if err := r.learn(ctx, n); err != nil {
+	if err := r.learnFrom(ctx, n); err != nil {
 		return nil, err
 	}
-	more, err := r.ask(ctx, n, "", r.snapshot()[len(known):])
+	more, err := r.count(ctx, n, "", r.snapshot()[len(known):])
 	return append(found, more...), err
 }
 
-// ask returns those of the ranges in which etcd has keys of tenant n, in all
-// namespaces or, if one is named, in that. Most are empty, so that many are asked for
-// at once.
-func (r *Ranges) ask(ctx context.Context, n tenant.Name, namespace string, ranges []*etcdRange) ([]occupied, error) {
+// count returns those of the ranges in which etcd has keys of tenant n, in all
+// namespaces or in the given one. Most are empty, so many are counted at once.
+func (r *Ranges) count(ctx context.Context, n tenant.Name, namespace string, ranges []*etcdRange) ([]occupied, error) {
 	if !n.IsSpace() {
 		return nil, fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
 	}
@@ -69,9 +68,9 @@ func (r *Ranges) ask(ctx context.Context, n tenant.Name, namespace string, range
 		}
 	}
 	for rest := all; len(rest) > 0; {
-		batch := rest[:min(rangesAtOnce, sameClient(rest))]
+		batch := rest[:min(maxRanges, sameClient(rest))]
 		rest = rest[len(batch):]
-		answers, err := together(ctx, batch, func(occupied) clientv3.Op { return countOnly })
+		answers, err := getAll(ctx, batch, func(occupied) clientv3.Op { return countOnly })
 		if err != nil {
 			return nil, fmt.Errorf("counting keys of tenant %q: %w", n, err)
 		}
@@ -82,7 +81,7 @@ func (r *Ranges) ask(ctx context.Context, n tenant.Name, namespace string, range
 	return slices.DeleteFunc(all, func(o occupied) bool { return o.keys == 0 }), nil
 }
 
-// sameClient returns how many of the ranges, from the first on, are in the same etcd.
+// sameClient returns how many of the first ranges are in the same etcd.
 func sameClient(ranges []occupied) int {
 	if i := slices.IndexFunc(ranges, func(o occupied) bool { return o.client != ranges[0].client }); i > 0 {
 		return i
@@ -90,11 +89,12 @@ func sameClient(ranges []occupied) int {
 	return len(ranges)
 }
 
-// countOnly is made once: to make such a request takes more than to count nothing.
+// countOnly is shared: to make such an operation takes longer than to count an empty range.
 var countOnly = clientv3.OpGet("", clientv3.WithCountOnly())
 
-// together reads ranges of one etcd in one request, each as get says.
-func together(ctx context.Context, ranges []occupied, get func(occupied) clientv3.Op) ([]*clientv3.GetResponse, error) {
+// getAll reads ranges of one etcd in one transaction, each with the operation that get
+// returns.
+func getAll(ctx context.Context, ranges []occupied, get func(occupied) clientv3.Op) ([]*clientv3.GetResponse, error) {
 	gets := make([]clientv3.Op, len(ranges))
 	for i, o := range ranges {
 		gets[i] = get(o)
@@ -112,7 +112,7 @@ func together(ctx context.Context, ranges []occupied, get func(occupied) clientv
 	return answers, nil
 }
 
-// count returns how many of the keys are tenant n's.
+// count returns how many of the keys belong to tenant n.
 func (o occupied) count(ctx context.Context, n tenant.Name) (int64, error) {
 	if !o.stored.namespaced && !o.stored.custom {
 		return o.keys, nil
@@ -130,12 +130,12 @@ func (o occupied) count(ctx context.Context, n tenant.Name) (int64, error) {
 	return count, err
 }
 
-// readAll visits all that is in the ranges, those with few keys in one request.
+// readAll visits everything in the ranges. Ranges with few keys are read in one transaction.
 func readAll(ctx context.Context, ranges []occupied, visit func(o occupied, full string, value []byte)) error {
 	for len(ranges) > 0 {
-		batch := ranges[:few(ranges)]
+		batch := ranges[:readable(ranges)]
 		ranges = ranges[len(batch):]
-		answers, err := together(ctx, batch, func(o occupied) clientv3.Op {
+		answers, err := getAll(ctx, batch, func(o occupied) clientv3.Op {
 			return clientv3.OpGet("", clientv3.WithLimit(min(o.keys, smallPage)))
 		})
 		if err != nil {
@@ -143,7 +143,7 @@ func readAll(ctx context.Context, ranges []occupied, visit func(o occupied, full
 		}
 		for i, o := range batch {
 			each := func(full string, value []byte) { visit(o, full, value) }
-			if err := readOn(ctx, o.client, o.from, answers[i], each); err != nil {
+			if err := readPages(ctx, o.client, o.from, answers[i], each); err != nil {
 				return err
 			}
 		}
@@ -151,29 +151,29 @@ func readAll(ctx context.Context, ranges []occupied, visit func(o occupied, full
 	return nil
 }
 
-// few returns how many of the ranges, from the first on, may be read in one request:
-// one, or more of one etcd that together have no more keys than a small page.
-func few(ranges []occupied) int {
+// readable returns how many of the first ranges may be read in one transaction:
+// one, or several of one etcd that together have no more keys than a small page.
+func readable(ranges []occupied) int {
 	keys := int64(0)
 	for i, o := range ranges[:sameClient(ranges)] {
 		if keys += o.keys; keys > smallPage {
 			return max(i, 1)
 		}
 	}
-	return min(sameClient(ranges), rangesAtOnce)
+	return min(sameClient(ranges), maxRanges)
 }
 
-// readRange visits all that is below key.
+// readRange visits everything below key.
 func readRange(ctx context.Context, client *clientv3.Client, key string, visit func(full string, value []byte), options ...clientv3.OpOption) error {
 	first, err := client.Get(ctx, key, append(options, clientv3.WithPrefix(), clientv3.WithLimit(smallPage))...)
 	if err != nil {
 		return fmt.Errorf("reading keys below %q: %w", key, err)
 	}
-	return readOn(ctx, client, key, first, visit, options...)
+	return readPages(ctx, client, key, first, visit, options...)
 }
 
-// readOn visits the first page of what is below key, and then the others.
-func readOn(ctx context.Context, client *clientv3.Client, key string, page *clientv3.GetResponse, visit func(full string, value []byte),
+// readPages visits the given first page of what is below key, and then the others.
+func readPages(ctx context.Context, client *clientv3.Client, key string, page *clientv3.GetResponse, visit func(full string, value []byte),
 	options ...clientv3.OpOption) error {
 	end := clientv3.WithRange(clientv3.GetPrefixRangeEnd(key))
 	for {

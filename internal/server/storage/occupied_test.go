@@ -25,10 +25,10 @@ func (b *backend) fill(t *testing.T, prefix string, keys int) {
 func TestRangesManyResources(t *testing.T) {
 	b := newBackend(t)
 	want, objects := map[string]int64{}, int64(0)
-	for i := range 2*rangesAtOnce + 10 {
+	for i := range 2*maxRanges + 10 {
 		name, keys := fmt.Sprintf("r%03d", i), 0
 		switch {
-		case i == 3, i == rangesAtOnce:
+		case i == 3, i == maxRanges:
 			keys = 2*smallPage + 1
 		case i%7 == 0:
 			keys = i%5 + 1
@@ -102,7 +102,7 @@ func TestFew(t *testing.T) {
 		"another etcd":           {append(in(one, 1, 1), in(other, 1)...), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := few(tc.ranges); got != tc.want {
+			if got := readable(tc.ranges); got != tc.want {
 				t.Errorf("%d ranges are read at once, want %d", got, tc.want)
 			}
 		})

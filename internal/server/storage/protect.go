@@ -9,10 +9,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Protection decides about changes of objects, see RESTOptionsGetter.Protect.
+// Protection decides about changes of objects; see RESTOptionsGetter.Protect.
 type Protection func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error
 
-// ProtectAll returns a protection that refuses what any of several refuses.
+// ProtectAll returns a protection that refuses what any of the given ones refuses.
 func ProtectAll(protections ...Protection) Protection {
 	return func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
 		decisions := make([]func(runtime.Object) error, len(protections))

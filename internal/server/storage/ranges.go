@@ -16,32 +16,31 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Ranges knows the etcd range of every resource and counts what a tenant has
-// left in them. It reads etcd itself, so that the end of a space is verified by
-// other means than those that emptied it.
+// Ranges knows the etcd range of every resource and counts a tenant's keys in them. It
+// reads etcd itself, so that the end of a space is verified independently of the deletions.
 type Ranges struct {
 	// Client connects to the etcd in which a resource is stored.
 	Client func(transport storagebackend.TransportConfig) (*clientv3.Client, error)
-	// Custom, if set, says how custom resources are stored. This server may not have
-	// been asked for those of a definition yet.
+	// Custom, if set, knows how custom resources are stored. This server may not have
+	// served those of a definition yet.
 	Custom generic.RESTOptionsGetter
 
 	mu sync.Mutex
-	// known are all ranges. Only appended to: who reads them keeps what it has.
+	// known are all ranges. It is only appended to, so that readers can use it without the lock.
 	known []*etcdRange
-	// at says where in known a prefix is.
+	// at is the index in known of each prefix.
 	at map[string]int
 }
 
-// etcdRange is where one resource is stored.
+// etcdRange is the range of one resource.
 type etcdRange struct {
 	// prefix is that of the keys of all spaces.
 	prefix     string
 	resource   schema.GroupResource
 	namespaced bool
-	// custom resources have namespaces in one space and none in another.
+	// custom is set for custom resources, which have namespaces in one space and none in another.
 	custom bool
-	// transformer, if set, decrypts.
+	// transformer, if set, decrypts objects.
 	transformer value.Transformer
 	transport   storagebackend.TransportConfig
 }
@@ -98,23 +97,23 @@ func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, er
 }
 
 // CountOf returns the number of objects of a resource that tenant n has in etcd, in
-// all namespaces or, if one is named, in that.
+// all namespaces or in the given one.
 func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
 	ranges := r.of(resource)
-	if len(ranges) == 0 { // which is one place for all spaces, once it is known
-		if err := r.learn(ctx, n); err != nil {
+	if len(ranges) == 0 { // a custom resource, whose range is the same for all spaces
+		if err := r.learnFrom(ctx, n); err != nil {
 			return 0, err
 		}
 		ranges = r.of(resource)
 	}
-	found, err := r.ask(ctx, n, namespace, ranges)
+	found, err := r.count(ctx, n, namespace, ranges)
 	if err != nil {
 		return 0, err
 	}
 	var sum int64
 	for _, o := range found {
 		if namespace != "" && !o.stored.custom {
-			sum += o.keys // nothing else begins like it
+			sum += o.keys // the range of a namespace is unambiguous
 			continue
 		}
 		count, err := o.count(ctx, n)
@@ -126,9 +125,9 @@ func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.Gro
 	return sum, nil
 }
 
-// Stored returns the number of objects that tenant n has in etcd and their size,
-// encryption left out, as far as they count: counts is asked with the key below that
-// of the tenant.
+// Stored returns the number of objects that tenant n has in etcd and their size without
+// encryption. It calls counts with each key, relative to that of the tenant, and leaves out
+// objects for which it returns false.
 func (r *Ranges) Stored(ctx context.Context, n tenant.Name, counts func(resource schema.GroupResource, key string) bool) (objects, bytes int64, err error) {
 	ranges, err := r.occupied(ctx, n)
 	if err != nil {
@@ -160,10 +159,10 @@ func (r *Ranges) of(resource schema.GroupResource) []*etcdRange {
 	return ranges
 }
 
-// holds reports whether what is stored at full, below key, is tenant n's. The range
-// of a namespaced resource may also hold objects of the system namespace that is
-// called like the tenant; their keys are one segment shorter. Of custom resources,
-// the object itself says whose it is. What cannot be read is taken for the tenant's.
+// holds reports whether the object at full, below key, is tenant n's. The range of a
+// namespaced resource may also hold objects of the system namespace with the name of the
+// tenant, whose keys are one segment shorter. Custom resources carry their tenant.
+// Unreadable objects count as the tenant's.
 func (r etcdRange) holds(ctx context.Context, key, full string, data []byte, n tenant.Name) bool {
 	if !r.custom {
 		return !r.namespaced || strings.Contains(full[len(key):], "/")
@@ -172,7 +171,7 @@ func (r etcdRange) holds(ctx context.Context, key, full string, data []byte, n t
 	return !gjson.ValidBytes(data) || gjson.GetBytes(data, annotationPath).String() == string(n)
 }
 
-// plain returns what is stored at a key, decrypted if it can be.
+// plain returns the object at a key, decrypted if possible.
 func (r etcdRange) plain(ctx context.Context, full string, data []byte) []byte {
 	if r.transformer == nil {
 		return data

@@ -13,18 +13,18 @@ import (
 // about one kilobyte, that every namespace of every space has.
 const rootCAConfigMap = "kube-root-ca.crt"
 
-// sharingCodec makes the objects that enter the watch cache share the strings
-// that objects of all tenants have in common. An idle tenant has some 15 objects,
-// nearly all of them equal to those of every other tenant but for the tenant.
+// sharingCodec makes the objects that enter the watch cache share equal strings. An idle
+// tenant has some 15 objects, nearly all of them equal to those of every other tenant
+// except for the tenant.
 //
-// Only strings are shared, which nobody can change: not a map, by which a
-// careless write to one tenant's object would be seen in another's.
+// Only strings are shared, because they are immutable. With a shared map, a write to one
+// tenant's object would change another's.
 type sharingCodec struct {
 	runtime.Codec
 }
 
-// Decode implements runtime.Decoder. Callers that bring no object to decode into
-// are watches, whose objects stay; all others use theirs for one request.
+// Decode implements runtime.Decoder. Watches decode without an object to decode into, and
+// their objects stay in the cache; others last for one request.
 func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, kind, err := c.Codec.Decode(data, defaults, into)
 	if err == nil && into == nil {

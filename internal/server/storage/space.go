@@ -17,11 +17,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Space is the upper wrapper: it makes every call act in the space of the
-// tenant in its context and fails where there is none.
+// Space is the upper wrapper. It makes every call act in the space of the tenant in its
+// context and fails if there is none.
 type Space struct {
-	// Interface is the watch cache or, for a resource without one, etcdKeys.
-	// What is not wrapped below concerns the resource as a whole.
+	// Interface is the watch cache or, for a resource without one, etcdKeys. Its methods
+	// that are not wrapped below concern the resource as a whole.
 	storage.Interface
 
 	// uncached is etcdKeys.
@@ -33,30 +33,30 @@ type Space struct {
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
 	resource       schema.GroupResource
-	// defaults, if set, are objects that every space has without storing them.
+	// defaults, if set, are the default objects of the resource.
 	defaults *Defaults
-	// prepare, if set, completes what is stored.
+	// prepare, if set, completes new objects.
 	prepare Preparation
-	// closed, if set, returns why a space takes no new objects.
+	// closed, if set, returns an error if a space accepts no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
-	// fence, if set, is what etcd compares; see RESTOptionsGetter.Fence.
+	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
 	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
 	// protect, if set, decides about changes.
 	protect Protection
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
-	// foreign, if set, reports which spaces this storage is not for.
+	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
-	// ledger, if set, accounts for what is stored in spaces, by the size that codec
-	// makes it.
+	// ledger, if set, accounts for the objects in spaces, by their size as encoded with
+	// codec.
 	ledger Ledger
 	codec  runtime.Codec
 }
 
 var _ storage.Interface = &Space{}
 
-// scope returns what a call is about. Storage of one space serves upstream's
-// controllers of definitions, too, which know no tenants.
+// scope returns the scope of a call. Upstream's controllers of definitions use the
+// storage of one space without a tenant in the context.
 func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
 	if s.only != "" && tenant.RequestFrom(ctx) == nil {
 		return s.only.Scope(), nil
@@ -75,7 +75,7 @@ func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
 	}
 }
 
-// single returns the cache key of one object.
+// single returns the space and the cache key of one object.
 func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, error) {
 	in, err := s.scope(ctx)
 	if err != nil {
@@ -88,13 +88,13 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
 }
 
-// mayCreate returns why there can be no new object in a space.
+// mayCreate returns an error if a space accepts no new object.
 func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
 	if !n.IsSpace() {
 		return nil
 	}
 	if s.fence != nil {
-		if _, known := tenant.LifeIn(ctx, n); !known {
+		if _, known := tenant.UIDFrom(ctx, n); !known {
 			return apierrors.NewInternalError(fmt.Errorf("creating in the space of tenant %q, which nobody was admitted to", n))
 		}
 	}
@@ -104,16 +104,16 @@ func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
 	return s.closed(ctx, n)
 }
 
-// fenced returns the context of a write in the space of n that etcd does only as long as
-// the tenant lives that the request was admitted for.
+// fenced returns the context of a write in the space of n. etcd refuses the write if the
+// tenant for which the request was admitted has ended.
 func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
-	if uid, known := tenant.LifeIn(ctx, n); known && s.fence != nil {
+	if uid, known := tenant.UIDFrom(ctx, n); known && s.fence != nil {
 		return etcdstore.WithFence(ctx, s.fence(n, uid))
 	}
 	return ctx
 }
 
-// mayChange returns what decides about a change of an object, see
+// mayChange returns the function that decides about a change of an object; see
 // RESTOptionsGetter.Protect.
 func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.protect == nil {
@@ -122,7 +122,7 @@ func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Obj
 	return s.protect(ctx, n, s.resource, before)
 }
 
-// completes returns what completes an object, see RESTOptionsGetter.Prepare.
+// completes returns the function that completes an object; see RESTOptionsGetter.Prepare.
 func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.prepare == nil {
 		return func(runtime.Object) error { return nil }
@@ -191,7 +191,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 				return err
 			}
 		}
-		return ctx.Err() // the tenant may have gone while admission took its time
+		return ctx.Err() // the tenant may have ended during admission
 	}
 	err = s.Interface.Delete(s.fenced(ctx, n), cacheKey, out, preconditions, protected, cached, opts)
 	s.account(ctx, n, key).freed(ctx, out, err)
@@ -212,12 +212,12 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if s.isDefault(n, key) {
 		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate)
 	}
-	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.inSpace(ctx, n, tryUpdate), cached)
+	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, tryUpdate), cached)
 }
 
-// inSpace returns an update of an object of a space: within the rules that are for it,
-// and complete.
-func (s *Space) inSpace(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
+// guarded returns an update of an object of a space that enforces the rules of the space
+// and completes the object.
+func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			if err := s.mayCreate(ctx, n); err != nil {
@@ -235,7 +235,7 @@ func (s *Space) inSpace(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 		if err := mayBecome(output); err != nil {
 			return nil, nil, err
 		}
-		if err := ctx.Err(); err != nil { // the tenant may have gone while admission took its time
+		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
 			return nil, nil, err
 		}
 		return output, ttl, setTenant(output, n)
@@ -250,11 +250,11 @@ func existing(input runtime.Object, res storage.ResponseMeta) runtime.Object {
 	return input
 }
 
-// collection is a list or watch as it applies to a scope.
+// collection is a list or watch of a scope.
 type collection struct {
 	scope     tenant.Scope
-	space     tenant.Name // that of the scope, empty if it is about many
-	namespace string      // empty for all, and for what has no namespace
+	space     tenant.Name // empty for many spaces
+	namespace string      // empty for all, and for cluster-scoped objects
 	key       string
 	opts      storage.ListOptions
 }
@@ -279,15 +279,15 @@ func (s *Space) collection(ctx context.Context, key string, opts storage.ListOpt
 	case in == tenant.All:
 		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, in), true
 	default:
-		// The cache's order of all spaces is not that of etcd, so that a page of
-		// the one cannot go on where a page of the other ends: there are no pages.
+		// The cache orders the objects of all spaces in another way than etcd, so a
+		// page of one cannot follow a page of the other: there are no pages.
 		c.key, c.opts.Recursive, c.opts.Predicate.Limit = s.resourcePrefix, true, 0
 	}
 	return c, nil
 }
 
-// withSlash completes the resource prefix itself, which callers name without
-// its trailing slash.
+// withSlash adds the trailing slash to the resource prefix itself, which callers leave
+// out.
 func withSlash(key string, prefixLength int) string {
 	if len(key) < prefixLength {
 		return key + "/"
@@ -310,9 +310,9 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.list(ctx, c, list)
 }
 
-// listedBy returns what lists. Upstream's controller of definitions lists what it is to
-// delete of a resource that nobody may have asked for before, whose cache is not ready
-// then; after an error it may wait for minutes.
+// listedBy returns the storage that serves a list. Upstream's controller of definitions
+// lists the objects to delete of a resource whose cache may not be ready if it was not used
+// before. After an error it may wait for minutes.
 func (s *Space) listedBy(ctx context.Context) storage.Interface {
 	if s.only != "" && tenant.RequestFrom(ctx) == nil {
 		return s.uncached

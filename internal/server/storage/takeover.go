@@ -17,37 +17,37 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// takeOver returns what an update makes of a default object that a space cannot change
-// but replace: the space's own, if that is what is meant, or a refusal. The caller
-// stores it as a new object.
+// takeOver returns the result of an update of a default object that a space cannot change
+// but shadow: the space's own object, if the update is meant to create it, or an error. The
+// caller stores it as a new object.
 //
-// Server-side apply creates what is not there and describes all of it, so it is told
-// that nothing is there. Other updates have to declare it in the object.
+// Server-side apply describes all of an object, so it is applied to an object that does not
+// exist. Other updates have to declare in the object that it is the space's own.
 func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, shown runtime.Object, tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
 	info, ok := request.RequestInfoFrom(ctx)
-	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion updates, too
+	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion may be an update, too
 		return nil, nil, s.refuse(key)
 	}
-	obj, ttl, err := s.inSpace(ctx, n, tryUpdate)(s.newFunc(), storage.ResponseMeta{})
-	if apierrors.IsNotFound(err) { // the request creates nothing
+	obj, ttl, err := s.guarded(ctx, n, tryUpdate)(s.newFunc(), storage.ResponseMeta{})
+	if apierrors.IsNotFound(err) { // not an apply
 		declared := func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return s.declared(ctx, key, shown.DeepCopyObject(), tryUpdate)
 		}
-		obj, ttl, err = s.inSpace(ctx, n, declared)(s.newFunc(), storage.ResponseMeta{})
+		obj, ttl, err = s.guarded(ctx, n, declared)(s.newFunc(), storage.ResponseMeta{})
 	}
-	if apierrors.IsInvalid(err) { // it is part of an object, meant for the default one
+	if apierrors.IsInvalid(err) { // the apply has a part of the object, for the default one
 		err = apierrors.NewForbidden(s.resource, path.Base(key), fmt.Errorf("%w (this one: %w)", s.defaults.Refusal, err))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if accessor, err := meta.Accessor(obj); err != nil || accessor.GetName() != path.Base(key) {
-		return nil, nil, s.refuse(key) // whoever makes this
+		return nil, nil, s.refuse(key) // no client does this
 	}
 	return obj, ttl, nil
 }
 
-// declared returns what an update makes of a default object, as a new one.
+// declared returns the result of an update of a default object, as a new one.
 func (s *Space) declared(ctx context.Context, key string, draft runtime.Object, tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
 	version, err := s.Versioner().ObjectResourceVersion(draft)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *Space) declared(ctx context.Context, key string, draft runtime.Object, 
 	accessor.SetUID(uuid.NewUUID())
 	accessor.SetCreationTimestamp(metav1.NewTime(time.Now()))
 	accessor.SetGeneration(1)
-	own, err := s.defaults.Own(ctx, obj)
-	if err == nil && !own {
+	override, err := s.defaults.Override(ctx, obj)
+	if err == nil && !override {
 		err = s.refuse(key)
 	}
 	return obj, ttl, err

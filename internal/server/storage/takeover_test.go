@@ -43,7 +43,7 @@ func TestTakeOver(t *testing.T) {
 		Adapt:    func(_ string, obj runtime.Object) (bool, error) { return !isZero(obj), nil },
 		Replaced: ByCreation,
 		Draft:    func(runtime.Object) error { return nil },
-		Own: func(_ context.Context, obj runtime.Object) (bool, error) {
+		Override: func(_ context.Context, obj runtime.Object) (bool, error) {
 			_, ok := obj.(metav1.Object).GetLabels()[declared]
 			return ok, nil
 		},

@@ -54,11 +54,11 @@ func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan st
 		}
 		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: bookmark})
 	}
-	rest := c.opts
-	rest.SendInitialEvents = nil
-	rest.ResourceVersionMatch = ""
-	rest.ResourceVersion = accessor.GetResourceVersion()
-	source, err := s.Interface.Watch(ctx, c.key, rest)
+	following := c.opts
+	following.SendInitialEvents = nil
+	following.ResourceVersionMatch = ""
+	following.ResourceVersion = accessor.GetResourceVersion()
+	source, err := s.Interface.Watch(ctx, c.key, following)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +78,13 @@ func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error)
 	return bookmark, storage.AnnotateInitialEventsEndBookmark(bookmark)
 }
 
-// prefixedWatch delivers initial events before those of its source, and those
-// that follow from an event after it.
+// prefixedWatch delivers initial events before those of its source, and additional events
+// after some of these.
 type prefixedWatch struct {
 	source watch.Interface
-	// follow, if set, returns the event that follows from another, if any.
+	// follow, if set, returns the additional event after another, if any.
 	follow func(watch.Event) (watch.Event, bool)
-	// ended, if set, is closed when the watch has to begin anew.
+	// ended, if set, is closed when clients have to start the watch anew.
 	ended  <-chan struct{}
 	result chan watch.Event
 	done   chan struct{}
@@ -110,7 +110,7 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 		if !w.send(initial[i]) {
 			return
 		}
-		initial[i] = watch.Event{} // let it be collected
+		initial[i] = watch.Event{} // for the garbage collector
 	}
 	for {
 		select {
@@ -152,8 +152,8 @@ func (w *prefixedWatch) Stop() {
 	})
 }
 
-// errorWatch returns a watch that delivers one error and ends, as upstream's
-// cache does for what fails after admission of the watch.
+// errorWatch returns a watch that delivers one error and ends, as upstream's cache does for
+// errors after it has accepted the watch.
 func errorWatch(err error) watch.Interface {
 	result := make(chan watch.Event, 1)
 	result <- errorEvent(err)

@@ -13,7 +13,7 @@ func isZero(obj runtime.Object) bool {
 	return err == nil && accessor.GetResourceVersion() == ""
 }
 
-// runtimeZero empties out and returns err, unless a missing object is no error.
+// runtimeZero sets out to zero and returns err, unless a missing object is no error.
 func runtimeZero(out runtime.Object, ignoreNotFound bool, err error) error {
 	value := reflect.ValueOf(out).Elem()
 	value.Set(reflect.Zero(value.Type()))

@@ -53,7 +53,7 @@ func newMeter(limit int, c clock.PassiveClock) *Meter {
 }
 
 // slot is where the metrics of the meter that serves are shown.
-var slot metrics.Slot
+var slot metrics.Replaceable
 
 // Serve shows the metrics of m with those of the process.
 func (m *Meter) Serve() { slot.Show(m) }

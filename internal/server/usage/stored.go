@@ -30,7 +30,7 @@ type Stored struct {
 }
 
 // storedSlot is where the metrics of the server that serves are shown.
-var storedSlot metrics.Slot
+var storedSlot metrics.Replaceable
 
 // Serve shows the metrics with those of the process.
 func (s Stored) Serve() { storedSlot.Show(s) }

@@ -15,12 +15,12 @@ import (
 )
 
 // Authorizer is upstream's RBAC authorizer for every space. The objects of a space
-// decide about its own users. About system users in a tenant's space those
-// ClusterRoles of the system space decide whose scope it is in: the space's own
-// user, or service account, of that name is somebody else. About users of other
-// tenants it knows nothing.
+// decide about its own users. About system users in a tenant's space, the
+// ClusterRoles of the system space decide whose scope contains that space: the space's own
+// user, or service account, of the same name is another user. The authorizer has no opinion
+// about users of other tenants.
 type Authorizer struct {
-	// Index is what it decides by.
+	// Index holds the RBAC objects.
 	Index    *Index
 	space    *rbac.RBACAuthorizer
 	platform *rbac.RBACAuthorizer
@@ -45,11 +45,11 @@ func visits(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	own, err := tenant.UserTenant(ctx)
+	user, err := tenant.UserTenant(ctx)
 	if err != nil {
 		return false, err
 	}
-	return own == tenant.System && in != tenant.System.Scope(), nil
+	return user == tenant.System && in != tenant.System.Scope(), nil
 }
 
 func (a *Authorizer) of(ctx context.Context) (*rbac.RBACAuthorizer, error) {
@@ -78,15 +78,15 @@ func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string
 	return source.RulesFor(withMember(ctx, u), u, namespace)
 }
 
-// Rules are what checks of escalation compare with: what a user has.
+// Rules resolves the rules of a user, which escalation checks compare with.
 type Rules struct {
 	space, platform validation.AuthorizationRuleResolver
 }
 
 var _ validation.AuthorizationRuleResolver = Rules{}
 
-// NewRules returns the rules of an index, or for the users of a space, if space is
-// not nil, those that space returns.
+// NewRules returns the rules of an index. For the users of a space, those of space have
+// precedence, if it is not nil.
 func NewRules(i *Index, space validation.AuthorizationRuleResolver) Rules {
 	if space == nil {
 		space = validation.NewDefaultRuleResolver(i, RoleBindings{i}, i, ClusterRoleBindings{i})

@@ -14,8 +14,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// everydayBindings are the default ClusterRoleBindings that hold in a space.
-var everydayBindings = []string{
+// userBindings are the default ClusterRoleBindings for ordinary users, which hold in
+// every space.
+var userBindings = []string{
 	"system:basic-user",
 	"system:discovery",
 	"system:public-info-viewer",
@@ -25,7 +26,7 @@ var everydayBindings = []string{
 var defaultClusterRoleBindings = sync.OnceValue(func() []*rbacv1.ClusterRoleBinding {
 	var bindings []*rbacv1.ClusterRoleBinding
 	for _, binding := range bootstrappolicy.ClusterRoleBindings() {
-		if slices.Contains(everydayBindings, binding.Name) {
+		if slices.Contains(userBindings, binding.Name) {
 			bindings = append(bindings, &binding)
 		}
 	}
@@ -55,8 +56,8 @@ var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
 // being stored there, by name. They must not be changed.
 func DefaultClusterRoles() map[string]*rbacv1.ClusterRole { return defaultClusterRoles() }
 
-// affectsDefaults reports whether a space's own ClusterRole may change the rules
-// of a default one.
+// affectsDefaults reports whether a ClusterRole of a space may change the rules of a
+// default one.
 func affectsDefaults(role *rbacv1.ClusterRole) bool {
 	if role == nil {
 		return false
@@ -82,15 +83,14 @@ var aggregatingDefaults = sync.OnceValue(func() []*rbacv1.ClusterRole {
 	return aggregating
 })
 
-// aggregatedDefaults returns the default ClusterRoles that have other rules in a
-// space with ClusterRoles own than by
-// default.
-func aggregatedDefaults(own map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+// aggregatedDefaults returns the default ClusterRoles whose rules differ in a space that
+// has stored some ClusterRoles.
+func aggregatedDefaults(stored map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
 	roles := maps.Clone(defaultClusterRoles())
-	maps.Copy(roles, own)
+	maps.Copy(roles, stored)
 	var recomputed []string
 	for _, role := range aggregatingDefaults() {
-		if own[role.Name] == nil {
+		if stored[role.Name] == nil {
 			roles[role.Name] = shallowCopy(role)
 			recomputed = append(recomputed, role.Name)
 		}
@@ -98,7 +98,7 @@ func aggregatedDefaults(own map[string]*rbacv1.ClusterRole) map[string]*rbacv1.C
 	aggregateAll(roles, recomputed)
 	changed := map[string]*rbacv1.ClusterRole{}
 	for _, role := range aggregatingDefaults() {
-		if own[role.Name] == nil && !equality.Semantic.DeepEqual(role.Rules, roles[role.Name].Rules) {
+		if stored[role.Name] == nil && !equality.Semantic.DeepEqual(role.Rules, roles[role.Name].Rules) {
 			changed[role.Name] = roles[role.Name]
 		}
 	}
@@ -106,19 +106,16 @@ func aggregatedDefaults(own map[string]*rbacv1.ClusterRole) map[string]*rbacv1.C
 }
 
 // nameIn returns the name of a role in its own space.
-func nameIn(role *rbacv1.ClusterRole) string {
-	name := tenant.Flat(role.Name).Plain()
-	return name
-}
+func nameIn(role *rbacv1.ClusterRole) string { return tenant.Flat(role.Name).Plain() }
 
 func shallowCopy(role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	result := *role
 	return &result
 }
 
-// aggregateAll sets the rules of the named roles, which aggregate others. They
-// may aggregate each other (admin has edit, edit has view), so it goes on until
-// nothing changes.
+// aggregateAll sets the rules of the named roles, which aggregate others. They may
+// aggregate each other (admin has edit, edit has view), so it repeats until nothing
+// changes.
 func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
 	names := slices.Sorted(maps.Keys(roles))
 	for range aggregating {
@@ -136,12 +133,12 @@ func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
 	}
 }
 
-func aggregatedRules(own string, role *rbacv1.ClusterRole, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
+func aggregatedRules(aggregating string, role *rbacv1.ClusterRole, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
-	known := map[string]bool{} // by encoding: there may be very many rules
+	known := map[string]bool{} // by encoding, because there may be very many rules
 	for _, name := range names {
 		other := roles[name]
-		if name == own || !selects(role, other) {
+		if name == aggregating || !selects(role, other) {
 			continue
 		}
 		for i := range other.Rules {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 )
 
-// manyGroups is from how many groups on a user's bindings are looked up in a set.
-// Upstream compares each group with each subject, and whoever impersonates or reviews a
-// user sends any number of the one, and stores any number of the other.
+// manyGroups is the number of a user's groups from which on they are looked up in a set.
+// Upstream compares each group with each subject. Users who impersonate or review
+// choose the number of groups, and tenants the number of subjects.
 const manyGroups = 64
 
 // member is a user with many groups.
@@ -22,8 +22,8 @@ type member struct {
 
 type memberKey struct{}
 
-// withMember returns a context in which the bindings of u are looked up in a set, if it
-// has many groups.
+// withMember returns a context in which the groups of u are looked up in a set, if it
+// has many.
 func withMember(ctx context.Context, u user.Info) context.Context {
 	groups := u.GetGroups()
 	if len(groups) < manyGroups {
@@ -36,8 +36,8 @@ func withMember(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, memberKey{}, m)
 }
 
-// subjects returns those of a binding that upstream has to look at: none of the groups,
-// and the user by name if it is in one of them.
+// subjects returns the subjects of a binding that upstream has to compare: no groups,
+// and the user by name if it is in one of the groups.
 func (m *member) subjects(all []rbacv1.Subject) []rbacv1.Subject {
 	others := make([]rbacv1.Subject, 0, len(all))
 	in := false
@@ -64,13 +64,13 @@ func (l RoleBindings) ListRoleBindings(ctx context.Context, namespace string) ([
 	if err != nil || !ok {
 		return bindings, err
 	}
-	var own []*rbacv1.RoleBinding
+	var matching []*rbacv1.RoleBinding
 	for _, binding := range bindings {
 		if subjects := m.subjects(binding.Subjects); len(subjects) > 0 {
-			own = append(own, &rbacv1.RoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
+			matching = append(matching, &rbacv1.RoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
 		}
 	}
-	return own, nil
+	return matching, nil
 }
 
 // ClusterRoleBindings lists bindings for users with any number of groups.
@@ -85,11 +85,11 @@ func (l ClusterRoleBindings) ListClusterRoleBindings(ctx context.Context) ([]*rb
 	if err != nil || !ok {
 		return bindings, err
 	}
-	var own []*rbacv1.ClusterRoleBinding
+	var matching []*rbacv1.ClusterRoleBinding
 	for _, binding := range bindings {
 		if subjects := m.subjects(binding.Subjects); len(subjects) > 0 {
-			own = append(own, &rbacv1.ClusterRoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
+			matching = append(matching, &rbacv1.ClusterRoleBinding{ObjectMeta: binding.ObjectMeta, Subjects: subjects, RoleRef: binding.RoleRef})
 		}
 	}
-	return own, nil
+	return matching, nil
 }

@@ -30,13 +30,13 @@ type Index struct {
 	roleBindings        map[namespaceKey][]*rbacv1.RoleBinding
 	clusterRoles        map[tenant.Name]map[string]*rbacv1.ClusterRole
 	clusterRoleBindings map[tenant.Name][]*rbacv1.ClusterRoleBinding
-	// aggregated holds the default ClusterRoles of the spaces in which they have
-	// more rules than elsewhere.
+	// aggregated holds the default ClusterRoles that have other rules in a space than
+	// elsewhere.
 	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
-	// scopes of the ClusterRoles of the system space that do not hold there alone.
+	// scopes are those of ClusterRoles of the system space with other scopes than the default.
 	scopes map[string]Scope
-	// scopedBindings are those of the system space that hold in tenants' spaces,
-	// and the default ones.
+	// scopedBindings are the ClusterRoleBindings of the system space that hold in
+	// tenants' spaces, and the default ones.
 	scopedBindings []*rbacv1.ClusterRoleBinding
 	// labelsOf returns the labels of a Tenant.
 	labelsOf func(n tenant.Name) labels.Set
@@ -72,9 +72,9 @@ func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 	}
 }
 
-// NewIndex returns the index of the RBAC objects that informers, a factory of
-// the flattened view (spaces.NewInformerFactory), reads. The factory must be
-// started afterwards. labelsOf returns the labels of a Tenant.
+// NewIndex returns the index of the RBAC objects that the informers of a factory of the
+// flattened view (spaces.NewInformerFactory) read. The factory must be started afterwards.
+// labelsOf returns the labels of a Tenant.
 func NewIndex(factory informers.SharedInformerFactory, labelsOf func(n tenant.Name) labels.Set) (*Index, error) {
 	i := newIndex(labelsOf)
 	rbac := factory.Rbac().V1()
@@ -101,9 +101,9 @@ func (i *Index) HasSynced() bool {
 	return !slices.ContainsFunc(i.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// space returns the space whose RBAC decides in ctx. Rights on all spaces at
-// once are those of the system space.
-func space(ctx context.Context) (tenant.Name, error) {
+// decidingSpace returns the space whose RBAC decides in ctx. For all spaces at once that is
+// the system space.
+func decidingSpace(ctx context.Context) (tenant.Name, error) {
 	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
 		return "", err
@@ -116,7 +116,7 @@ func space(ctx context.Context) (tenant.Name, error) {
 
 // GetRole returns a Role of the space of ctx.
 func (i *Index) GetRole(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
-	n, err := space(ctx)
+	n, err := decidingSpace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (i *Index) GetRole(ctx context.Context, namespace, name string) (*rbacv1.Ro
 // ListRoleBindings returns the RoleBindings of a namespace in the space of ctx.
 // The slice is shared and must not be changed.
 func (i *Index) ListRoleBindings(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
-	n, err := space(ctx)
+	n, err := decidingSpace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (i *Index) ListRoleBindings(ctx context.Context, namespace string) ([]*rbac
 // GetClusterRole returns a ClusterRole of the space of ctx, or the default one
 // of that name.
 func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
-	n, err := space(ctx)
+	n, err := decidingSpace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.Cluste
 // ListClusterRoleBindings returns the ClusterRoleBindings that hold in the space
 // of ctx. The slice is shared and must not be changed.
 func (i *Index) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
-	n, err := space(ctx)
+	n, err := decidingSpace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func (i *Index) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterR
 	return defaultClusterRoleBindings(), nil
 }
 
-// handler calls set with every object as it is now, or as it was when it was
-// deleted, and whether it is deleted, and then notes in seen how far it is.
+// handler calls set with each object, the last known one if it is deleted, and whether it
+// is deleted. Then it notes the object's version in seen.
 func handler[T metav1.Object](setOnly func(obj T, deleted bool), seen *progress.Progress) cache.ResourceEventHandler {
 	set := func(obj T, deleted bool) {
 		setOnly(obj, deleted)
@@ -264,9 +264,8 @@ func onlyDefaults(bindings []*rbacv1.ClusterRoleBinding) bool {
 	return !slices.ContainsFunc(bindings, func(b *rbacv1.ClusterRoleBinding) bool { return defaults[b.Name] != b })
 }
 
-// replaced returns a copy of objects in which obj stands instead of the one of
-// the same name, or in which there is none of that name. Readers keep the old
-// slice.
+// replaced returns a copy of objects with obj in place of the one of the same name, or
+// without it if obj is deleted. Readers keep the old slice.
 func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
 	result := make([]T, 0, len(objects)+1)
 	for _, old := range objects {
@@ -288,7 +287,7 @@ func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	}
 }
 
-// replaceClusterRole returns the role that was there before.
+// replaceClusterRole returns the previous role.
 func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) *rbacv1.ClusterRole {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -313,8 +312,8 @@ func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.Clus
 }
 
 // aggregate computes what the default ClusterRoles aggregate in a space. A space may have
-// very many rules, and nobody's requests wait for that: the lock is taken for the result
-// alone. ClusterRoles are set by one informer, one after another.
+// very many rules. No request waits for the computation, because only the result is set
+// under the lock. One informer sets all ClusterRoles, one after another.
 func (i *Index) aggregate(n tenant.Name) {
 	i.mu.RLock()
 	roles := maps.Clone(i.clusterRoles[n])

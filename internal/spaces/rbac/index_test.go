@@ -60,17 +60,17 @@ func TestClusterRoleBindings(t *testing.T) {
 	if diff := cmp.Diff([]string{"platform"}, bindingNames(t, i, tenant.System)); diff != "" {
 		t.Errorf("system space (-want +got):\n%s", diff)
 	}
-	want := append([]string{"admins"}, everydayBindings...)
+	want := append([]string{"admins"}, userBindings...)
 	if diff := cmp.Diff(want, bindingNames(t, i, "a")); diff != "" {
 		t.Errorf("space a (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(everydayBindings, bindingNames(t, i, "b")); diff != "" {
+	if diff := cmp.Diff(userBindings, bindingNames(t, i, "b")); diff != "" {
 		t.Errorf("space b (-want +got):\n%s", diff)
 	}
 
 	i.setClusterRoleBinding(clusterBinding("a|system:discovery", "alice", "system:discovery"), true)
 	i.setClusterRoleBinding(clusterBinding("a|admins", "alice", "cluster-admin"), true)
-	if diff := cmp.Diff(everydayBindings, bindingNames(t, i, "a")); diff != "" {
+	if diff := cmp.Diff(userBindings, bindingNames(t, i, "a")); diff != "" {
 		t.Errorf("space a after deletion (-want +got):\n%s", diff)
 	}
 	if len(i.clusterRoleBindings) != 1 {

@@ -12,11 +12,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// A ClusterRole of the system space says by annotations where its rules hold for
-// the system users to whom a ClusterRoleBinding of the system space gives it: the
-// seed's ScopeType (arktos-access-control, "ClusterRoles").
-// tenant.ScopeAnnotation is one of these. tenant.SelectorAnnotation is a label selector on
-// Tenants, which bounds a scope to their spaces.
+// A ClusterRole of the system space says by annotations in which spaces its rules hold for
+// system users, to whom a ClusterRoleBinding of the system space grants it.
+// tenant.ScopeAnnotation is one of these. tenant.SelectorAnnotation is a label selector of
+// Tenants that limits the scope to their spaces.
 const (
 	// ScopeSystem is the system space, as without the annotation.
 	ScopeSystem = "System"
@@ -26,7 +25,7 @@ const (
 	ScopeAll = "All"
 )
 
-// Scope is where the rules of a ClusterRole of the system space hold.
+// Scope says where the rules of a ClusterRole of the system space hold.
 type Scope struct {
 	// System is whether they hold in the system space.
 	System bool
@@ -38,7 +37,7 @@ type Scope struct {
 func (s Scope) Tenanted() bool { return s.Tenants != nil }
 
 // ScopeOf returns the scope of a ClusterRole of the system space with the given
-// annotations. With an error it holds nowhere.
+// annotations. If they are invalid, the role holds nowhere.
 func ScopeOf(annotations map[string]string) (Scope, error) {
 	scope, _ := valueOf(annotations, tenant.ScopeAnnotation)
 	expression, selective := valueOf(annotations, tenant.SelectorAnnotation)
@@ -61,7 +60,7 @@ func ScopeOf(annotations map[string]string) (Scope, error) {
 	}
 }
 
-// noRules is what a ClusterRole is where it does not hold.
+// noRules replaces a ClusterRole where it does not hold.
 var noRules = &rbacv1.ClusterRole{}
 
 // valueOf returns an annotation by its key or, without that, by the former one: what was
@@ -75,7 +74,7 @@ func valueOf(annotations map[string]string, key string) (string, bool) {
 }
 
 // setScope notes the scope of a ClusterRole of the system space, if it is not the
-// usual one.
+// default one.
 func (i *Index) setScope(role *rbacv1.ClusterRole, deleted bool) {
 	scope, err := ScopeOf(role.Annotations)
 	_, known := i.scopes[nameIn(role)]
@@ -91,8 +90,8 @@ func (i *Index) setScope(role *rbacv1.ClusterRole, deleted bool) {
 
 // holdsInSystem reports whether a ClusterRole of the system space holds there.
 func (i *Index) holdsInSystem(name string) bool {
-	scope, special := i.scopes[name]
-	return !special || scope.System
+	scope, found := i.scopes[name]
+	return !found || scope.System
 }
 
 // bindScopes computes which bindings of the system space hold in tenants' spaces.
@@ -108,8 +107,8 @@ func (i *Index) bindScopes() {
 	i.scopedBindings = slices.Clip(bound)
 }
 
-// platform is what ClusterRoles of the system space give system users in the
-// spaces of tenants: the RBAC getters for it.
+// platform is the RBAC of system users in tenants' spaces: what ClusterRoles of the
+// system space grant there.
 type platform struct{ *Index }
 
 // GetRole returns none.
@@ -117,7 +116,7 @@ func (platform) GetRole(_ context.Context, _, name string) (*rbacv1.Role, error)
 	return nil, apierrors.NewNotFound(rbacv1.Resource("role"), name)
 }
 
-// ListRoleBindings returns none: they are about a namespace of the system space.
+// ListRoleBindings returns none: RoleBindings apply to a namespace of the system space.
 func (platform) ListRoleBindings(context.Context, string) ([]*rbacv1.RoleBinding, error) {
 	return nil, nil
 }
@@ -131,7 +130,7 @@ func (p platform) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRol
 }
 
 // GetClusterRole returns the ClusterRole as it holds in the space of ctx. In all
-// tenants' at once holds what holds in each, also in one that is yet to come.
+// tenants' spaces at once, it holds if it holds in each, also in future ones.
 func (p platform) GetClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
 	in, err := tenant.ScopeFrom(ctx)
 	if err != nil {
@@ -143,7 +142,7 @@ func (p platform) GetClusterRole(ctx context.Context, name string) (*rbacv1.Clus
 	p.mu.RUnlock()
 	switch {
 	case !scope.Tenanted():
-		if slices.Contains(everydayBindings, name) { // they are called like their roles
+		if slices.Contains(userBindings, name) { // bindings and their roles have the same names
 			return defaultClusterRoles()[name], nil
 		}
 	case role == nil:

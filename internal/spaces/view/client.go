@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// client is the client of one space, over a client of flattened names. It does
-// what admission plugins with a view need: it gets namespaces and runtime
-// classes. There is nothing behind the rest of the interface.
+// client is the client of one space, over a client of flattened names. It gets
+// namespaces and runtime classes, as admission plugins with a view need. The rest of the
+// interface is nil.
 type client struct {
 	kubernetes.Interface
 	flat      kubernetes.Interface
@@ -25,9 +25,8 @@ type client struct {
 	discovery discovery.DiscoveryInterface
 }
 
-// Client returns a client of the tenant's space of n over flat, a client of
-// flattened names. It can get namespaces and runtime classes and, if it is
-// given, discover; nothing else.
+// Client returns a client of the space of n over flat, a client of flattened names. It can
+// get namespaces and runtime classes and, if discovery is not nil, discover; nothing else.
 func Client(flat kubernetes.Interface, n tenant.Name, discovery discovery.DiscoveryInterface) kubernetes.Interface {
 	return &client{flat: flat, tenant: n, discovery: discovery}
 }
@@ -39,8 +38,8 @@ func (c *client) Discovery() discovery.DiscoveryInterfaces {
 	return bothVariants{c.discovery, discovery.ToDiscoveryInterfaceWithContext(c.discovery)}
 }
 
-// bothVariants offers a discovery client with and without contexts. The variant with
-// contexts is made of the other: what the client answers differently it does in both.
+// bothVariants is a discovery client with and without contexts. The variant with
+// contexts wraps the other one, so that both have the client's overrides.
 type bothVariants struct {
 	discovery.DiscoveryInterface
 	discovery.DiscoveryInterfaceWithContext

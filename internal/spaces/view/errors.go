@@ -35,8 +35,8 @@ func plainStatus(err *apierrors.StatusError, n tenant.Name) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// plainError is an error with another message. It hides an API error below it,
-// whose status has the flattened names.
+// plainError is an error with another message. It hides a wrapped API error, whose status
+// has the flattened names.
 type plainError struct {
 	message string
 	err     error
@@ -44,7 +44,7 @@ type plainError struct {
 
 func (e *plainError) Error() string { return e.message }
 
-// Unwrap returns what is wrapped, unless that would show flattened names.
+// Unwrap returns the wrapped error, unless that would show flattened names.
 func (e *plainError) Unwrap() error {
 	if status := (*apierrors.StatusError)(nil); errors.As(e.err, &status) {
 		return nil

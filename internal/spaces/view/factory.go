@@ -26,8 +26,8 @@ type factory struct {
 
 var _ informers.SharedInformerFactory = &factory{}
 
-// Factory returns a factory that gets its informers from informerFor. It starts
-// none: that is done by shared, whose informers they are in the end.
+// Factory returns a factory that gets its informers from informerFor. It does not start
+// them: they belong to shared.
 func Factory(shared informers.SharedInformerFactory, informerFor InformerFor) informers.SharedInformerFactory {
 	f := &factory{shared: shared, informerFor: informerFor}
 	f.Groups = spaces.Groups{Factory: f}
@@ -52,9 +52,9 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return f.shared.WaitForCacheSyncWithContext(ctx)
 }
 
-// ForResource is refused. Only the parameters of admission policies are looked
-// up this way, and the shared informers drop contents that these may need (those
-// of config maps); an informer in the space itself takes their place.
+// ForResource is refused. Only parameters of admission policies are looked up this way.
+// They may need contents that the shared informers drop (those of config maps), so they
+// have an informer in the space itself.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	return nil, fmt.Errorf("no shared informer of %v offers whole objects", resource)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Hub knows which spaces have objects of one type and passes changes on to the
+// Hub knows which spaces have objects of one type, and passes changes on to the
 // handlers of the space. It is one handler of one informer, for all spaces.
 type Hub struct {
 	handle cache.ResourceEventHandlerRegistration
@@ -18,7 +18,7 @@ type Hub struct {
 	onEmpty []func(tenant.Name)
 }
 
-// state is what a hub knows about a space that has objects or handlers.
+// state is the state of a space that has objects or handlers.
 type state struct {
 	objects       int
 	subscriptions map[*subscription]struct{}
@@ -49,7 +49,7 @@ func (h *Hub) Has(n tenant.Name) bool {
 	return ok && s.objects > 0
 }
 
-// OnEmpty calls f whenever a space has lost its last object. The space's
+// OnEmpty makes the hub call f when a space has lost its last object. The space's
 // handlers are gone by then.
 func (h *Hub) OnEmpty(f func(tenant.Name)) {
 	h.mu.Lock()
@@ -89,8 +89,8 @@ func (h *Hub) OnDelete(obj any) {
 	}
 }
 
-// change counts an object of the space of obj and returns the handlers to tell
-// and, if it was the last one, whom to tell that.
+// change counts an object of the space of obj. It returns the handlers to notify
+// and, if it was the last object, the functions to call.
 func (h *Hub) change(obj any, count int) (handlers []*subscription, emptied []func(tenant.Name)) {
 	n, err := spaceOf(obj)
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *Hub) change(obj any, count int) (handlers []*subscription, emptied []fu
 	for subscribed := range s.subscriptions {
 		handlers = append(handlers, subscribed)
 	}
-	// The system space is served by one instance for good.
+	// The system space keeps its instance.
 	if s.objects == 0 && n != tenant.System {
 		delete(h.spaces, n)
 		emptied = h.onEmpty
@@ -120,14 +120,14 @@ func (h *Hub) stateOf(n tenant.Name) *state {
 	return s
 }
 
-// subscribe tells handler about the objects in own, the ones there are and all
+// subscribe calls handler with the objects of a space, the existing ones and all
 // later changes.
-func (h *Hub) subscribe(own indexer, handler cache.ResourceEventHandler) *subscription {
-	s := &subscription{ResourceEventHandlerRegistration: h.handle, tenant: own.tenant, handler: handler}
+func (h *Hub) subscribe(objects indexer, handler cache.ResourceEventHandler) *subscription {
+	s := &subscription{ResourceEventHandlerRegistration: h.handle, tenant: objects.tenant, handler: handler}
 	h.mu.Lock()
-	h.stateOf(own.tenant).subscriptions[s] = struct{}{}
+	h.stateOf(objects.tenant).subscriptions[s] = struct{}{}
 	h.mu.Unlock()
-	for _, obj := range own.List() {
+	for _, obj := range objects.List() {
 		handler.OnAdd(obj, true)
 	}
 	return s

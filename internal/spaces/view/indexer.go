@@ -30,21 +30,21 @@ func (i indexer) List() []any {
 			return plainAll(objects)
 		}
 	}
-	var own []any
+	var objects []any
 	for _, obj := range i.flat.List() {
 		if n, err := spaceOf(obj); err == nil && n == i.tenant {
-			own = append(own, plain(obj))
+			objects = append(objects, plain(obj))
 		}
 	}
-	return own
+	return objects
 }
 
 func plainAll(objects []any) []any {
-	own := make([]any, len(objects))
+	result := make([]any, len(objects))
 	for at, obj := range objects {
-		own[at] = plain(obj)
+		result[at] = plain(obj)
 	}
-	return own
+	return result
 }
 
 // ListKeys returns the keys of the space's objects.
@@ -70,7 +70,7 @@ func (i indexer) Get(obj any) (any, bool, error) {
 
 // GetByKey returns the object named namespace/name, or name.
 func (i indexer) GetByKey(key string) (any, bool, error) {
-	// Either part that comes first is flattened.
+	// The flattened part is the namespace or, without one, the name: the first one.
 	obj, exists, err := i.flat.GetByKey(tenant.Flatten(i.tenant, key).String())
 	if err != nil || exists {
 		return plain(obj), exists, err

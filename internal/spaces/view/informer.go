@@ -10,8 +10,8 @@ import (
 
 // informer is the shared informer of a type as one space sees it.
 type informer struct {
-	// SharedIndexInformer is the informer of all spaces: what concerns its state
-	// (HasSynced, IsStopped) is the same for each.
+	// SharedIndexInformer is the informer of all spaces, whose state (HasSynced, IsStopped)
+	// is that of each space.
 	cache.SharedIndexInformer
 
 	indexer indexer
@@ -21,7 +21,7 @@ type informer struct {
 func (i *informer) GetStore() cache.Store     { return i.indexer }
 func (i *informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddEventHandler tells handler about the objects of the space.
+// AddEventHandler calls handler with the objects of the space.
 func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	if i.hub == nil {
 		return nil, errors.New("this type has no hub: its changes in a space cannot be watched")
@@ -47,10 +47,10 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// Run does nothing: the informer of all spaces is run by its factory.
+// Run does nothing: the factory runs the informer of all spaces.
 func (i *informer) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing, as Run.
+// RunWithContext does nothing, like Run.
 func (i *informer) RunWithContext(context.Context) {}
 
 // AddIndexers is refused: indexes belong to the informer of all spaces.

@@ -26,12 +26,10 @@ func spaceOf(obj any) (tenant.Name, error) {
 	if flat == "" {
 		flat = accessor.GetName()
 	}
-	n := tenant.Flat(flat).Space()
-	return n, nil
+	return tenant.Flat(flat).Space(), nil
 }
 
-// plain returns a flattened object under its own name. The original is shared
-// and stays as it is.
+// plain returns a copy of a flattened object under its own name. The original is shared.
 func plain(obj any) any {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return cache.DeletedFinalStateUnknown{Key: unknown.Key, Obj: plain(unknown.Obj)}
@@ -55,7 +53,7 @@ func plain(obj any) any {
 }
 
 // ShallowCopy returns a copy of obj whose name and namespace can be set without
-// a change to obj. Everything below its metadata stays shared.
+// changing obj. Everything below its metadata stays shared.
 func ShallowCopy(obj runtime.Object) runtime.Object {
 	if object, ok := obj.(*unstructured.Unstructured); ok {
 		content := maps.Clone(object.Object)

@@ -22,8 +22,8 @@ type Views struct {
 	flat informers.SharedInformerFactory
 
 	mu sync.Mutex
-	// hubs are those of the informers with these indexers. Informers are wrapped anew
-	// whenever they are asked for.
+	// hubs has the hub of each informer, by its indexer: informers are wrapped anew
+	// at each request for one.
 	hubs    map[cache.Indexer]*Hub
 	builtin map[reflect.Type]map[string]runtime.Object
 }
@@ -37,9 +37,8 @@ func New(flat informers.SharedInformerFactory) *Views {
 	}
 }
 
-// Index makes lists of one space's objects of an informer of flat independent of
-// the number of spaces, at the cost of an index. It must be called before the
-// informers run.
+// Index makes it independent of the number of spaces how long a list of one space's objects
+// takes, at the cost of an index. It must be called before the informers run.
 func (v *Views) Index(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[spaceIndex]; ok {
 		return nil
@@ -58,8 +57,8 @@ func indexBySpace(obj any) ([]string, error) {
 	return []string{n.String()}, nil
 }
 
-// AddBuiltin offers objects in every tenant's space that has none of their
-// names. They are found by name and do not appear in lists.
+// AddBuiltin adds objects to every tenant's space that has no object of the same
+// name. They are found by name and do not appear in lists.
 func (v *Views) AddBuiltin(objects ...runtime.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,8 +72,8 @@ func (v *Views) AddBuiltin(objects ...runtime.Object) {
 	}
 }
 
-// Hub returns the hub of an informer of flat. Handlers can be added to the
-// views' informers of its type from then on.
+// Hub returns the hub of an informer of flat. Afterwards, handlers can be added to the
+// views' informers of its type.
 func (v *Views) Hub(informer cache.SharedIndexInformer) (*Hub, error) {
 	if err := v.Index(informer); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ var _ = Describe("An impersonated user", Ordered, func() {
 				binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
 					RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 					Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}}}
-				client := inSpace(t).RbacV1()
+				client := clientIn(t).RbacV1()
 				_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
@@ -127,7 +127,7 @@ var _ = Describe("An impersonated user", Ordered, func() {
 	It("in one space is none in another", func(ctx SpecContext) {
 		_, err := tenantry.Tenants().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oracle":"a"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		client := inSpace(tenant.System).RbacV1()
+		client := clientIn(tenant.System).RbacV1()
 		give := func(name, selector string, rules ...rbacv1.PolicyRule) {
 			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + name, Annotations: map[string]string{
 				tenant.ScopeAnnotation: spacerbac.ScopeTenants, tenant.SelectorAnnotation: selector,

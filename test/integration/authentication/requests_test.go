@@ -32,7 +32,7 @@ func requestCertificate(ctx SpecContext, t tenant.Name, signer string, subject p
 	Expect(err).NotTo(HaveOccurred())
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
 	Expect(err).NotTo(HaveOccurred())
-	request, err := inSpace(t).CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+	request, err := clientIn(t).CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "r-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
@@ -54,7 +54,7 @@ func approve(request *certificatesv1.CertificateSigningRequest) *certificatesv1.
 // answered approves a request and returns it when it has a certificate, or never will.
 func answered(ctx SpecContext, t tenant.Name, request *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	GinkgoHelper()
-	requests := inSpace(t).CertificatesV1().CertificateSigningRequests()
+	requests := clientIn(t).CertificatesV1().CertificateSigningRequests()
 	_, err := requests.UpdateApproval(ctx, request.Name, approve(request), metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	var answer *certificatesv1.CertificateSigningRequest
@@ -109,7 +109,7 @@ var _ = Describe("An approved certificate signing request", func() {
 
 	It("is approved by whom the space lets, and by nobody else", func(ctx SpecContext) {
 		request, _ := requestCertificate(ctx, "a", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "carla"})
-		client := inSpace("a").RbacV1()
+		client := clientIn("a").RbacV1()
 		signer := rbacv1.PolicyRule{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"},
 			ResourceNames: []string{certificatesv1.KubeAPIServerClientSignerName}, Verbs: []string{"approve"}}
 		for i, rules := range [][]rbacv1.PolicyRule{nil, {signer}} {

@@ -22,18 +22,18 @@ import (
 // every space in which the tests make service accounts of the same name.
 var spaces = []tenant.Name{"a", "b", tenant.System}
 
-func inSpace(t tenant.Name) kubernetes.Interface {
+func clientIn(t tenant.Name) kubernetes.Interface {
 	GinkgoHelper()
 	return suite.Client(tenantry.User(t, "admin", "system:masters"))
 }
 
 func newAccount(ctx SpecContext, t tenant.Name, name string) {
 	GinkgoHelper()
-	_, err := inSpace(t).CoreV1().ServiceAccounts("default").Create(ctx,
+	_, err := clientIn(t).CoreV1().ServiceAccounts("default").Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(inSpace(t).CoreV1().ServiceAccounts("default").DeleteCollection(ctx, metav1.DeleteOptions{},
+		Expect(clientIn(t).CoreV1().ServiceAccounts("default").DeleteCollection(ctx, metav1.DeleteOptions{},
 			metav1.ListOptions{FieldSelector: "metadata.name=" + name})).To(Succeed())
 	})
 }
@@ -41,7 +41,7 @@ func newAccount(ctx SpecContext, t tenant.Name, name string) {
 // requestToken asks for a bound token.
 func requestToken(ctx SpecContext, t tenant.Name, name string, spec authenticationv1.TokenRequestSpec) string {
 	GinkgoHelper()
-	request, err := inSpace(t).CoreV1().ServiceAccounts("default").CreateToken(ctx, name,
+	request, err := clientIn(t).CoreV1().ServiceAccounts("default").CreateToken(ctx, name,
 		&authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return request.Status.Token
@@ -51,7 +51,7 @@ func requestToken(ctx SpecContext, t tenant.Name, name string, spec authenticati
 // once it is filled.
 func secretToken(ctx SpecContext, t tenant.Name, name string) map[string][]byte {
 	GinkgoHelper()
-	secrets := inSpace(t).CoreV1().Secrets("default")
+	secrets := clientIn(t).CoreV1().Secrets("default")
 	_, err := secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: name}},
 		Type:       corev1.SecretTypeServiceAccountToken,
@@ -103,7 +103,7 @@ var _ = Describe("A service account", func() {
 	It("loses its tokens with what they are bound to", func(ctx SpecContext) {
 		var all []credentials
 		for _, t := range spaces {
-			accounts := inSpace(t).CoreV1().ServiceAccounts("default")
+			accounts := clientIn(t).CoreV1().ServiceAccounts("default")
 			newAccount(ctx, t, "mortal")
 			bound := bearer(requestToken(ctx, t, "mortal", authenticationv1.TokenRequestSpec{}))
 			legacy := bearer(string(secretToken(ctx, t, "mortal")[corev1.ServiceAccountTokenKey]))
@@ -120,7 +120,7 @@ var _ = Describe("A service account", func() {
 		}
 		for _, t := range spaces {
 			Eventually(ctx, func(g Gomega) {
-				_, err := inSpace(t).CoreV1().Secrets("default").Get(ctx, "mortal", metav1.GetOptions{})
+				_, err := clientIn(t).CoreV1().Secrets("default").Get(ctx, "mortal", metav1.GetOptions{})
 				g.Expect(err).To(MatchError(ContainSubstring("not found")))
 			}).Should(Succeed())
 		}
@@ -165,7 +165,7 @@ var _ = Describe("A service account", func() {
 		bearer(token).refused()
 		for t, want := range map[tenant.Name]bool{"a": true, "b": false} {
 			for audience, same := range map[string]bool{"vault": true, "other": false} {
-				review, err := inSpace(t).AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+				review, err := clientIn(t).AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 					Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}},
 				}, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
@@ -178,7 +178,7 @@ var _ = Describe("A service account", func() {
 var _ = Describe("A bootstrap token", func() {
 	It("is one of the system space alone", func(ctx SpecContext) {
 		for t, id := range map[tenant.Name]string{tenant.System: "abcdef", "a": "fedcba"} {
-			_, err := inSpace(t).CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, &corev1.Secret{
+			_, err := clientIn(t).CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
 				Type:       corev1.SecretTypeBootstrapToken,
 				StringData: map[string]string{
@@ -205,7 +205,7 @@ var _ = Describe("A TokenReview", func() {
 		reviewed("hook-review", map[string]authenticationv1.ExtraValue{claimKey: {"a"}})
 		for kind, token := range tokens {
 			for _, t := range spaces {
-				review, err := inSpace(t).AuthenticationV1().TokenReviews().Create(ctx,
+				review, err := clientIn(t).AuthenticationV1().TokenReviews().Create(ctx,
 					&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(review.Status.Authenticated).To(Equal(t == "a"), "%s in %s", kind, t)
@@ -221,7 +221,7 @@ var _ = Describe("A TokenReview", func() {
 		}
 		for _, token := range []string{" ", "\t", "x", issued(issuer, org("system")).token()} {
 			for _, t := range []tenant.Name{"a", "b"} {
-				review, err := inSpace(t).AuthenticationV1().TokenReviews().Create(ctx,
+				review, err := clientIn(t).AuthenticationV1().TokenReviews().Create(ctx,
 					&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(review.Status.Authenticated).To(BeFalse())

@@ -21,9 +21,9 @@ var widgets = schema.GroupVersionResource{Group: "example.org", Version: "v1", R
 var _ = Describe("a tenant's custom resources", func() {
 	It("hold their namespace until they are gone", func(ctx context.Context) {
 		definition := suite.NewDefinition(widgets, "Widget", apiextensionsv1.NamespaceScoped)
-		_, err := suite.Definitions(inSpace("a")).Create(ctx, definition, metav1.CreateOptions{})
+		_, err := suite.Definitions(configIn("a")).Create(ctx, definition, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		objects := suite.Dynamic(inSpace("a")).Resource(widgets).Namespace(namespace)
+		objects := suite.Dynamic(configIn("a")).Resource(widgets).Namespace(namespace)
 		widget := &unstructured.Unstructured{}
 		widget.SetAPIVersion("example.org/v1")
 		widget.SetKind("Widget")

@@ -32,7 +32,7 @@ var _ = Describe("The garbage collector", func() {
 		"b": {schema.GroupVersionResource{Group: "garbage.test", Version: "v1", Resource: "gearz"}, apiextensionsv1.ClusterScoped},
 	}
 	gearsIn := func(n tenant.Name) dynamic.ResourceInterface {
-		all := suite.Dynamic(inSpace(n)).Resource(gears[n].resource)
+		all := suite.Dynamic(configIn(n)).Resource(gears[n].resource)
 		if gears[n].scope == apiextensionsv1.ClusterScoped {
 			return all
 		}
@@ -65,7 +65,7 @@ var _ = Describe("The garbage collector", func() {
 	BeforeEach(func(ctx SpecContext) {
 		for n, defined := range gears {
 			definition := suite.NewDefinition(defined.resource, "Gear", defined.scope)
-			_, err := suite.Definitions(inSpace(n)).Create(ctx, definition, metav1.CreateOptions{})
+			_, err := suite.Definitions(configIn(n)).Create(ctx, definition, metav1.CreateOptions{})
 			if !apierrors.IsAlreadyExists(err) {
 				Expect(err).NotTo(HaveOccurred())
 			}

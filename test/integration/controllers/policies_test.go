@@ -40,7 +40,7 @@ func defineGauges(ctx context.Context, n tenant.Name, value string) {
 			"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"value": {Type: value}}},
 		},
 	}
-	client := suite.Definitions(inSpace(n))
+	client := suite.Definitions(configIn(n))
 	_, err := client.Create(ctx, definition, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx context.Context) {

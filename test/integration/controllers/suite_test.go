@@ -32,8 +32,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry.CreateTenants(ctx, "a", "b")
 }, NodeTimeout(suite.StartTimeout))
 
-// inSpace returns a system administrator's config for the space of n.
-func inSpace(n tenant.Name) *rest.Config {
+// configIn returns a system administrator's config for the space of n.
+func configIn(n tenant.Name) *rest.Config {
 	GinkgoHelper()
 	config := tenantry.Config(tenant.System)
 	if n == tenant.System {
@@ -44,5 +44,5 @@ func inSpace(n tenant.Name) *rest.Config {
 
 func client(n tenant.Name) *kubernetes.Clientset {
 	GinkgoHelper()
-	return suite.Client(inSpace(n))
+	return suite.Client(configIn(n))
 }

@@ -281,9 +281,9 @@ var _ = Describe("Webhooks that hang", func() {
 				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &webhook.url, CABundle: webhook.ca},
 			},
 		}
-		_, err := suite.Definitions(inSpace(slow)).Create(ctx, definition, metav1.CreateOptions{})
+		_, err := suite.Definitions(configIn(slow)).Create(ctx, definition, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		knots := suite.Dynamic(inSpace(slow)).Resource(resource)
+		knots := suite.Dynamic(configIn(slow)).Resource(resource)
 		for i := range namespaces {
 			name := fmt.Sprintf("ns-%d", i)
 			namespace(ctx, slow, name)
@@ -301,7 +301,7 @@ var _ = Describe("Webhooks that hang", func() {
 		By("deleting a namespace of another tenant, and collecting what it defines")
 		namespace(ctx, other, "gone")
 		gears := schema.GroupVersionResource{Group: "hanging.test", Version: "v1", Resource: "gears"}
-		_, err = suite.Definitions(inSpace(other)).Create(ctx, suite.NewDefinition(gears, "Gear", apiextensionsv1.NamespaceScoped), metav1.CreateOptions{})
+		_, err = suite.Definitions(configIn(other)).Create(ctx, suite.NewDefinition(gears, "Gear", apiextensionsv1.NamespaceScoped), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(client(other).CoreV1().Namespaces().Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(isGone(ctx, func(ctx context.Context) error {
@@ -311,7 +311,7 @@ var _ = Describe("Webhooks that hang", func() {
 		gear := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "hanging.test/v1", "kind": "Gear", "metadata": map[string]any{
 			"name": "g", "ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "nobody"}},
 		}}}
-		gearsOfOther := suite.Dynamic(inSpace(other)).Resource(gears).Namespace("default")
+		gearsOfOther := suite.Dynamic(configIn(other)).Resource(gears).Namespace("default")
 		Eventually(func() error {
 			_, err := gearsOfOther.Create(ctx, gear, metav1.CreateOptions{})
 			return err

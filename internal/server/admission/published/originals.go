@@ -25,12 +25,12 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// The verbs without which nobody changes what every space has. They are asked for on the
-// resource at the cluster scope, with the object's name: who has every right in one
-// namespace of the system space does not have them.
+// The verbs that are needed to change the objects of every space. They are checked on the
+// resource at the cluster scope, with the object's name, so that rights in one namespace of
+// the system space do not include them.
 const (
 	// Verb is needed to publish an object, to change or delete a published one, and to
-	// publish it no more.
+	// stop publishing it.
 	Verb = "publish"
 	// ForceVerb is needed beside Verb while the annotation is tenant.PublishedForce,
 	// which replaces tenants' own objects, and for a change to or from that.
@@ -52,25 +52,26 @@ func (o Original) String() string {
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// original is what decides whose business a change of an object of the system space is.
+// original is what the rules need of an object of the system space.
 type original struct {
 	Original
-	// annotation is the value of the annotation, with a prefix, so that an empty one is
-	// something. value is the same on what can be published, and empty on all else.
+	// annotation is the value of the annotation with a prefix, so that it is not empty if the
+	// annotation has an empty value. value is the same for objects that can be published, and
+	// empty for others.
 	annotation, value string
-	// shown is true for what spaces see without an annotation: objects that every space
-	// has, and definitions that have been published, of which spaces may have objects.
+	// shown is true for objects that spaces see without an annotation: default objects,
+	// and definitions that have been published, of which spaces may have objects.
 	shown bool
 	// statusIsShown is true if spaces see the status, too.
 	statusIsShown bool
 	terminating   bool
-	// owners and aggregates are of interest for what is in every space alone.
+	// owners and aggregates are only set if everywhere returns true.
 	owners     []metav1.OwnerReference
 	aggregates bool
 }
 
-// everywhere reports whether a change of the object is one in every space. A value that
-// is none, from before, counts as one that publishes: older servers take it for that.
+// everywhere reports whether a change of the object changes every space. An invalid
+// value from before counts as published, because older servers publish it.
 func (o original) everywhere() bool {
 	return o.shown || o.value != "" && o.value != present+tenant.PublishedFalse
 }
@@ -108,13 +109,13 @@ func (r Rules) originalOf(resource schema.GroupResource, obj runtime.Object) (o 
 	return o
 }
 
-// ofOriginal is Of for the system space. Only what carries the annotation is looked at
-// closely, and asks the authorizer.
+// ofOriginal is Of for the system space. Only changes of objects with the annotation are
+// examined, and authorized.
 func (r Rules) ofOriginal(ctx context.Context, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
 	was := r.originalOf(resource, before)
-	var noted runtime.Object
+	var snapshot runtime.Object
 	if was.everywhere() {
-		noted = before.DeepCopyObject()
+		snapshot = before.DeepCopyObject()
 	}
 	return func(after runtime.Object) error {
 		is := r.originalOf(resource, after)
@@ -126,13 +127,13 @@ func (r Rules) ofOriginal(ctx context.Context, resource schema.GroupResource, be
 		}
 		switch {
 		case !was.everywhere() && !is.everywhere() && (gone || was.value == is.value):
-			if gone || was.annotation == is.annotation || isController(ctx) { // who copies it to what is made of an object
+			if gone || was.annotation == is.annotation || isController(ctx) { // controllers copy annotations to objects that they create
 				return nil
 			}
 			return validate(was, is)
-		case gone && was.terminating && !was.statusIsShown: // the deletion began with a right to it
+		case gone && was.terminating && !was.statusIsShown: // the deletion was authorized when it began
 			return nil
-		case !gone && noted != nil && isNoted(was, noted, after):
+		case !gone && snapshot != nil && isBookkeeping(was, snapshot, after):
 			return nil
 		}
 		object := was.Original
@@ -149,8 +150,8 @@ func (r Rules) ofOriginal(ctx context.Context, resource schema.GroupResource, be
 	}
 }
 
-// mayChange returns why the user of ctx must not make what was, if there was something,
-// what is, unless it is gone.
+// mayChange returns an error if the user of ctx must not change an object from was to
+// is, or delete it.
 func (r Rules) mayChange(ctx context.Context, object Original, was, is original, gone bool) error {
 	if err := byController(ctx, was, is, gone); err != nil {
 		return err
@@ -179,9 +180,8 @@ var (
 		"delete that, or publish it too, for spaces to scale their own")
 )
 
-// byController returns why the platform's controllers, who have every right, must not
-// make a change: they do so because of what somebody else has asked for, who needs no
-// right to publish for that.
+// byController refuses changes by the platform's controllers, who have every right: they
+// act for the author of some other object, who may have no right to publish.
 func byController(ctx context.Context, was, is original, gone bool) error {
 	if gone || !isController(ctx) {
 		return nil
@@ -195,14 +195,14 @@ func byController(ctx context.Context, was, is original, gone bool) error {
 	return nil
 }
 
-// isController reports whether one of the platform's controllers asks.
+// isController reports whether the user is one of the platform's controllers.
 func isController(ctx context.Context) bool {
 	u, ok := request.UserFrom(ctx)
 	return ok && u.GetName() == user.APIServerUser
 }
 
-// mayEmpty returns why the user of ctx must not delete a namespace: what is published in
-// it would go from every space.
+// mayEmpty returns an error if the user of ctx must not delete a namespace, which would
+// remove the published objects in it from every space.
 func (r Rules) mayEmpty(ctx context.Context, namespace string) error {
 	if r.Published == nil {
 		return nil
@@ -219,8 +219,8 @@ func (r Rules) mayEmpty(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// may returns why the user of ctx does not have a verb on an object. why says what needs
-// it.
+// may returns an error if the user of ctx does not have a verb on an object. why is why the
+// verb is needed.
 func (r Rules) may(ctx context.Context, verb string, object Original, why string) error {
 	u, ok := request.UserFrom(ctx)
 	if !ok || r.Authorizer == nil {
@@ -242,11 +242,10 @@ func (r Rules) may(ctx context.Context, verb string, object Original, why string
 	return refusal
 }
 
-// values are those that the annotation may be given.
+// values are the valid values of the annotation.
 var values = []string{present + tenant.PublishedTrue, present + tenant.PublishedForce, present + tenant.PublishedFalse}
 
-// validate returns what is wrong with what a published object is to be. What was wrong
-// before may stay.
+// validate returns what is wrong with a published object. What was wrong before may stay.
 func validate(was, is original) error {
 	annotation := field.NewPath("metadata", "annotations").Key(tenant.PublishedAnnotation)
 	var errs field.ErrorList
@@ -277,10 +276,9 @@ func owns(owners []metav1.OwnerReference, uid types.UID) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// isNoted reports whether nothing of an object is changed but what its own space notes
-// on it, and no other has: the status, who manages fields and, while it is being deleted,
-// what that waits for.
-func isNoted(was original, before, after runtime.Object) bool {
+// isBookkeeping reports whether a change of an object concerns its own space only: the
+// status, managed fields and, while it is being deleted, the finalizers.
+func isBookkeeping(was original, before, after runtime.Object) bool {
 	before, after = content(before, was.statusIsShown), content(after, was.statusIsShown)
 	if was.terminating && !was.statusIsShown {
 		withoutFinalizers(before)
@@ -289,14 +287,14 @@ func isNoted(was original, before, after runtime.Object) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }
 
-// content returns a copy of an object without what a write changes anyway and, unless
+// content returns a copy of an object without the fields that every write changes and, unless
 // withStatus, without its status.
 func content(obj runtime.Object, withStatus bool) runtime.Object {
 	obj = obj.DeepCopyObject()
 	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetManagedFields(nil)
 		accessor.SetResourceVersion("")
-		accessor.SetSelfLink("") // a patch is made of what clients see
+		accessor.SetSelfLink("") // clients see it, and patches of theirs have it
 	}
 	u, isUnstructured := obj.(*unstructured.Unstructured)
 	if !isUnstructured {

@@ -22,7 +22,7 @@ func Register(plugins *admission.Plugins, rules Rules) {
 	})
 }
 
-// Plugin asks the rules about each request.
+// Plugin applies the rules to each request.
 type Plugin struct {
 	*admission.Handler
 	rules Rules
@@ -30,8 +30,8 @@ type Plugin struct {
 
 var _ admission.ValidationInterface = &Plugin{}
 
-// definitions are never copied. One that looks like a copy is how storage shows a
-// published one to a space, which can be replaced by an update: storage decides.
+// definitions are never copied. Storage shows a published definition to spaces in the form
+// of a copy, which an update can replace; storage decides about that.
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
 // Validate is called after everything that may change the object.

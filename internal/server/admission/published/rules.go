@@ -16,30 +16,29 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Rules say who may change copies in a space and, in the system space, what they are
-// copies of.
+// Rules decide who may change copies in a space, and published objects in the system space.
 type Rules struct {
-	// Terminating reports whether a tenant is being deleted: then copies go like
-	// everything else.
+	// Terminating reports whether a tenant is being deleted: then its copies are deleted like
+	// all objects.
 	Terminating func(tenant.Name) bool
-	// Authorizer is asked for Verb and ForceVerb in the system space. Without one, nobody
-	// changes what is published.
+	// Authorizer decides about Verb and ForceVerb in the system space. If it is nil, nobody may
+	// change published objects.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Shown reports whether every space shows an object of the system space though it
-	// has no annotation. If nil, none is.
+	// Shown reports whether every space shows an object of the system space that
+	// has no annotation. It may be nil.
 	Shown func(Original) bool
-	// Published returns what is published in a namespace of the system space. If nil,
-	// nothing is.
+	// Published returns the published objects in a namespace of the system space. It may be
+	// nil.
 	Published func(ctx context.Context, namespace string) ([]Original, error)
-	// Publishable are the resources that are copied, as far as the server knows. An
-	// annotation on an object of another one is answered with a warning.
+	// Publishable are the resources that can be copied, as far as the server knows. An
+	// annotation on an object of another resource causes a warning.
 	Publishable []schema.GroupResource
 }
 
-// Of returns what decides about a change of an object of a resource in the space
-// of n: a function that is given the new object, nil if it is deleted. before is
-// nil if there is none yet. It is read at once, because those who change an object
-// may do so in place.
+// Of returns the function that decides about a change of an object of a resource in the space
+// of n. It gets the new object, nil if it is deleted. before is the current object,
+// nil if there is none. It is read at once, because it may be changed in place
+// afterwards.
 func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(after runtime.Object) error {
 	if n == tenant.System {
 		return r.ofOriginal(ctx, resource, before)
@@ -48,9 +47,9 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 		return func(runtime.Object) error { return nil }
 	}
 	was := marksOf(before)
-	var noted runtime.Object
+	var snapshot runtime.Object
 	if was.copied() && resource == deployments && byPlatform(ctx) {
-		noted = before.DeepCopyObject()
+		snapshot = before.DeepCopyObject()
 	}
 	return func(after runtime.Object) error {
 		is := marksOf(after)
@@ -60,7 +59,7 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 		if was.none() && is.none() || tenant.ByPublisher(ctx) || r.Terminating(n) {
 			return nil
 		}
-		if noted != nil && after != nil && was == is && apiequality.Semantic.DeepEqual(withoutNotes(noted), withoutNotes(after)) {
+		if snapshot != nil && after != nil && was == is && apiequality.Semantic.DeepEqual(withoutAnnotations(snapshot), withoutAnnotations(after)) {
 			return nil
 		}
 		name := was.name
@@ -74,13 +73,13 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 	}
 }
 
-// deployments are the resource on whose objects a controller of the platform notes
-// something outside of their status: which revision they have, in an annotation.
+// deployments have their revision in an annotation, which a controller of the platform
+// writes.
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-// withoutNotes returns a copy of an object without annotations, and without what
-// follows from a change of these.
-func withoutNotes(obj runtime.Object) runtime.Object {
+// withoutAnnotations returns a copy of an object without annotations, and without the
+// metadata that changes with them.
+func withoutAnnotations(obj runtime.Object) runtime.Object {
 	obj = obj.DeepCopyObject()
 	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetAnnotations(nil)
@@ -106,9 +105,9 @@ var (
 
 var formerLabel, formerFrom = tenant.Former(tenant.PublishedCopyLabel), tenant.Former(tenant.PublishedFromAnnotation)
 
-// decide about somebody else than the publisher. Controllers of the platform
-// write the status of copies, such as what a quota has used, and bring a deletion
-// to its end that the publisher has begun.
+// decide decides about a change by anybody but the publisher. Controllers of the platform
+// write the status of copies, such as the usage of a quota, and finish deletions
+// that the publisher has begun.
 func decide(ctx context.Context, was, is marks, deleted bool) error {
 	switch {
 	case was.copied() && was.terminating && byPlatform(ctx):
@@ -120,7 +119,7 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 	case was.none() && is.none():
 		return nil
 	case was.kind == "" && is.kind == "":
-		// The annotation alone makes no copy. What controllers make of a copy, such as
+		// The annotation alone makes no copy. Objects that controllers make of a copy, such as
 		// the ReplicaSets of a Deployment, have it.
 		if was.from == is.from || deleted || byPlatform(ctx) {
 			return nil
@@ -136,8 +135,8 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 }
 
 func byPlatform(ctx context.Context) bool {
-	own, err := tenant.UserTenant(ctx)
-	return err == nil && own == tenant.System
+	n, err := tenant.UserTenant(ctx)
+	return err == nil && n == tenant.System
 }
 
 func toStatus(ctx context.Context) bool {
@@ -145,10 +144,10 @@ func toStatus(ctx context.Context) bool {
 	return ok && info.Subresource == "status"
 }
 
-// marks are what the publisher writes on an object, and what they are on.
+// marks are the marks of the publisher on an object, and its name and state.
 type marks struct {
-	// kind and from are the values of label and annotation, with a prefix, so
-	// that empty ones are something too.
+	// kind and from are the values of label and annotation with a prefix, so that they are
+	// not empty if the values are.
 	kind, from  string
 	terminating bool
 	name        string

@@ -14,11 +14,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// warning returns what to tell somebody who publishes an object that is not going to be
-// in any space, empty if it is. The operator, which copies objects, may run apart from
-// the server, with a configuration of its own: its PublishedObject has the last word.
+// warning returns the warning for a user who publishes an object that cannot be
+// published, empty if it can. The operator, which copies objects, may run separately
+// with another configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
-	if !asks(after) || asks(before) {
+	if !isPublished(after) || isPublished(before) {
 		return ""
 	}
 	if reason := r.unpublishable(resource, after); reason != "" {
@@ -44,8 +44,8 @@ func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) 
 	return ""
 }
 
-// asks reports whether an object is to be published.
-func asks(obj runtime.Object) bool {
+// isPublished reports whether the annotation of an object publishes it.
+func isPublished(obj runtime.Object) bool {
 	if obj == nil {
 		return false
 	}

@@ -22,7 +22,7 @@ const (
 	inertDaemonSet = "a space has no nodes to run a pod on each of: this DaemonSet is stored and has no pods"
 )
 
-// checkDaemonSet refuses a new DaemonSet or, where the tenant may have them, says that
+// checkDaemonSet refuses a new DaemonSet or, if the tenant may have them, warns that
 // it has no pods.
 func (p *Plugin) checkDaemonSet(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	if a.GetOperation() == admission.Create && p.daemonSets(n).Mode != v1alpha1.DaemonSetsInert {
@@ -38,17 +38,17 @@ func (p *Plugin) checkDaemonSet(ctx context.Context, a admission.Attributes, n t
 
 func (p *Plugin) daemonSets(n tenant.Name) *v1alpha1.DaemonSets {
 	if p.rules.DaemonSets != nil {
-		if own := p.rules.DaemonSets(n); own != nil {
-			return own
+		if rules := p.rules.DaemonSets(n); rules != nil {
+			return rules
 		}
 	}
 	return &p.config.DaemonSets
 }
 
-// PrepareDaemonSet completes a DaemonSet that is stored in a space, see
-// storage.Preparation. No controller looks at it. Its status is what one would make of
-// it in a cluster without nodes, so that those who wait for a rollout do not wait for
-// ever, with a condition that says why there are no pods.
+// PrepareDaemonSet completes a DaemonSet that is stored in a space; see
+// storage.Preparation. No controller handles it. Its status is that of a DaemonSet in a
+// cluster without nodes, so that clients do not wait for a rollout for ever, with a
+// condition that says why there are no pods.
 func PrepareDaemonSet(_ context.Context, n tenant.Name, _ runtime.Object) func(after runtime.Object) error {
 	return func(after runtime.Object) error {
 		set, ok := after.(*apps.DaemonSet)

@@ -8,24 +8,24 @@ import (
 	"k8s.io/kubernetes/pkg/apis/resource"
 )
 
-// checkDevices refuses administrative access to devices, which sees through the
-// claims of others. Whether a namespace is labelled for it is not even asked. What
-// has it already can be changed otherwise, and deleted.
+// checkDevices refuses administrative access to devices, which gives access to the claims
+// of others, whatever the labels of the namespace. An object that has it already can be
+// changed otherwise, and deleted.
 func checkDevices(a admission.Attributes) error {
-	asked, given := forAdmins(a.GetObject())
+	requested, given := forAdmins(a.GetObject())
 	if a.GetOperation() == admission.Update {
 		before, already := forAdmins(a.GetOldObject())
-		asked, given = asked && !before, given && !already
+		requested, given = requested && !before, given && !already
 	}
-	if !asked && !given {
+	if !requested && !given {
 		return nil
 	}
 	return forbidden(a, "devices belong to the platform, and a space has no administrative access to them; remove adminAccess")
 }
 
-// forAdmins reports whether an object asks for administrative access to devices, and
-// whether it says that it was given.
-func forAdmins(obj runtime.Object) (asked, given bool) {
+// forAdmins reports whether an object requests administrative access to devices, and
+// whether its status says that it was given.
+func forAdmins(obj runtime.Object) (requested, given bool) {
 	switch o := obj.(type) {
 	case *resource.ResourceClaim:
 		if o.Status.Allocation != nil {

@@ -15,15 +15,15 @@ import (
 	"k8s.io/kubernetes/pkg/apis/apps"
 )
 
-// owners are owner references, and where in an object they are.
+// owners are owner references, and their path in an object.
 type owners struct {
 	at   *field.Path
 	refs []metav1.OwnerReference
 }
 
 // ownersIn returns the owner references that the garbage collector follows from an
-// object, and from what is made of its templates. Of the metadata of a template
-// controllers take labels, annotations and finalizers, but for a claim everything.
+// object, and from objects that controllers make of its templates. Of a template's metadata
+// they copy labels, annotations and finalizers, but for a claim everything.
 func ownersIn(obj runtime.Object) []owners {
 	var found []owners
 	if accessor, err := meta.Accessor(obj); err == nil {
@@ -38,9 +38,9 @@ func ownersIn(obj runtime.Object) []owners {
 	return found
 }
 
-// checkOwners refuses owners that no object can be: the garbage collector looks them
-// up by path. An update may keep those that are there, or nobody could finish the
-// deletion of such an object.
+// checkOwners refuses owners that cannot be objects, because the garbage collector looks
+// them up by path. An update may keep existing owners, or the deletion of such an object
+// could not be finished.
 func checkOwners(a admission.Attributes) error {
 	if a.GetObject() == nil {
 		return nil

@@ -19,44 +19,44 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// platformLabels are keys of node labels that say what an image needs to run at
-// all, not which node it is: Helm charts select by them as a matter of course.
+// platformLabels are keys of node labels that say which nodes can run an image, not which
+// node it is. Helm charts commonly select by them.
 var platformLabels = []string{"kubernetes.io/os", "kubernetes.io/arch"}
 
-// topologyLabels are keys of node labels by which charts spread pods as a matter of
-// course. Others would choose the nodes that have the label at all.
+// topologyLabels are keys of node labels by which charts commonly spread pods.
+// Other keys would select the nodes that have the label.
 var topologyLabels = []string{
 	"kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 }
 
-// defaultTaints are taints that admission itself makes pods tolerate.
+// defaultTaints are taints that admission makes pods tolerate by default.
 var defaultTaints = map[string]core.TaintEffect{
 	"node.kubernetes.io/not-ready":       core.TaintEffectNoExecute,
 	"node.kubernetes.io/unreachable":     core.TaintEffectNoExecute,
 	"node.kubernetes.io/memory-pressure": core.TaintEffectNoSchedule,
 }
 
-// choice is one thing in an object that chooses nodes.
+// choice is a field of an object that selects nodes.
 type choice struct {
-	// what is in the refusal; value is what else makes it another choice.
+	// what is for the error; value distinguishes choices of the same field.
 	what, value string
 }
 
-// checkPlacement refuses what chooses nodes in a way that the tenant may not. An
-// update may keep what is there already.
+// checkPlacement refuses fields that select nodes against the tenant's rules. An
+// update may keep existing ones.
 func (p *Plugin) checkPlacement(a admission.Attributes, n tenant.Name) error {
 	rules := p.placement(n)
 	if rules.Mode == v1alpha1.NodePlacementEnabled {
 		return nil
 	}
-	own, err := tenant.OfUser(a.GetUserInfo())
+	userTenant, err := tenant.OfUser(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	// An administrator of the platform knows the nodes. The server's own
-	// controllers do what objects of tenants say.
-	if own == tenant.System && a.GetUserInfo().GetName() != user.APIServerUser {
+	// Administrators of the platform may select nodes. The server's own controllers do what
+	// objects of tenants say.
+	if userTenant == tenant.System && a.GetUserInfo().GetName() != user.APIServerUser {
 		return nil
 	}
 	if binding, ok := a.GetObject().(*core.Binding); ok {
@@ -73,15 +73,15 @@ func (p *Plugin) checkPlacement(a admission.Attributes, n tenant.Name) error {
 	if len(found) > 0 && a.GetOperation() == admission.Update {
 		before, err := p.choices(of, a.GetOldObject(), rules)
 		if err != nil {
-			before = nil // what is there already was not checked when it came
+			before = nil // it was stored before it was checked
 		}
 		found = slices.DeleteFunc(found, func(c choice) bool { return slices.Contains(before, c) })
 	}
 	return refusePlacement(a, rules, found)
 }
 
-// nomination is a node that a status has the scheduler try first, unless that has
-// chosen it.
+// nomination returns the node that a new status asks the scheduler to try first, unless
+// the scheduler has set it.
 func nomination(a admission.Attributes) []choice {
 	pod, ok := a.GetObject().(*core.Pod)
 	before, _ := a.GetOldObject().(*core.Pod)
@@ -93,8 +93,8 @@ func nomination(a admission.Attributes) []choice {
 
 func (p *Plugin) placement(n tenant.Name) *v1alpha1.NodePlacement {
 	if p.rules.Placement != nil {
-		if own := p.rules.Placement(n); own != nil {
-			return own
+		if rules := p.rules.Placement(n); rules != nil {
+			return rules
 		}
 	}
 	return &p.config.NodePlacement
@@ -117,7 +117,7 @@ func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, foun
 		scope, strings.Join(slices.Compact(what), ", ")))
 }
 
-// choices returns what in an object chooses nodes against the rules.
+// choices returns the fields of an object that select nodes against the rules.
 func (p *Plugin) choices(of schema.GroupResource, obj runtime.Object, rules *v1alpha1.NodePlacement) ([]choice, error) {
 	if custom, ok := obj.(*unstructured.Unstructured); ok {
 		return p.customChoices(of, custom, rules)
@@ -131,7 +131,7 @@ func (p *Plugin) choices(of schema.GroupResource, obj runtime.Object, rules *v1a
 	return found.sorted(), nil
 }
 
-// finder finds what chooses nodes against the rules.
+// finder finds fields that select nodes against the rules.
 type finder struct {
 	rules *v1alpha1.NodePlacement
 	found []choice
@@ -148,7 +148,7 @@ func (f *finder) add(value any, format string, args ...any) {
 	f.found = append(f.found, choice{what: fmt.Sprintf(format, args...), value: fmt.Sprint(value)})
 }
 
-// mayUse reports whether nodes may be chosen by a label.
+// mayUse reports whether pods may select nodes by a label.
 func (f *finder) mayUse(label string) bool {
 	return slices.Contains(platformLabels, label) ||
 		f.rules.Mode == v1alpha1.NodePlacementLimited && slices.Contains(f.rules.AllowedLabels, label)
@@ -160,7 +160,7 @@ func (f *finder) mayTolerate(t core.Toleration) bool {
 		t.Key != "" && f.rules.Mode == v1alpha1.NodePlacementLimited && slices.Contains(f.rules.AllowedTaints, t.Key)
 }
 
-// inPod looks at the pod spec at path.
+// inPod examines the pod spec at path.
 func (f *finder) inPod(spec *core.PodSpec, path string) {
 	if spec.NodeName != "" {
 		f.add("", "%s.nodeName %q", path, spec.NodeName)
@@ -207,14 +207,14 @@ func (f *finder) inTopology(path, key string) {
 	}
 }
 
-// inOther looks at what draws the pods that use it to nodes.
+// inOther examines objects that bind the pods that use them to nodes.
 func (f *finder) inOther(obj runtime.Object) {
 	switch o := obj.(type) {
 	case *core.PersistentVolume:
 		if o.Spec.NodeAffinity != nil && o.Spec.NodeAffinity.Required != nil {
 			f.inTerms("spec.nodeAffinity", o.Spec.NodeAffinity.Required.NodeSelectorTerms)
 		}
-		for _, key := range topologyLabels[1:] { // the scheduler heeds these labels of volumes
+		for _, key := range topologyLabels[1:] { // the scheduler uses these labels of volumes
 			if value, ok := o.Labels[key]; ok && !f.mayUse(key) {
 				f.add(value, "metadata.labels %q", key)
 			}

@@ -21,13 +21,13 @@ import (
 // PluginName is the name of the plugin in flags, metrics and messages.
 const PluginName = "SpacePolicy"
 
-// Rules are what Tenants say.
+// Rules are the rules of Tenants.
 type Rules struct {
-	// Placement returns how far the pods of a tenant may choose their nodes, nil if
-	// its Tenant does not say.
+	// Placement returns the rules for the nodes of a tenant's pods, nil if its Tenant has
+	// none.
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
-	// DaemonSets returns what becomes of a tenant's DaemonSets, nil if its Tenant does
-	// not say.
+	// DaemonSets returns the rules for a tenant's DaemonSets, nil if its Tenant has
+	// none.
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
 }
 
@@ -36,8 +36,8 @@ func Register(plugins *admission.Plugins, rules Rules) {
 	plugins.Register(PluginName, func(config io.Reader) (admission.Interface, error) { return New(config, rules) })
 }
 
-// Plugin refuses in a space what is for the system space only, and in every space
-// what no cluster should take because one controller serves all of them.
+// Plugin refuses objects in a space that are for the system space only, and in every space
+// objects that would disturb a controller that serves all of them.
 type Plugin struct {
 	*admission.Handler
 	config *configv1alpha1.SpacePolicyConfiguration
@@ -65,12 +65,12 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
-// Admit refuses before any other plugin, or a tenant's webhook, sees the object.
+// Admit refuses the object before any other plugin, or a tenant's webhook, sees it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	return p.Validate(ctx, a, o)
 }
 
-// Validate refuses what mutation has made of the object.
+// Validate refuses the object after mutation.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return p.checkPlacement(a, n)
 }
 
-// checkPriority keeps the two classes that are above all others to the
-// namespace that upstream reserves for them.
+// checkPriority restricts the two system priority classes to the namespace that upstream
+// reserves for them.
 func checkPriority(a admission.Attributes, pod *core.Pod) error {
 	class := pod.Spec.PriorityClassName
 	if a.GetNamespace() == metav1.NamespaceSystem || !slices.Contains(schedulingv1.SystemPriorityClassNames(), class) {

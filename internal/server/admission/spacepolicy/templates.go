@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// podSpecOf returns the pod spec in an object of a built-in resource and where it
-// is, or nil if it has none.
+// podSpecOf returns the pod spec in an object of a built-in resource and its path, or nil
+// if it has none.
 func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
 	const template = "spec.template.spec"
 	switch o := obj.(type) {
@@ -45,8 +45,8 @@ func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
 	}
 }
 
-// customChoices returns what chooses nodes against the rules in the pod templates
-// that a custom resource is configured to have.
+// customChoices returns the fields that select nodes against the rules in the configured pod
+// templates of a custom resource.
 func (p *Plugin) customChoices(resource schema.GroupResource, obj *unstructured.Unstructured, rules *v1alpha1.NodePlacement) ([]choice, error) {
 	found := &finder{rules: rules}
 	for _, configured := range p.config.PodTemplates {

@@ -16,14 +16,14 @@ import (
 )
 
 // Bundle is a bundle of certificate authorities that may change while the server
-// runs, as those of dynamiccertificates are. Its content is never written to.
+// runs, like those of dynamiccertificates. Its content is not modified in place.
 type Bundle interface {
 	CurrentCABundleContent() []byte
 }
 
-// Authorities authenticates by certificates of two bundles.
+// Authorities authenticates by client certificates of two bundles.
 type Authorities struct {
-	// clients issue users of tenants. Without system, of the system tenant too.
+	// clients issue users of tenants, and of the system tenant if system is nil.
 	clients Bundle
 	// system issues users of every tenant. Nil for none.
 	system  Bundle
@@ -31,12 +31,12 @@ type Authorities struct {
 	x509    *x509request.Authenticator
 }
 
-// trust is what both bundles hold at one time.
+// trust is the content of both bundles at one time.
 type trust struct {
 	clients, system []byte
 	options         x509.VerifyOptions
-	// limited and full are the keys of the authorities, rather than their
-	// certificates: the same authority may have several.
+	// limited and full are the public keys of the authorities, because one
+	// authority may have several certificates.
 	limited, full map[string]bool
 }
 
@@ -64,13 +64,13 @@ func (a *Authorities) AuthenticateRequest(req *http.Request) (*authenticator.Res
 
 func (a *Authorities) verifyOptions() (x509.VerifyOptions, bool) {
 	t, err := a.load()
-	if err != nil { // rather none than those of before
+	if err != nil { // fail closed, without the previous bundles
 		return x509.VerifyOptions{}, false
 	}
 	return t.options, true
 }
 
-// load returns what the bundles hold now.
+// load returns the current bundles.
 func (a *Authorities) load() (*trust, error) {
 	clients, system := content(a.clients), content(a.system)
 	if t := a.current.Load(); t != nil && same(t.clients, clients) && same(t.system, system) {
@@ -79,11 +79,11 @@ func (a *Authorities) load() (*trust, error) {
 	t := &trust{clients: clients, system: system, options: x509request.DefaultVerifyOptions(),
 		limited: make(map[string]bool), full: make(map[string]bool)}
 	t.options.Roots = x509.NewCertPool()
-	of := t.limited
+	issuers := t.limited
 	if a.system == nil {
-		of = t.full
+		issuers = t.full
 	}
-	if err := t.add(clients, of); err != nil {
+	if err := t.add(clients, issuers); err != nil {
 		return nil, fmt.Errorf("reading --client-ca-file: %w", err)
 	}
 	if err := t.add(system, t.full); err != nil {
@@ -93,26 +93,26 @@ func (a *Authorities) load() (*trust, error) {
 	return t, nil
 }
 
-func (t *trust) add(bundle []byte, to map[string]bool) error {
+func (t *trust) add(bundle []byte, issuers map[string]bool) error {
 	if len(bundle) == 0 {
 		return nil
 	}
 	authorities, err := cert.ParseCertsPEM(bundle)
 	for _, authority := range authorities {
 		t.options.Roots.AddCert(authority)
-		to[string(authority.RawSubjectPublicKeyInfo)] = true
+		issuers[string(authority.RawSubjectPublicKeyInfo)] = true
 	}
 	return err
 }
 
-// user returns the user of a verified chain. What it may be is decided by the
-// authority nearest to it: one authority may have been issued by another.
+// user returns the user of a verified chain. The nearest authority of the chain decides
+// which users are allowed, because one authority may have certified another.
 func (a *Authorities) user(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
 	t, err := a.load()
 	if err != nil {
 		return nil, false, err
 	}
-	// An authority's own certificate is a chain of one.
+	// The certificate of an authority itself is a chain of one.
 	for _, authority := range chain[min(1, len(chain)-1):] {
 		limited, full := t.limited[string(authority.RawSubjectPublicKeyInfo)], t.full[string(authority.RawSubjectPublicKeyInfo)]
 		if limited || full {
@@ -130,7 +130,7 @@ func content(b Bundle) []byte {
 	return b.CurrentCABundleContent()
 }
 
-// same reports whether two contents are equal, which is quick if they are one.
+// same reports whether two contents are equal, quickly if they are the same slice.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }

@@ -20,8 +20,8 @@ const tenantOrganization = "tenant:"
 //	CN=user, O=tenant:{t}, OU=groups    the organizational units are groups
 //	CN={t}:user, O=groups               the tenant ends at the first colon
 //
-// A common name without colon carries no tenant. The common name is the user's
-// name in all of them, so that bindings of the old format stay valid.
+// A common name without colon carries no tenant. The common name is always the
+// user's name, so that bindings of the old format stay valid.
 func userOf(chain []*x509.Certificate, maySystem bool) (*authenticator.Response, error) {
 	subject := chain[0].Subject
 	if subject.CommonName == "" {

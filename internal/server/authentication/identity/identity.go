@@ -21,11 +21,11 @@ func Refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))
 }
 
-// systemPrefix begins the names and groups that mean something to Kubernetes.
+// systemPrefix is the prefix of users and groups of Kubernetes.
 const systemPrefix = "system:"
 
 // ParseTenant returns the tenant that credentials name. The system tenant is an
-// error where the credentials come from somebody who may not give it.
+// error if the issuer of the credentials may not name it.
 func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 	n, err := tenant.Parse(name)
 	switch {
@@ -38,11 +38,10 @@ func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 	}
 }
 
-// New returns u as a user of n, or of no tenant if n is empty, if its name may
-// be one there. It is for names that somebody else has chosen; for those that
-// the server has verified itself there is Of. Outside the system tenant, groups
-// of Kubernetes are left out: they mean nothing there, or are the server's to
-// give, as those of service accounts.
+// New returns u as a user of n, or of no tenant if n is empty, or an error if its name is
+// not allowed there. It is for names from outside; for names that the server has verified
+// itself there is Of. Outside the system tenant, groups of Kubernetes are removed: they
+// have no rights there, or the server adds them itself, such as those of service accounts.
 func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	switch name := u.GetName(); {
 	case name == "":
@@ -66,8 +65,8 @@ func isKubernetes(group string) bool {
 // formerKey is what others than the server may still write.
 var formerKey = tenant.Former(tenant.UserExtraKey)
 
-// Of returns u as a user of n, or of no tenant if n is empty, whatever its extra
-// says.
+// Of returns u as a user of n, or of no tenant if n is empty, and ignores the tenant in
+// its extra.
 func Of(u user.Info, n tenant.Name) *user.DefaultInfo {
 	extra := maps.Clone(u.GetExtra())
 	delete(extra, tenant.UserExtraKey)
@@ -81,9 +80,9 @@ func Of(u user.Info, n tenant.Name) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
 }
 
-// FromExtra returns u as a user of the tenant that one of the keys of its extra
-// names: the first of keys that is there and not empty. Without any it is a user
-// without tenant. maySystem is asked only for the system tenant.
+// FromExtra returns u as a user of the tenant that its extra names under the first of keys
+// with a value. Without any it is a user without tenant. maySystem is called only for the
+// system tenant.
 func FromExtra(u user.Info, keys []string, maySystem func() bool) (*user.DefaultInfo, error) {
 	name, err := firstValue(u.GetExtra(), keys)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// As returns u as authentication would make it a user of n, whoever says that it is one:
-// somebody who impersonates it, or who asks what it may do. It returns an error if
-// there can be no such user. Users of the system tenant stay as they are.
+// As returns u as the user of n that authentication would have made, for impersonated users
+// and users in reviews. It returns an error if there can be no such user. Users of the
+// system tenant are not changed.
 func As(u user.Info, n tenant.Name) (user.Info, error) {
 	switch {
 	case n == tenant.System:
@@ -35,8 +35,8 @@ func As(u user.Info, n tenant.Name) (user.Info, error) {
 	return result, nil
 }
 
-// isOrdinary reports whether u is already what As would make of it. All users that
-// authentication has let in are, and most are no service accounts.
+// isOrdinary reports whether As would not change u. That holds for all authenticated users
+// except service accounts.
 func isOrdinary(u user.Info, n tenant.Name) bool {
 	named := u.GetExtra()[tenant.UserExtraKey]
 	return len(named) == 1 && named[0] == string(n) && u.GetName() != "" && !strings.HasPrefix(u.GetName(), systemPrefix) &&

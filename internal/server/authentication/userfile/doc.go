@@ -1,6 +1,5 @@
-// Package userfile reads the files in which users stand with their tenants
-// (--token-auth-file, --basic-auth-file). It imports nothing of Kubernetes' server, so
-// that it can be fuzzed.
+// Package userfile reads the files of users with their tenants (--token-auth-file,
+// --basic-auth-file). It imports nothing of Kubernetes' server, so that it can be fuzzed.
 //
 // Each line is a user:
 //
@@ -8,7 +7,7 @@
 //
 // The secret is a bearer token or a password. Groups are separated by commas, within
 // quotes if there are several. Other columns are ignored. An empty column before the
-// last one says that the last one is the tenant; without it the user is one of the
+// last one announces a tenant in the last one. Without a tenant, the user belongs to the
 // system tenant:
 //
 //	secret,jane,1,,acme
@@ -19,7 +18,7 @@
 //
 // A password is in the clear, or hashed by bcrypt ($2a$, $2b$ or $2y$, "htpasswd -nB")
 // or SHA-crypt ($5$ or $6$, "openssl passwd -6"). SHA-crypt has at most 1,000,000
-// rounds and passwords of at most 256 bytes. What looks like another hash is refused.
+// rounds and passwords of at most 256 bytes. Other hashes are refused.
 //
 // # Mistakes
 //
@@ -28,6 +27,6 @@
 // earlier line, or, in a file of passwords, a user name with a colon. The error names
 // the line.
 //
-// A file that changes is read again. With such a line, what was read before stays in
+// A file that changes is read again. If it is invalid then, the last valid content stays in
 // force, and the metric tenantry_user_file_reloads_total counts a failure.
 package userfile

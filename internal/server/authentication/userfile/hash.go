@@ -7,9 +7,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// verifier returns how a password is compared with what the file says, nil if
-// that is the password itself: hashes begin with a dollar sign, the name of
-// their algorithm and another one.
+// verifier returns the function that compares a password with a hash, nil if the file has
+// the password itself. Hashes begin with a dollar sign, the name of their algorithm and
+// another dollar sign.
 func verifier(hash string) (func(hash, password string) bool, error) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(hash, "$"), "$")
 	if !ok || hash[0] != '$' {

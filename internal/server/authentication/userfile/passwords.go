@@ -22,34 +22,34 @@ var errWrongPassword = errors.New("invalid user name or password")
 // Passwords authenticates by a basic-auth file (--basic-auth-file).
 type Passwords struct {
 	*watched[passwords]
-	// key hides what is kept of passwords that were right.
+	// key is the key of the digests of accepted passwords.
 	key []byte
-	// turns bounds how many slow comparisons there are at once, so that those
-	// who guess passwords do not take every core.
-	turns chan struct{}
+	// slots limits concurrent comparisons with hashes, so that guessing passwords does not
+	// occupy every core.
+	slots chan struct{}
 }
 
 // passwords holds users by name.
 type passwords struct {
 	users map[string]*account
-	// decoy is compared with when there is no user, so that an answer takes the
+	// decoy is compared with if a user does not exist, so that the response takes the
 	// same time. Nil if no password of the file is hashed.
 	decoy *account
 }
 
 type account struct {
 	user *user.DefaultInfo
-	// password is in the clear, or hashed if verify is set.
+	// password is plain, or hashed if verify is set.
 	password string
 	verify   func(hash, password string) bool
-	// right is a keyed digest of the password that was right the last time: a
-	// hashed one takes long to compare.
-	right atomic.Pointer[[sha256.Size]byte]
+	// verified is a keyed digest of the last accepted password, because it is slow to compare
+	// with a hash.
+	verified atomic.Pointer[[sha256.Size]byte]
 }
 
 // OpenPasswords reads a basic-auth file.
 func OpenPasswords(path string) (Passwords, error) {
-	p := Passwords{key: make([]byte, sha256.Size), turns: make(chan struct{}, max(1, processors.Cores()/2))}
+	p := Passwords{key: make([]byte, sha256.Size), slots: make(chan struct{}, max(1, processors.Cores()/2))}
 	if _, err := rand.Read(p.key); err != nil {
 		return p, fmt.Errorf("making a key: %w", err)
 	}
@@ -78,7 +78,7 @@ func (p Passwords) check(ctx context.Context, name, password string) (*user.Defa
 		a = &account{}
 	}
 	digest := p.digest(password)
-	if right := a.right.Load(); right != nil && hmac.Equal(right[:], digest[:]) {
+	if verified := a.verified.Load(); verified != nil && hmac.Equal(verified[:], digest[:]) {
 		return a.user, nil
 	}
 	hashed := a
@@ -88,9 +88,9 @@ func (p Passwords) check(ctx context.Context, name, password string) (*user.Defa
 	matches := false
 	if hashed != nil {
 		select {
-		case p.turns <- struct{}{}:
+		case p.slots <- struct{}{}:
 			matches = hashed.verify(hashed.password, password)
-			<-p.turns
+			<-p.slots
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -102,7 +102,7 @@ func (p Passwords) check(ctx context.Context, name, password string) (*user.Defa
 	if !known || !matches {
 		return nil, errWrongPassword
 	}
-	a.right.Store(&digest)
+	a.verified.Store(&digest)
 	return a.user, nil
 }
 

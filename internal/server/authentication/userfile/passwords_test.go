@@ -104,7 +104,7 @@ func BenchmarkPassword(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	passwords := Passwords{watched: &watched[passwords]{}, key: []byte("key"), turns: make(chan struct{}, 1)}
+	passwords := Passwords{watched: &watched[passwords]{}, key: []byte("key"), slots: make(chan struct{}, 1)}
 	passwords.current.Store(&parsed)
 	if _, err := passwords.check(b.Context(), "u", "pw"); err != nil {
 		b.Fatal(err)

@@ -18,8 +18,8 @@ const (
 	// shaCryptMaxRounds keeps a comparison below a second or so.
 	shaCryptMaxRounds = 1_000_000
 	shaCryptMaxSalt   = 16
-	// shaCryptMaxPassword bounds the work for a password somebody sends, which
-	// grows with the square of its length.
+	// shaCryptMaxPassword bounds the work to verify a password, which grows with the square
+	// of its length.
 	shaCryptMaxPassword = 256
 	shaCryptAlphabet    = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// tokens holds users by the hash of their token, so that a lookup takes the
-// same time whatever part of a token was guessed right.
+// tokens holds users by the hash of their token, so that the time of a lookup does not
+// tell which part of a token was guessed right.
 type tokens map[[sha256.Size]byte]*user.DefaultInfo
 
 // Tokens authenticates by a token file (--token-auth-file).

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// pollInterval is how often a file is read where its changes are not seen.
+	// pollInterval is how often a file is read whose changes are not notified.
 	pollInterval = time.Minute
-	// settleTime is for how long a changed file must stay as it is before it
-	// counts: a line that is half written may be valid and mean another tenant.
-	// unendedTime is that of a file whose last line has no end yet.
-	settleTime  = 100 * time.Millisecond
-	unendedTime = time.Second
+	// settleTime is how long a changed file must not change again before it is used: a
+	// partly written line may be valid and name another tenant. incompleteTime is the same
+	// for a file whose last line has no newline yet.
+	settleTime     = 100 * time.Millisecond
+	incompleteTime = time.Second
 )
 
-// watched is what a file said when it was last valid.
+// watched is the last valid content of a file.
 type watched[T any] struct {
-	// what the file holds, for messages and metrics: "token", "basic-auth".
+	// what names the file in messages and metrics: "token", "basic-auth".
 	what    string
 	path    string
 	parse   func([]byte) (T, error)
@@ -52,8 +52,8 @@ func (w *watched[T]) take(content []byte) error {
 	return nil
 }
 
-// Run reads the file again when it changes, until ctx ends. What cannot be read
-// changes nothing.
+// Run reads the file again when it changes, until ctx ends. If it cannot be read, the last
+// valid content stays.
 func (w *watched[T]) Run(ctx context.Context) {
 	filesystem.WatchUntil(ctx, pollInterval, w.path, func() {
 		content, err := w.settled(ctx)
@@ -79,18 +79,18 @@ func (w *watched[T]) report(err error) {
 	klog.InfoS("File of users read again", "file", w.path)
 }
 
-// settled returns the content of the file once nobody writes it any more.
+// settled returns the content of the file once it does not change any more.
 func (w *watched[T]) settled(ctx context.Context) ([]byte, error) {
 	content, err := os.ReadFile(w.path)
 	for err == nil && !bytes.Equal(content, w.seen) {
-		quiet := settleTime
+		wait := settleTime
 		if !bytes.HasSuffix(content, []byte("\n")) {
-			quiet = unendedTime
+			wait = incompleteTime
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(quiet):
+		case <-time.After(wait):
 		}
 		before := content
 		if content, err = os.ReadFile(w.path); bytes.Equal(before, content) {

@@ -1,3 +1,3 @@
-// Package webtoken reads what JSON web tokens say, without verifying it: to find
-// out who could verify a token, or what else a verified one says.
+// Package webtoken reads the claims of JSON web tokens without verifying them: to find
+// the authenticator of a token, or more claims of a verified one.
 package webtoken

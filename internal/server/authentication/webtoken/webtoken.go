@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Claims are those of a token.
+// Claims are the claims of a token.
 type Claims map[string]json.RawMessage
 
-// Parse returns the claims of what has the form of a token, nil for anything
-// else.
+// Parse returns the claims of a string in the form of a token, nil for other
+// strings.
 func Parse(token string) Claims {
 	_, rest, _ := strings.Cut(token, ".")
 	encoded, signature, found := strings.Cut(rest, ".")
@@ -41,9 +41,9 @@ func (c Claims) Time(name string) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// decode returns a claim, zero if it is of another type. It is not there either
-// if another name differs by case only: who verifies tokens with encoding/json,
-// for which case does not matter, may have meant that one.
+// decode returns a claim, zero if it is of another type. It returns zero, too, if another
+// name differs only in case: a verifier that uses encoding/json, which ignores case, may
+// have used that one.
 func decode[T any](c Claims, name string) T {
 	var zero, value T
 	for other := range c {

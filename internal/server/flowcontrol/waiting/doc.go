@@ -1,5 +1,4 @@
-// Package waiting tells who shares out cores when a request waits for webhooks, and
-// needs none.
+// Package waiting reports when a request waits for webhooks, and needs no core.
 //
-// It is a leaf: those who call webhooks import it.
+// It is a leaf, so that callers of webhooks can import it.
 package waiting

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Webhooks counts the webhooks that a request waits for: several may be called at a time.
+// Webhooks counts the webhooks that a request waits for, which may be several at a time.
 // The zero value is ready for use.
 type Webhooks struct {
 	mu      sync.Mutex
@@ -21,8 +21,8 @@ func With(ctx context.Context, w *Webhooks) context.Context {
 	return context.WithValue(ctx, key{}, w)
 }
 
-// Notify sets what is called when the request begins and ends to wait, in order, and
-// calls it if the request waits already. Nil ends that. changed must not call w.
+// Notify sets the function that is called, in order, when the request starts and stops
+// waiting, and calls it if the request waits already. Nil unsets it. changed must not call w.
 func Notify(ctx context.Context, changed func(waits bool)) {
 	w, ok := ctx.Value(key{}).(*Webhooks)
 	if !ok {
@@ -46,7 +46,7 @@ func (w *Webhooks) add(calls int) {
 	}
 }
 
-// Transport counts what goes through delegate as calls of webhooks.
+// Transport counts requests through delegate as calls of webhooks.
 func Transport(delegate http.RoundTripper) http.RoundTripper { return transport{delegate} }
 
 type transport struct{ delegate http.RoundTripper }

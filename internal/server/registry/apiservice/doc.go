@@ -1,4 +1,4 @@
-// Package apiservice shows in each space the APIServices of what the space serves,
-// without storing them: clients look there for what a cluster serves. They cannot be
-// changed. Those of the system space are the aggregator's and not looked at here.
+// Package apiservice shows the APIServices of what a space serves in the space,
+// without storing them: clients discover the API of a cluster there. They cannot be
+// changed. Those of the system space are the aggregator's and not handled here.
 package apiservice

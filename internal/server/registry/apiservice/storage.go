@@ -27,17 +27,17 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Served says what spaces serve.
+// Served returns the group versions that spaces serve.
 type Served struct {
 	// Versions returns the group versions that every space serves, and those of the
 	// definitions of the space of n.
 	Versions func(n tenant.Name) (builtin, custom []schema.GroupVersion, err error)
-	// Changes returns a channel that gets something when those of the space of n may have
-	// changed, and what to call when nobody reads it any more.
+	// Changes returns a channel that is notified when those of the space of n may have
+	// changed, and a function that releases it.
 	Changes func(n tenant.Name) (<-chan struct{}, func())
 }
 
-// Shows reports whether the space of n shows an APIService of a name.
+// Shows reports whether the space of n shows an APIService with a name.
 func (s Served) Shows(n tenant.Name, name string) (bool, error) {
 	builtin, custom, err := s.Versions(n)
 	of := func(gv schema.GroupVersion) bool { return nameOf(gv) == name }
@@ -47,7 +47,7 @@ func (s Served) Shows(n tenant.Name, name string) (bool, error) {
 // nameOf returns the name of the APIService of a group version.
 func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
 
-// RESTOptionsGetter gives APIServices storage that shows spaces their own.
+// RESTOptionsGetter makes storage of APIServices that shows spaces their own.
 type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
 	Served
@@ -69,22 +69,22 @@ func (g RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, example
 	return options, nil
 }
 
-// inSpaces is the storage of APIServices. Writes in spaces are refused before they get
-// here, so that those of the embedded storage concern the system space.
+// inSpaces is the storage of APIServices. Writes in spaces are refused before they reach
+// storage, so writes only concern the embedded storage of the system space.
 type inSpaces struct {
 	storage.Interface
 	served Served
 }
 
-// space returns the space that a call is about, if it is one.
-func space(ctx context.Context) (tenant.Name, bool) {
+// tenantSpace returns the tenant's space of a call, if it is about one.
+func tenantSpace(ctx context.Context) (tenant.Name, bool) {
 	n, err := tenant.SpaceFrom(ctx)
 	return n, err == nil && n.IsSpace()
 }
 
 // Get implements storage.Interface.
 func (s *inSpaces) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	n, ok := space(ctx)
+	n, ok := tenantSpace(ctx)
 	if !ok {
 		return s.Interface.Get(ctx, key, opts, out)
 	}
@@ -110,7 +110,7 @@ func (s *inSpaces) Get(ctx context.Context, key string, opts storage.GetOptions,
 
 // GetList implements storage.Interface. There are no pages.
 func (s *inSpaces) GetList(ctx context.Context, key string, opts storage.ListOptions, out runtime.Object) error {
-	n, ok := space(ctx)
+	n, ok := tenantSpace(ctx)
 	if !ok {
 		return s.Interface.GetList(ctx, key, opts, out)
 	}
@@ -132,7 +132,7 @@ func (s *inSpaces) GetList(ctx context.Context, key string, opts storage.ListOpt
 
 // Watch implements storage.Interface.
 func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	n, ok := space(ctx)
+	n, ok := tenantSpace(ctx)
 	if !ok {
 		return s.Interface.Watch(ctx, key, opts)
 	}
@@ -158,12 +158,12 @@ func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptio
 // services are the APIServices of a space.
 type services struct {
 	services []apiregistration.APIService // by name
-	// version is that of what there is, the same on every server: it tells whether
-	// something else is there, not which is the later.
+	// version is a hash of the services, the same on every server. It tells whether
+	// they differ, not which are newer.
 	version string
 }
 
-// unstored is the namespace of the UIDs of APIServices in spaces.
+// unstored is the name space of the UIDs of APIServices in spaces (RFC 9562).
 var unstored = uuid.MustParse("0f5d8c0e-6a7f-4f0b-9b0a-3c1d6f4f7a55")
 
 // of returns the APIServices of the space of n.
@@ -191,8 +191,8 @@ func (s *inSpaces) of(n tenant.Name) (*services, error) {
 	return found, nil
 }
 
-// add adds the APIService of a group version as the aggregator makes it of what it
-// serves itself.
+// add adds the APIService of a group version like the aggregator's for its own group
+// versions.
 func (s *services) add(n tenant.Name, gv schema.GroupVersion, managed string, priority int32) {
 	name := nameOf(gv)
 	s.services = append(s.services, apiregistration.APIService{
@@ -224,8 +224,8 @@ func (s *services) matching(predicate storage.SelectionPredicate) ([]apiregistra
 	return matching, nil
 }
 
-// begin says whether a watch begins with what there is. One that begins after something
-// that is not what there is has to list again.
+// begin reports whether a watch begins with initial events. A watch from another version
+// than the current one has expired.
 func (s *services) begin(opts storage.ListOptions) (bool, error) {
 	switch version := opts.ResourceVersion; {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:

@@ -12,13 +12,13 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
-// watcher tells of APIServices that come and go.
+// watcher sends events of APIServices that are added and deleted.
 type watcher struct {
 	*watch.ProxyWatcher
 	events    chan<- watch.Event
 	current   func() (*services, error)
 	predicate storage.SelectionPredicate
-	// marked says whether the client wants to know when it has seen what there was.
+	// marked is whether the client wants the bookmark after the initial events.
 	marked bool
 }
 
@@ -30,8 +30,8 @@ func newWatcher(current func() (*services, error), opts storage.ListOptions) *wa
 	}
 }
 
-// run sends what comes and goes after known until the watch ends, and known itself
-// before if begin is true.
+// run sends changes after known until the watch ends, and known itself first if begin is
+// true.
 func (w *watcher) run(ctx context.Context, known *services, begin bool, changed <-chan struct{}) {
 	defer close(w.events)
 	before := &services{}
@@ -65,7 +65,7 @@ func (w *watcher) run(ctx context.Context, known *services, begin bool, changed 
 	}
 }
 
-// sendChanges sends what is in one of two and not in the other.
+// sendChanges sends the differences of two states.
 func (w *watcher) sendChanges(ctx context.Context, before, after *services) error {
 	old, err := before.matching(w.predicate)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxRequest is how many bytes spec.request may have, which is PEM.
+	// maxRequest is the maximum length of spec.request, in bytes of PEM.
 	maxRequest = 64 << 10
-	// maxRSABits is the longest modulus with which crypto/tls takes a certificate.
+	// maxRSABits is the longest modulus of certificates that crypto/tls accepts.
 	maxRSABits = 8192
-	// maxRSAExponent is the largest with which crypto/rsa verifies.
+	// maxRSAExponent is the largest exponent that crypto/rsa accepts.
 	maxRSAExponent = math.MaxInt32
 )
 
-// checkRequest says what makes it too much work to verify a request's signature. What is
-// no request at all is left to upstream's validation.
+// checkRequest returns an error if it is too much work to verify a request's signature. It
+// leaves invalid requests to upstream's validation.
 func checkRequest(request []byte) field.ErrorList {
 	at := field.NewPath("spec", "request")
 	if len(request) > maxRequest {
@@ -31,7 +31,7 @@ func checkRequest(request []byte) field.ErrorList {
 	}
 	key, ok := parsed.PublicKey.(*rsa.PublicKey)
 	if !ok {
-		return nil // the lengths of the others are those of few curves
+		return nil // other keys have a few fixed lengths
 	}
 	if bits := key.N.BitLen(); bits > maxRSABits {
 		return field.ErrorList{field.Invalid(at, field.OmitValueType{},

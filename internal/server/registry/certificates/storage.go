@@ -16,8 +16,8 @@ import (
 
 const resource = "certificatesigningrequests"
 
-// Wrap bounds upstream's storages of CertificateSigningRequests among those of their
-// group, if they are there.
+// Wrap limits upstream's storages of CertificateSigningRequests, if they are in
+// storages.
 func Wrap(storages map[string]rest.Storage) error {
 	if storages[resource] == nil {
 		return nil
@@ -36,7 +36,7 @@ func Wrap(storages map[string]rest.Storage) error {
 	return nil
 }
 
-// creation is upstream's strategy. Webhooks have changed the object before it.
+// creation is upstream's strategy. It runs after mutating webhooks.
 type creation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
@@ -47,11 +47,11 @@ func (c creation) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	return c.RESTCreateStrategy.Validate(ctx, obj)
 }
 
-// change is upstream's strategy, which takes nothing but the metadata from who updates.
+// change is upstream's strategy, by which updates only change the metadata.
 type change struct{ rest.RESTUpdateStrategy }
 
-// ValidateUpdate implements rest.RESTUpdateStrategy. What was stored before there were
-// limits can be deleted, and so its finalizers can be removed.
+// ValidateUpdate implements rest.RESTUpdateStrategy. Objects that were stored before there
+// were limits can be deleted, so their finalizers can be removed.
 func (c change) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	after, before := obj.(*certificates.CertificateSigningRequest), old.(*certificates.CertificateSigningRequest)
 	errs := checkRequest(after.Spec.Request)
@@ -66,7 +66,7 @@ func (c change) ValidateUpdate(ctx context.Context, obj, old runtime.Object) fie
 	return append(errs, apivalidation.ValidateObjectMetaUpdate(&after.ObjectMeta, &before.ObjectMeta, metadata)...)
 }
 
-// bounded returns an update of a subresource, whose spec is that which is stored.
+// bounded returns an update of a subresource that refuses stored objects beyond the limits.
 func bounded(info rest.UpdatedObjectInfo) rest.UpdatedObjectInfo {
 	return rest.WrapUpdatedObjectInfo(info, func(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
 		stored := old.(*certificates.CertificateSigningRequest)

@@ -19,7 +19,7 @@ import (
 
 // Rules validate by the schema and the CEL rules of a CustomResourceDefinition.
 type Rules struct {
-	// Columns are those in which clients print the resource.
+	// Columns are the printer columns of the resource.
 	Columns   []apiextensionsv1.CustomResourceColumnDefinition
 	schema    validation.SchemaValidator
 	structure *structuralschema.Structural
@@ -54,9 +54,9 @@ func NewRules(manifest []byte) (*Rules, error) {
 	}, nil
 }
 
-// Validate returns what is wrong with an object. old is nil on creation. Of an update,
-// what is as it was before is not looked at, as in custom resources: a rule that came
-// later must not keep an object from being changed.
+// Validate returns what is wrong with an object. old is nil on creation. Unchanged fields
+// of an update are not validated, as in custom resources (ratcheting): a later rule must
+// not prevent changes of an object.
 func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -83,11 +83,11 @@ func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.Err
 	errs, _ = r.rules.Validate(ctx, nil, r.structure, object, before, celconfig.RuntimeCELCostBudget, options...)
 	for _, err := range errs {
 		if err.Field == rootField {
-			err.Field = "metadata.name" // what the rules at the root are about
+			err.Field = "metadata.name" // the rules at the root are about the name
 		}
 	}
 	return errs
 }
 
-// rootField is how upstream names the object itself.
+// rootField is upstream's name of the object itself.
 var rootField = (*field.Path)(nil).String()

@@ -9,17 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
-// Strategy is what the strategies of all built-in types with a definition have in
-// common: they are cluster-scoped, and an update without a resource version is
-// made whatever there is.
+// Strategy is common to the strategies of all built-in types with a definition: they are
+// cluster-scoped, and may be updated unconditionally.
 type Strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	Rules *Rules
 }
 
-// NewStrategy reads a definition in YAML, and returns beside the strategy what
-// prints the resource.
+// NewStrategy reads a definition in YAML. It returns the strategy and the table convertor
+// of the resource.
 func NewStrategy(typer runtime.ObjectTyper, manifest []byte) (Strategy, rest.TableConvertor, error) {
 	rules, err := NewRules(manifest)
 	if err != nil {

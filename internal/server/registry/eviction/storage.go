@@ -20,7 +20,7 @@ import (
 
 // REST is the storage of pods/eviction.
 type REST struct {
-	// EvictionREST is upstream's. It only says what is served.
+	// EvictionREST is upstream's, for its metadata only.
 	*podstore.EvictionREST
 	options generic.RESTOptions
 	budgets policyclient.PodDisruptionBudgetsGetter
@@ -32,9 +32,8 @@ var (
 	_ rest.GroupVersionAcceptor     = &REST{}
 )
 
-// Wrap replaces upstream's storage of pods/eviction among those of the core group, if
-// it is there. options are those that the pods have been stored with; budgets acts in
-// the space of its calls' context.
+// Wrap replaces upstream's storage of pods/eviction, if it is in storages. options are
+// those with which the pods are stored. budgets acts in the space of its calls' context.
 func Wrap(storages map[string]rest.Storage, options generic.RESTOptionsGetter, budgets policyclient.PodDisruptionBudgetsGetter) error {
 	upstream, ok := storages["pods/eviction"].(*podstore.EvictionREST)
 	if !ok {
@@ -57,8 +56,8 @@ func Wrap(storages map[string]rest.Storage, options generic.RESTOptionsGetter, b
 	return nil
 }
 
-// existing returns a decorator that makes no storage: what is built with it has no
-// watch cache, and nothing that runs, of its own.
+// existing returns a decorator that returns s, so that storage that is built with it has no
+// watch cache and no goroutines of its own.
 func existing(s storage.Interface) generic.StorageDecorator {
 	return func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
 		storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
@@ -84,7 +83,7 @@ func (r *REST) bind(ctx context.Context) (*podstore.EvictionREST, error) {
 	return pods.Eviction, nil
 }
 
-// budgets are the PodDisruptionBudgets that one request acts on.
+// budgets are the PodDisruptionBudgets in the context of one request.
 type budgets struct {
 	policyclient.PodDisruptionBudgetsGetter
 	ctx context.Context
@@ -95,8 +94,8 @@ func (b budgets) PodDisruptionBudgets(namespace string) policyclient.PodDisrupti
 	return inRequest{client: b.PodDisruptionBudgetsGetter.PodDisruptionBudgets(namespace), ctx: b.ctx}
 }
 
-// inRequest does what evictions need in the context of their request. There is
-// nothing behind the rest of the interface.
+// inRequest implements the methods that evictions need, in the context of their request. The
+// rest of the interface is nil.
 type inRequest struct {
 	policyclient.PodDisruptionBudgetInterface
 	client policyclient.PodDisruptionBudgetInterface

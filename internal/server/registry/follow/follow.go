@@ -20,15 +20,15 @@ type Source interface {
 	rest.Watcher
 }
 
-// ListWatch is read by list and watch: a streaming list would key objects by
-// name, by which those of two spaces are one.
+// ListWatch does not support streaming lists: the reflector would key objects by
+// name, and equal names of two spaces would be one object.
 type ListWatch struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is asked by reflectors.
+// IsWatchListSemanticsUnSupported is called by reflectors.
 func (ListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Run tells index of the objects that source has in a scope, and seen of
-// how far it is, until ctx ends. example is one of the objects, name is for the
+// Run keeps index up to date with the objects of source in a scope, and seen with the
+// versions of index, until ctx ends. example is one of the objects, name is for the
 // log.
 func Run(ctx context.Context, name string, in tenant.Scope, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
 	scoped := tenant.WithScope(ctx, in)
@@ -47,8 +47,8 @@ func Run(ctx context.Context, name string, in tenant.Scope, source Source, examp
 	cache.NewReflectorWithOptions(lw, example, noting{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
-// unwrap takes the object out of the envelope in which the watch cache shares
-// its encoded forms.
+// unwrap returns the object in the envelope in which the watch cache shares its encoded
+// forms.
 func unwrap(event watch.Event) (watch.Event, bool) {
 	if cached, ok := event.Object.(runtime.CacheableObject); ok {
 		event.Object = cached.GetObject()

@@ -10,24 +10,24 @@ import (
 	"github.com/tenantry/tenantry/internal/progress"
 )
 
-// Await makes writers of a resource wait until the index that seen belongs to
-// knows what they have written, so that the next request is decided by it. On
-// other replicas it is so a moment later.
+// Await makes writers of a resource wait until the index of seen has what they have
+// written, so that the next decision takes it into account. Other replicas have it a moment
+// later.
 func Await(store *genericregistry.Store, seen *progress.Progress) {
 	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { Wait(obj, seen) }
 	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { Wait(obj, seen) }
 	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { Wait(obj, seen) }
 }
 
-// Wait waits until the index that seen belongs to knows a stored object. For what Await
-// does not see: upstream calls nothing when a deletion only marks an object.
+// Wait waits until the index of seen has a stored object. It is for deletions that
+// only mark an object, after which upstream does not call AfterDelete.
 func Wait(obj runtime.Object, seen *progress.Progress) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		seen.Wait(accessor.GetResourceVersion())
 	}
 }
 
-// noting is an index that notes how far it is.
+// noting is an index that notes the versions of its objects.
 type noting struct {
 	cache.ReflectorStore
 	seen *progress.Progress

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// fewRights are compared without a look at how many the user has.
+	// fewRights are not worth a comparison with the rules of the user.
 	fewRights = 1000
 	// maxRights is how many single rights, each a verb on a resource of a group, are
-	// compared with those of a user: upstream makes a rule of each.
+	// compared with a user's: upstream makes a rule of each.
 	maxRights = 100_000
-	// maxComparisons is how many single rights are compared with how many rules, which
+	// maxComparisons is how many comparisons of a single right with a rule are made, which
 	// takes about a second.
 	maxComparisons = 5_000_000
 )
 
-// rightsIn returns how many single rights rules have: a rule of 3 MB can have 10^20.
+// rightsIn returns the number of single rights in rules: a rule of 3 MB can have 10^20.
 func rightsIn(rules []rbacv1.PolicyRule) float64 {
 	rights := 0.0
 	for _, rule := range rules {
@@ -40,9 +40,9 @@ func rightsIn(rules []rbacv1.PolicyRule) float64 {
 	return rights
 }
 
-// checkBreadth returns an error if it would take too much to find out whether the user
-// of ctx has all that rules give.
-func checkBreadth(ctx context.Context, owned validation.AuthorizationRuleResolver, rules []rbacv1.PolicyRule, namespace string) error {
+// checkBreadth returns an error if it would take too long to find out whether the user
+// of ctx has all rights in rules.
+func checkBreadth(ctx context.Context, resolver validation.AuthorizationRuleResolver, rules []rbacv1.PolicyRule, namespace string) error {
 	rights := rightsIn(rules)
 	if rights <= fewRights {
 		return nil
@@ -52,8 +52,8 @@ func checkBreadth(ctx context.Context, owned validation.AuthorizationRuleResolve
 		if !ok {
 			return fmt.Errorf("no user on context")
 		}
-		own, _ := owned.RulesFor(ctx, u, namespace) // whose errors the check itself reports
-		if rights*float64(len(own)) <= maxComparisons {
+		userRules, _ := resolver.RulesFor(ctx, u, namespace) // the check itself reports the error
+		if rights*float64(len(userRules)) <= maxComparisons {
 			return nil
 		}
 	}
@@ -61,13 +61,13 @@ func checkBreadth(ctx context.Context, owned validation.AuthorizationRuleResolve
 		"use \"*\" or several roles, or ask somebody with the verb escalate (for a binding: bind) on it", rights)
 }
 
-// Roles serves Roles. It refuses those that take too much to be checked for escalation.
+// Roles serves Roles. It refuses those that take too long to check for escalation.
 type Roles struct {
 	*rolepolicy.Storage
 	broad broad
 }
 
-// broad refuses roles with too many rights, of users whose rights are compared with them.
+// broad refuses roles with too many rights, unless the user may escalate.
 type broad struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	rules      validation.AuthorizationRuleResolver
@@ -76,7 +76,7 @@ type broad struct {
 
 func (b broad) check(ctx context.Context, role metav1.Object, internal []upstream.PolicyRule) error {
 	if rbacregistry.EscalationAllowed(ctx) || rbacregistry.RoleEscalationAuthorized(ctx, b.authorizer) {
-		return nil // there is no comparison
+		return nil // upstream compares no rights
 	}
 	rules := make([]rbacv1.PolicyRule, len(internal))
 	for i := range internal {
@@ -103,14 +103,21 @@ func (s *Roles) Create(ctx context.Context, obj runtime.Object, validate rest.Va
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (s *Roles) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	guarded := rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	checked := checkedUpdate(info, func(ctx context.Context, role, _ *upstream.Role) error {
+		return s.broad.check(ctx, role, role.Rules)
+	})
+	return s.Storage.Update(ctx, name, checked, create, update, forceAllowCreate, options)
+}
+
+// checkedUpdate returns an update that is checked, unless it only changes what the garbage
+// collector changes.
+func checkedUpdate[T runtime.Object](info rest.UpdatedObjectInfo, check func(ctx context.Context, role, old T) error) rest.UpdatedObjectInfo {
+	return rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 		if rbacregistry.IsOnlyMutatingGCFields(obj, old, kapihelper.Semantic) {
 			return obj, nil
 		}
-		role := obj.(*upstream.Role)
-		return obj, s.broad.check(ctx, role, role.Rules)
+		return obj, check(ctx, obj.(T), old.(T))
 	})
-	return s.Storage.Update(ctx, name, guarded, create, update, forceAllowCreate, options)
 }
 
 var _ rest.StandardStorage = &Roles{}

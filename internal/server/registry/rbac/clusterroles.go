@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
-	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
 	upstream "k8s.io/kubernetes/pkg/apis/rbac"
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 	clusterrolepolicy "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/policybased"
@@ -19,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ClusterRoles serves ClusterRoles. In the system space, whoever writes one that
-// holds in tenants' spaces needs the verb escalate on it: the rights in the system
-// space say nothing about those.
+// ClusterRoles serves ClusterRoles. In the system space, the author of one that
+// holds in tenants' spaces needs the verb escalate on it, because rights in the system
+// space are not rights in those.
 type ClusterRoles struct {
 	*clusterrolepolicy.Storage
 	authorizer authorizer.UnconditionalAuthorizer
@@ -39,13 +38,7 @@ func (s *ClusterRoles) Create(ctx context.Context, obj runtime.Object, validate 
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (s *ClusterRoles) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	guarded := rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
-		if rbacregistry.IsOnlyMutatingGCFields(obj, old, kapihelper.Semantic) {
-			return obj, nil
-		}
-		return obj, s.guard(ctx, obj.(*upstream.ClusterRole), old.(*upstream.ClusterRole))
-	})
-	return s.Storage.Update(ctx, name, guarded, create, update, forceAllowCreate, options)
+	return s.Storage.Update(ctx, name, checkedUpdate(info, s.guard), create, update, forceAllowCreate, options)
 }
 
 func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRole) error {
@@ -57,7 +50,7 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 		return err
 	}
 	if n != tenant.System {
-		return nil // there the annotations mean nothing
+		return nil // the annotations have no effect there
 	}
 	annotations := field.NewPath("metadata", "annotations")
 	scope, err := rbac.ScopeOf(role.Annotations)

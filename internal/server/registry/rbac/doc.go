@@ -1,4 +1,4 @@
-// Package rbac adapts upstream's storage of RBAC objects to spaces: the checks of
-// escalation compare with what a user has in the space, and who lets a
-// ClusterRole of the system space hold in tenants' spaces must be allowed to.
+// Package rbac adapts upstream's storage of RBAC objects to spaces. The checks of
+// escalation compare with the rights of the user in the space, and a ClusterRole of the
+// system space that holds in tenants' spaces needs an extra verb.
 package rbac

@@ -29,7 +29,7 @@ import (
 )
 
 // Wrap replaces upstream's storages of RBAC objects, by resource, with those of
-// this package. rights are what users have in their spaces.
+// this package. rights are the rights of users in their spaces.
 func Wrap(storages map[string]rest.Storage, a authorizer.UnconditionalAuthorizer, rights *rbac.Authorizer) error {
 	roles, isRoles := storages["roles"].(*rolepolicy.Storage)
 	roleBindings, isRoleBindings := storages["rolebindings"].(*rolebindingpolicy.Storage)
@@ -48,8 +48,8 @@ func Wrap(storages map[string]rest.Storage, a authorizer.UnconditionalAuthorizer
 			return err
 		}
 	}
-	// Like upstream's, the checks read what is stored, which may be newer than
-	// what the authorizer knows.
+	// Like upstream's, the checks read stored objects, which may be newer than
+	// those of the authorizer.
 	getRole := role.AuthorizerAdapter{Registry: role.NewRegistry(roles.StandardStorage)}
 	listRoleBindings := rolebinding.AuthorizerAdapter{Registry: rolebinding.NewRegistry(roleBindings.StandardStorage)}
 	getClusterRole := clusterrole.AuthorizerAdapter{Registry: clusterrole.NewRegistry(clusterRoles.StandardStorage)}
@@ -68,7 +68,7 @@ func Wrap(storages map[string]rest.Storage, a authorizer.UnconditionalAuthorizer
 	return nil
 }
 
-// await lets writers wait until the authorizer knows what they have written.
+// await makes writers wait until the authorizer has what they have written.
 func await(storage rest.StandardStorage, seen *progress.Progress) error {
 	switch storage := storage.(type) {
 	case *rolestorage.REST:
@@ -85,16 +85,16 @@ func await(storage rest.StandardStorage, seen *progress.Progress) error {
 	return nil
 }
 
-// resolver is what upstream's checks of escalation ask.
+// resolver resolves rules for upstream's checks of escalation.
 type resolver struct {
 	rbac.Rules
 	references   validation.AuthorizationRuleResolver
 	clusterRoles validation.ClusterRoleGetter
 }
 
-// GetRoleReferenceRules returns the rules that a binding gives. It is asked about
-// bindings of users without the verb bind, and those give nothing in tenants'
-// spaces: what they have in the system space is no measure for it.
+// GetRoleReferenceRules returns the rules of the role of a binding. It is called for
+// users without the verb bind, whose bindings must not grant rights in tenants'
+// spaces: rights in the system space are not rights there.
 func (r resolver) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {

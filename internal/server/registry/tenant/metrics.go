@@ -10,7 +10,7 @@ var tenantsDesc = prometheus.NewDesc("tenantry_tenants",
 	"Number of tenants by phase: Ready, Progressing (not ready yet or any more), Suspended, Terminating.", []string{"phase"}, nil)
 
 // slot is where the metric of the Lookup that serves is shown.
-var slot metrics.Slot
+var slot metrics.Replaceable
 
 // ServeMetrics shows the number of tenants with the metrics of the process.
 func (l *Lookup) ServeMetrics() { slot.Show(phases{l}) }

@@ -96,17 +96,17 @@ func (r *requests) settleOne(n tenant.Name, earlier, now State, exists bool) {
 	}
 }
 
-// Attach returns the context of a request in the space of n, which ends with the
+// Bind returns the context of a request in the space of n, which ends with the
 // tenant that has the given UID, and what to call when the request is done. A
 // watch would otherwise go on in the space of the next tenant of the name, and
 // a write that waits for a webhook would end up there. Requests of others than the
 // system's users end with the suspension of the tenant, too. The context says which
-// tenant it was (tenant.LifeIn): a server that stalls may learn too late that it ended,
+// tenant it was (tenant.UIDFrom): a server that stalls may learn too late that it ended,
 // and etcd compares that (Deletions.Fence).
-func (l *Lookup) Attach(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
+func (l *Lookup) Bind(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
 	g := group{n, uid, system}
 	own := l.requests.begin(g)
-	ctx, cancel := context.WithCancelCause(tenant.WithLife(ctx, n, uid))
+	ctx, cancel := context.WithCancelCause(tenant.WithUID(ctx, n, uid))
 	stop := context.AfterFunc(own.ctx, func() { cancel(errGone) })
 	// The tenant may have gone before its requests were known to run.
 	if state, ok, err := l.Get(ctx, n); err != nil || !g.admits(state, ok) {

@@ -40,9 +40,9 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 			if err := errors.Join(l.Add(named("acme", "1")), l.Add(named("other", "1"))); err != nil {
 				t.Fatal(err)
 			}
-			ctx, detach := l.Attach(t.Context(), "acme", "1", tc.system)
-			second, detachSecond := l.Attach(t.Context(), "acme", "1", tc.system)
-			detachSecond()
+			ctx, release := l.Bind(t.Context(), "acme", "1", tc.system)
+			second, releaseSecond := l.Bind(t.Context(), "acme", "1", tc.system)
+			releaseSecond()
 			if second.Err() == nil || ctx.Err() != nil {
 				t.Errorf("a request that is done: %v, one that runs: %v", second.Err(), ctx.Err())
 			}
@@ -57,7 +57,7 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 			} else if ctx.Err() != nil {
 				t.Errorf("it ends by %v", context.Cause(ctx))
 			}
-			detach()
+			release()
 			if len(l.requests.of) > 0 {
 				t.Errorf("without requests there is %v", l.requests.of)
 			}
@@ -70,8 +70,8 @@ func TestRequestsOfATenantThatIsGoneEndAtOnce(t *testing.T) {
 	if err := l.Add(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "2"}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, detach := l.Attach(t.Context(), "acme", "1", false)
-	defer detach()
+	ctx, release := l.Bind(t.Context(), "acme", "1", false)
+	defer release()
 	if !errors.Is(context.Cause(ctx), errGone) {
 		t.Errorf("it ends by %v", context.Cause(ctx))
 	}

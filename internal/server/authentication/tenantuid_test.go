@@ -50,7 +50,7 @@ func TestRememberedForALife(t *testing.T) {
 				o.Upstream.TokenSuccessCacheTTL = time.Hour
 				o.Upstream.WebHook.CacheTTL = 2 * time.Hour
 			}, func(c *Config) {
-				c.Life = func(_ context.Context, n tenant.Name) (types.UID, error) {
+				c.TenantUID = func(_ context.Context, n tenant.Name) (types.UID, error) {
 					if n == "a" {
 						return uid.Load().(types.UID), nil
 					}
@@ -88,9 +88,9 @@ func TestRememberedForALife(t *testing.T) {
 func TestVerifiedAcrossLives(t *testing.T) {
 	var uid atomic.Value
 	uid.Store(types.UID("first"))
-	life := Life(func(context.Context, tenant.Name) (types.UID, error) { return uid.Load().(types.UID), nil })
+	tenantUID := TenantUID(func(context.Context, tenant.Name) (types.UID, error) { return uid.Load().(types.UID), nil })
 	verified := 0
-	a := life.cached(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+	a := tenantUID.cached(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
 		if verified++; verified > 1 {
 			return nil, false, nil // its objects are gone
 		}

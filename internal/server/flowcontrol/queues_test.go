@@ -14,17 +14,17 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// visit is one request in a lane.
+// visit is one request in a queue.
 type visit struct {
 	waits chan bool
 	leave chan leave // nil if it may not be executed
 }
 
-func begin(ctx context.Context, l *lanes, key laneKey, capacity int) *visit {
-	return beginOrder(ctx, l, order{key: key, capacity: capacity})
+func begin(ctx context.Context, l *fairQueues, key queueKey, capacity int) *visit {
+	return beginDemand(ctx, l, demand{key: key, capacity: capacity})
 }
 
-func beginOrder(ctx context.Context, l *lanes, o order) *visit {
+func beginDemand(ctx context.Context, l *fairQueues, o demand) *visit {
 	v := &visit{waits: make(chan bool, 2), leave: make(chan leave, 1)}
 	go func() {
 		leave, _ := l.enter(ctx, o, func(waits bool) { v.waits <- waits })
@@ -33,11 +33,11 @@ func beginOrder(ctx context.Context, l *lanes, o order) *visit {
 	return v
 }
 
-// newLanes returns lanes, and what makes all requests under way late.
-func newLanes() (*lanes, func()) {
+// newQueues returns queues, and a function that fires all their timers.
+func newQueues() (*fairQueues, func()) {
 	var mu sync.Mutex
 	var due []func()
-	l := &lanes{later: func(_ time.Duration, do func()) func() bool {
+	l := &fairQueues{afterFunc: func(_ time.Duration, do func()) func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		due = append(due, do)
@@ -53,14 +53,14 @@ func newLanes() (*lanes, func()) {
 	}
 }
 
-func lanesOf(l *lanes) (count int) {
-	l.lanes.Range(func(any, any) bool { count++; return true })
+func countQueues(l *fairQueues) (count int) {
+	l.queues.Range(func(any, any) bool { count++; return true })
 	return count
 }
 
-func TestLanesInTurn(t *testing.T) {
-	l, _ := newLanes()
-	acme := laneKey{tenant: "acme"}
+func TestQueuesInOrder(t *testing.T) {
+	l, _ := newQueues()
+	acme := queueKey{tenant: "acme"}
 	first, second := <-begin(t.Context(), l, acme, 2).leave, <-begin(t.Context(), l, acme, 2).leave
 	third := begin(t.Context(), l, acme, 2)
 	<-third.waits
@@ -68,21 +68,21 @@ func TestLanesInTurn(t *testing.T) {
 	<-fourth.waits
 
 	// Others do not wait for them.
-	(<-begin(t.Context(), l, laneKey{tenant: "globex"}, 2).leave)(0, 0)
-	(<-begin(t.Context(), l, laneKey{tenant: "acme", class: largeRead}, 2).leave)(0, 0)
+	(<-begin(t.Context(), l, queueKey{tenant: "globex"}, 2).leave)(0, 0)
+	(<-begin(t.Context(), l, queueKey{tenant: "acme", class: largeRead}, 2).leave)(0, 0)
 
 	first(0, 0)
 	(<-third.leave)(0, 0)
 	(<-fourth.leave)(0, 0)
 	second(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
-func TestLaneIsLeftWhileWaiting(t *testing.T) {
-	l, _ := newLanes()
-	acme := laneKey{tenant: "acme"}
+func TestQueueIsLeftWhileWaiting(t *testing.T) {
+	l, _ := newQueues()
+	acme := queueKey{tenant: "acme"}
 	running := <-begin(t.Context(), l, acme, 1).leave
 	ctx, cancel := context.WithCancelCause(t.Context())
 	impatient := begin(ctx, l, acme, 1)
@@ -98,24 +98,24 @@ func TestLaneIsLeftWhileWaiting(t *testing.T) {
 	}
 	running(0, 0)
 	(<-patient.leave)(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
 func TestLaneIsFull(t *testing.T) {
-	l, _ := newLanes()
-	acme := laneKey{tenant: "acme"}
+	l, _ := newQueues()
+	acme := queueKey{tenant: "acme"}
 	running := <-begin(t.Context(), l, acme, 1).leave
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue []*visit
-	for range waitingRequests {
+	for range maxQueued {
 		v := begin(ctx, l, acme, 1)
 		<-v.waits
 		queue = append(queue, v)
 	}
 	if leave := <-begin(t.Context(), l, acme, 1).leave; leave != nil {
-		t.Errorf("more than %d requests wait", waitingRequests)
+		t.Errorf("more than %d requests wait", maxQueued)
 	}
 	cancel()
 	for _, v := range queue {
@@ -124,16 +124,16 @@ func TestLaneIsFull(t *testing.T) {
 	running(0, 0)
 }
 
-func TestLanesUnderLoad(t *testing.T) {
+func TestQueuesUnderLoad(t *testing.T) {
 	const capacity, requests = 3, 2000
-	l, _ := newLanes()
+	l, _ := newQueues()
 	var mu sync.Mutex
 	running, most := map[tenant.Name]int{}, 0
 	var group sync.WaitGroup
 	for i := range requests {
 		n := []tenant.Name{"acme", "globex"}[i%2]
 		group.Go(func() {
-			leave, ok := l.enter(t.Context(), order{key: laneKey{tenant: n}, capacity: capacity}, func(bool) {})
+			leave, ok := l.enter(t.Context(), demand{key: queueKey{tenant: n}, capacity: capacity}, func(bool) {})
 			if !ok {
 				return // too many wait
 			}
@@ -151,8 +151,8 @@ func TestLanesUnderLoad(t *testing.T) {
 	if most > capacity {
 		t.Errorf("%d requests of a tenant are executed at a time, want at most %d", most, capacity)
 	}
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
@@ -175,10 +175,10 @@ func hang(ctx context.Context) (release func()) {
 }
 
 func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
-	l, pass := newLanes()
-	acme := laneKey{tenant: "acme", class: write}
+	l, pass := newQueues()
+	acme := queueKey{tenant: "acme", class: write}
 	var ends []func()
-	for range mostLate {
+	for range maxExecuting {
 		ctx := waiting.With(t.Context(), &waiting.Webhooks{})
 		leave := <-begin(ctx, l, acme, 1).leave
 		release := hang(ctx)
@@ -187,34 +187,34 @@ func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
 	}
 	last := begin(t.Context(), l, acme, 1)
 	if waits := <-last.waits; !waits {
-		t.Errorf("more than %d requests are under way", mostLate)
+		t.Errorf("more than %d requests are under way", maxExecuting)
 	}
 	for _, end := range ends {
 		end()
 	}
 	pass() // of requests that have ended
 	end := <-last.leave
-	if got := lanesOf(l); got != 1 {
-		t.Errorf("%d lanes of one request", got)
+	if got := countQueues(l); got != 1 {
+		t.Errorf("%d queues of one request", got)
 	}
 	end(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
-// TestSlowBodiesMakeRoom checks that writes whose clients take their time hold no places,
+// TestSlowBodiesMakeRoom checks that writes whose clients take their time hold no seats,
 // but wait for one when they have a body.
 func TestSlowBodiesMakeRoom(t *testing.T) {
-	l, pass := newLanes()
-	acme := laneKey{tenant: "acme", class: write}
+	l, pass := newQueues()
+	acme := queueKey{tenant: "acme", class: write}
 	var slow []*io.PipeWriter
 	var received []chan struct{}
 	var ends []leave
-	for range mostLate {
+	for range maxExecuting {
 		reader, writer := io.Pipe()
 		body, done := &incoming{ReadCloser: reader}, make(chan struct{})
-		ends = append(ends, <-beginOrder(t.Context(), l, order{key: acme, capacity: 1, body: body}).leave)
+		ends = append(ends, <-beginDemand(t.Context(), l, demand{key: acme, capacity: 1, body: body}).leave)
 		go func() {
 			defer close(done)
 			_, _ = io.Copy(io.Discard, body)
@@ -222,37 +222,37 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 		slow, received = append(slow, writer), append(received, done)
 		pass()
 	}
-	own := l.lock(acme)
-	if own.late != mostLate || own.prompt != 0 {
-		t.Errorf("%d wait for their clients and %d do not, want %d and 0", own.late, own.prompt, mostLate)
+	q := l.lock(acme)
+	if q.blocked != maxExecuting || q.running != 0 {
+		t.Errorf("%d wait for their clients and %d do not, want %d and 0", q.blocked, q.running, maxExecuting)
 	}
-	own.mu.Unlock()
+	q.mu.Unlock()
 	fresh := begin(t.Context(), l, acme, 1)
 	if waits := <-fresh.waits; !waits {
-		t.Errorf("more than %d requests are under way", mostLate)
+		t.Errorf("more than %d requests are under way", maxExecuting)
 	}
 	for i := range slow {
 		if err := slow[i].Close(); err != nil {
 			t.Fatal(err)
 		}
 		<-received[i]
-		if own := l.lock(acme); own.prompt != 1 || own.late != mostLate-1-i {
-			t.Errorf("%d are executed and %d wait for their clients, want 1 and %d", own.prompt, own.late, mostLate-1-i)
-			own.mu.Unlock()
+		if q := l.lock(acme); q.running != 1 || q.blocked != maxExecuting-1-i {
+			t.Errorf("%d are executed and %d wait for their clients, want 1 and %d", q.running, q.blocked, maxExecuting-1-i)
+			q.mu.Unlock()
 		} else {
-			own.mu.Unlock()
+			q.mu.Unlock()
 		}
 		if i+1 < len(slow) { // has to wait for this one
 			if err := slow[i+1].Close(); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { own := l.lock(acme); defer own.mu.Unlock(); return len(own.back) == 1 })
+			waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 		}
 		ends[i](0, 0)
 	}
 	(<-fresh.leave)(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
@@ -266,14 +266,14 @@ func waitFor(t *testing.T, holds func() bool) {
 	}
 }
 
-// TestBodyThatNeverComes checks that a request leaves its lane when its client gives up.
+// TestBodyThatNeverComes checks that a request leaves its queue when its client gives up.
 func TestBodyThatNeverComes(t *testing.T) {
-	l, pass := newLanes()
-	acme := laneKey{tenant: "acme", class: write}
+	l, pass := newQueues()
+	acme := queueKey{tenant: "acme", class: write}
 	reader, writer := io.Pipe()
 	body := &incoming{ReadCloser: reader}
 	ctx, cancel := context.WithCancel(t.Context())
-	end := <-beginOrder(ctx, l, order{key: acme, capacity: 1, body: body}).leave
+	end := <-beginDemand(ctx, l, demand{key: acme, capacity: 1, body: body}).leave
 	pass()
 	busy := <-begin(t.Context(), l, acme, 1).leave
 	cancel()
@@ -283,8 +283,8 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 	end(0, 0)
 	busy(0, 0)
-	if got := lanesOf(l); got != 0 {
-		t.Errorf("%d lanes are left without requests", got)
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
 	}
 }
 
@@ -296,25 +296,25 @@ func TestBusyWritesMakeLittleRoom(t *testing.T) {
 		costly   bool
 		atOnce   int
 	}{
-		"one place":            {1, false, 2},
-		"two places":           {2, false, 3},
-		"four places":          {4, false, 6},
-		"costly, two places":   {2, true, 1},
-		"costly, four places":  {4, true, 3},
-		"costly, eight places": {8, true, 6},
+		"one seat":            {1, false, 2},
+		"two seats":           {2, false, 3},
+		"four seats":          {4, false, 6},
+		"costly, two seats":   {2, true, 1},
+		"costly, four seats":  {4, true, 3},
+		"costly, eight seats": {8, true, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, pass := newLanes()
-			o := order{key: laneKey{tenant: "acme", class: write}, capacity: tc.capacity, costly: tc.costly}
+			l, pass := newQueues()
+			o := demand{key: queueKey{tenant: "acme", class: write}, capacity: tc.capacity, costly: tc.costly}
 			var ends []leave
-			for own := l.lock(o.key); ; own = l.lock(o.key) {
-				own.capacity = tc.capacity
-				room := own.hasRoom(o.places())
-				own.mu.Unlock()
+			for q := l.lock(o.key); ; q = l.lock(o.key) {
+				q.capacity = tc.capacity
+				room := q.hasRoom(o.seats())
+				q.mu.Unlock()
 				if !room {
 					break
 				}
-				ends = append(ends, <-beginOrder(t.Context(), l, o).leave)
+				ends = append(ends, <-beginDemand(t.Context(), l, o).leave)
 				pass()
 			}
 			if len(ends) != tc.atOnce {
@@ -323,8 +323,8 @@ func TestBusyWritesMakeLittleRoom(t *testing.T) {
 			for _, end := range ends {
 				end(0, 0)
 			}
-			if got := lanesOf(l); got != 0 {
-				t.Errorf("%d lanes are left without requests", got)
+			if got := countQueues(l); got != 0 {
+				t.Errorf("%d queues are left without requests", got)
 			}
 		})
 	}

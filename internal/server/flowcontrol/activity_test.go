@@ -10,7 +10,7 @@ import (
 )
 
 func TestShared(t *testing.T) {
-	var turns turns
+	var activity activity
 	now := time.Unix(1_000_000, 0)
 	for i, step := range []struct {
 		after  time.Duration
@@ -30,21 +30,21 @@ func TestShared(t *testing.T) {
 		{0, "globex", true, false},
 	} {
 		now = now.Add(step.after)
-		if got := turns.alone(step.tenant, now); got != step.alone {
+		if got := activity.alone(step.tenant, now); got != step.alone {
 			t.Errorf("request %d, of %q: alone is %v, want %v", i, step.tenant, got, step.alone)
 		}
-		if got := turns.shared(step.tenant, now); got != step.want {
+		if got := activity.shared(step.tenant, now); got != step.want {
 			t.Errorf("request %d, of %q: shared is %v, want %v", i, step.tenant, got, step.want)
 		}
 	}
 }
 
-func TestPlacesRest(t *testing.T) {
+func TestSeatsAreHeld(t *testing.T) {
 	c, _ := newControl()
 	c.config.Concurrency = Concurrency{Reads: 1}
 	var wait time.Duration
 	var end func()
-	c.lanes.later = func(after time.Duration, do func()) func() bool {
+	c.queues.afterFunc = func(after time.Duration, do func()) func() bool {
 		wait, end = after, do
 		return func() bool { return true }
 	}
@@ -53,48 +53,48 @@ func TestPlacesRest(t *testing.T) {
 	}
 	get("acme")
 	get("acme")
-	if got := lanesOf(&c.lanes); got != 0 || end != nil {
-		t.Errorf("a place of the only tenant rests; %d lanes", got)
+	if got := countQueues(&c.queues); got != 0 || end != nil {
+		t.Errorf("a seat of the only tenant is held; %d queues", got)
 	}
 	get("globex")
-	if got := lanesOf(&c.lanes); got != 1 || wait <= 0 || wait > time.Millisecond {
-		t.Fatalf("a place of one of two tenants rests for %s; %d lanes", wait, got)
+	if got := countQueues(&c.queues); got != 1 || wait <= 0 || wait > time.Millisecond {
+		t.Fatalf("a seat of one of two tenants is held for %s; %d queues", wait, got)
 	}
 	end()
-	if got := lanesOf(&c.lanes); got != 0 {
-		t.Errorf("%d lanes are left", got)
+	if got := countQueues(&c.queues); got != 0 {
+		t.Errorf("%d queues are left", got)
 	}
 }
 
-func TestLanesOfOneTenantAloneAreWide(t *testing.T) {
+func TestOneTenantAloneHasMoreSeats(t *testing.T) {
 	for name, tc := range map[string]struct {
-		last turn
+		last period
 		want int
 	}{
-		"alone":                  {turn{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 2 * wide},
-		"alone for a moment":     {turn{tenant: "acme", since: time.Now()}, 2},
-		"another has been alone": {turn{tenant: "globex", since: time.Now().Add(-aloneAfter)}, 2},
+		"alone":                  {period{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 2 * aloneFactor},
+		"alone for a moment":     {period{tenant: "acme", since: time.Now()}, 2},
+		"another has been alone": {period{tenant: "globex", since: time.Now().Add(-aloneAfter)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newControl()
 			c.config.Concurrency = Concurrency{Reads: 2}
-			c.turns.last.Store(&tc.last)
+			c.activity.last.Store(&tc.last)
 			serve(t, c, "acme", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), func(http.ResponseWriter, *http.Request) {
-				own := c.lanes.lock(laneKey{"acme", read})
-				defer own.mu.Unlock()
-				if own.capacity != tc.want {
-					t.Errorf("%d places, want %d", own.capacity, tc.want)
+				q := c.queues.lock(queueKey{"acme", read})
+				defer q.mu.Unlock()
+				if q.capacity != tc.want {
+					t.Errorf("%d seats, want %d", q.capacity, tc.want)
 				}
 			})
 		})
 	}
 }
 
-func TestTenantsWithoutLanesAreCompany(t *testing.T) {
+func TestTenantsWithoutQueuesAreNotAlone(t *testing.T) {
 	c, _ := newControl() // of any number of requests at a time
-	c.turns.last.Store(&turn{tenant: "acme", since: time.Now().Add(-aloneAfter)})
+	c.activity.last.Store(&period{tenant: "acme", since: time.Now().Add(-aloneAfter)})
 	serve(t, c, "globex", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), nothing)
-	if c.turns.alone("acme", time.Now()) {
+	if c.activity.alone("acme", time.Now()) {
 		t.Error("a tenant is alone beside another")
 	}
 }

@@ -46,7 +46,7 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 	}
 	lives := map[tenant.Name]types.UID{"a": "1", "b": "1"}
 	modes, err := NewModes(t.Context(), ModesConfig{Upstream: upstream, RBAC: rbac.NewAuthorizer(index), Views: views, ServerID: "test",
-		Life: func(_ context.Context, n tenant.Name) (types.UID, error) { return lives[n], nil }})
+		TenantUID: func(_ context.Context, n tenant.Name) (types.UID, error) { return lives[n], nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestWebhooksAreToldOfTenantsByTheServerAlone(t *testing.T) {
 			got = a.GetUser().GetExtra()
 			return authorizer.DecisionNoOpinion, "", nil
 		})},
-		life: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil },
+		tenantUID: func(context.Context, tenant.Name) (types.UID, error) { return "uid", nil },
 	}
 	u := &user.DefaultInfo{Name: "jane", Extra: extra}
 	ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Requested: "a", Authenticated: "a"})

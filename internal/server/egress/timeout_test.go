@@ -51,12 +51,12 @@ func TestPatience(t *testing.T) {
 		ctx  context.Context
 		want time.Duration
 	}{
-		"controller":           {as(user.APIServerUser, tenant.System), platformPatience},
-		"platform's operator":  {as("admin", tenant.System), platformPatience},
+		"controller":           {as(user.APIServerUser, tenant.System), platformTimeout},
+		"platform's operator":  {as("admin", tenant.System), platformTimeout},
 		"user of the tenant":   {as("jane", "a"), asked},
 		"user of another one":  {as("jane", "b"), asked},
-		"conversion":           {context.Background(), conversionPatience},
-		"nobody knows of whom": {as("x", "not a name"), platformPatience},
+		"conversion":           {context.Background(), conversionTimeout},
+		"nobody knows of whom": {as("x", "not a name"), platformTimeout},
 	} {
 		for _, header := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

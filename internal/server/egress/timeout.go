@@ -1,0 +1,69 @@
+package egress
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// platformTimeout is how long each webhook of a tenant may delay a request of a system
+	// user: controllers serve all tenants with a few workers. After it, the webhook's
+	// failurePolicy applies.
+	platformTimeout = 2 * time.Second
+	// conversionTimeout is the same for conversion webhooks, whose calls do not carry a
+	// user, and which have no timeout upstream.
+	conversionTimeout = 10 * time.Second
+)
+
+// withTimeout limits how long a request waits for a webhook of a tenant, by the user of the
+// request. Tenants' own users wait as long as the webhook's timeoutSeconds.
+func withTimeout(next http.RoundTripper) http.RoundTripper { return timeLimited{next} }
+
+type timeLimited struct{ next http.RoundTripper }
+
+// timeoutFor returns how long the request of a call may wait, zero if there is no limit
+// here.
+func timeoutFor(ctx context.Context) time.Duration {
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return conversionTimeout
+	}
+	if n, err := tenant.OfUser(u); err != nil || n == tenant.System {
+		return platformTimeout
+	}
+	return 0
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t timeLimited) RoundTrip(req *http.Request) (*http.Response, error) {
+	limit := timeoutFor(req.Context())
+	if limit == 0 {
+		return t.next.RoundTrip(req)
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), limit)
+	response, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = bodyWithCancel{response.Body, cancel}
+	return response, nil
+}
+
+// bodyWithCancel cancels a request's context when its response has been read.
+type bodyWithCancel struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b bodyWithCancel) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,233 @@
+package flowcontrol
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// fairQueues limits how many requests of a tenant are executed at a time; further
+// requests wait. Upstream's queues give tenants seats in turn, but do not prevent
+// one tenant from occupying all of them with responses that its clients do not read, or
+// with webhooks that do not answer.
+//
+// A queue exists only while its tenant has requests.
+type fairQueues struct {
+	queues    sync.Map // queueKey to *fairQueue
+	afterFunc func(time.Duration, func()) (stop func() bool)
+}
+
+type queueKey struct {
+	tenant tenant.Name
+	class  class
+}
+
+// class is a kind of requests by their cost.
+type class int
+
+const (
+	read class = iota
+	write
+	largeRead
+)
+
+// fairQueue is the queue of one tenant and class, and the seats of its requests that are
+// executed.
+type fairQueue struct {
+	mu        sync.Mutex
+	capacity  int
+	running   int          // seats of requests that are neither overdue nor blocked
+	overdue   int          // seats of requests that may be waiting or running
+	blocked   int          // seats of requests that wait for webhooks or their clients
+	returning []*execution // blocked requests whose clients have sent their bodies, first
+	queue     []*waiter    // new requests; both in the order of arrival
+	dropped   bool         // removed from fairQueues
+	costs     costs
+}
+
+// waiter is a request in the queue.
+type waiter struct {
+	ready chan struct{} // closed when the request may begin
+	seats int
+}
+
+// demand is what a request needs of a queue.
+type demand struct {
+	key queueKey
+	// capacity is the number of seats of the queue.
+	capacity int
+	// costly is whether the request is known to keep a core busy for long.
+	costly bool
+	// body is the body that the client of a write may still send, nil if none.
+	body *incoming
+}
+
+// seats returns how many seats the request takes.
+func (d demand) seats() int {
+	if d.costly {
+		return min(costlySeats, d.capacity)
+	}
+	return 1
+}
+
+// overdueAfter returns the time after which the request is overdue.
+func (d demand) overdueAfter() time.Duration {
+	if d.costly {
+		return costlyOverdueAfter
+	}
+	return overdueAfter
+}
+
+// leave releases a request's seats after hold. busy is how long the request kept a
+// core busy.
+type leave func(hold, busy time.Duration)
+
+// enter waits until a request may be executed and reports whether it may. The
+// caller must call leave then. queued is called when the request starts and stops
+// waiting.
+func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (leave leave, ok bool) {
+	q := f.lock(d.key)
+	q.capacity = d.capacity
+	if len(q.queue) == 0 && q.hasRoom(d.seats()) {
+		q.running += d.seats()
+		q.mu.Unlock()
+		return f.begin(ctx, d, q), true
+	}
+	if len(q.queue) >= maxQueued {
+		q.mu.Unlock()
+		return nil, false
+	}
+	w := &waiter{ready: make(chan struct{}), seats: d.seats()}
+	q.queue = append(q.queue, w)
+	q.mu.Unlock()
+	queued(true)
+	defer queued(false)
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		if q.abandon(w) {
+			return nil, false
+		}
+		// It became ready at the same moment.
+	}
+	return f.begin(ctx, d, q), true
+}
+
+// begin is called when a request is counted as running. It returns the function that ends it.
+func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
+	e := &execution{ctx: ctx, queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
+	if d.key.class == write {
+		e.receiving = d.body.notify(e.received)
+		e.startTimer()
+		waiting.Notify(ctx, func(waits bool) {
+			if waits {
+				e.move(&q.blocked)
+			} else {
+				e.move(&q.running)
+			}
+		})
+	}
+	return func(hold, busy time.Duration) {
+		e.stopTimer()
+		waiting.Notify(ctx, nil)
+		q.note(busy)
+		if hold > 0 {
+			f.afterFunc(hold, func() { f.end(e) })
+		} else {
+			f.end(e)
+		}
+	}
+}
+
+// end releases a request's seats, and removes the queue after its last request.
+func (f *fairQueues) end(e *execution) {
+	q := e.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e.recount(nil)
+	q.next()
+	if q.running+q.overdue+q.blocked == 0 {
+		q.dropped = true
+		f.queues.CompareAndDelete(e.demand.key, q)
+	}
+}
+
+// note adds the cost of a request.
+func (q *fairQueue) note(busy time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.costs.note(busy, time.Now())
+}
+
+// costly reports whether the recent requests in a queue have kept a core busy for
+// long.
+func (f *fairQueues) costly(key queueKey) bool {
+	found, ok := f.queues.Load(key)
+	if !ok {
+		return false
+	}
+	q := found.(*fairQueue)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.costs.likely() >= costlyTime
+}
+
+// lock returns the queue of key, locked.
+func (f *fairQueues) lock(key queueKey) *fairQueue {
+	for {
+		found, ok := f.queues.Load(key)
+		if !ok {
+			found, _ = f.queues.LoadOrStore(key, &fairQueue{})
+		}
+		q := found.(*fairQueue)
+		q.mu.Lock()
+		if !q.dropped {
+			return q
+		}
+		q.mu.Unlock()
+	}
+}
+
+// hasRoom reports whether a new request may begin.
+func (q *fairQueue) hasRoom(seats int) bool {
+	return len(q.returning) == 0 && q.free(seats) && q.running+q.overdue+q.blocked+seats <= maxExecuting*q.capacity
+}
+
+// free reports whether so many seats are free.
+func (q *fairQueue) free(seats int) bool {
+	return q.running+max(0, q.overdue-q.spare())+seats <= q.capacity
+}
+
+// spare is how many seats of overdue requests other requests may take: half of all.
+func (q *fairQueue) spare() int { return max(1, q.capacity/costlySeats) }
+
+// next starts requests that wait, as far as there is room.
+func (q *fairQueue) next() {
+	for len(q.returning) > 0 && q.free(min(q.returning[0].demand.seats(), q.capacity)) {
+		e := q.returning[0]
+		e.recount(&q.running)
+		close(e.ready)
+		q.returning = slices.Delete(q.returning, 0, 1)
+	}
+	for len(q.queue) > 0 && q.hasRoom(min(q.queue[0].seats, q.capacity)) {
+		q.running += q.queue[0].seats
+		close(q.queue[0].ready)
+		q.queue = slices.Delete(q.queue, 0, 1)
+	}
+}
+
+// abandon removes a request from the queue and reports whether it was there.
+func (q *fairQueue) abandon(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.Index(q.queue, w)
+	if at < 0 {
+		return false
+	}
+	q.queue = slices.Delete(q.queue, at, at+1)
+	return true
+}
