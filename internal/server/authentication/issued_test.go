@@ -35,7 +35,7 @@ func TestSince(t *testing.T) {
 			return time.Time{}, nil
 		}
 	})
-	lives := func(_ context.Context, n tenant.Name) (types.UID, error) { return "uid-" + types.UID(n), nil }
+	uids := func(_ context.Context, n tenant.Name) (types.UID, error) { return "uid-" + types.UID(n), nil }
 	for name, tc := range map[string]struct {
 		of       tenant.Name
 		token    string
@@ -65,12 +65,12 @@ func TestSince(t *testing.T) {
 			var ok bool
 			var err error
 			if tc.token != "" {
-				response, ok, err = issuing{since: since, tenantUID: lives}.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+				response, ok, err = issuing{since: since, tenantUID: uids}.tokens(authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
 					return answer, true, nil
 				})).AuthenticateToken(ctx, tc.token)
 			} else {
 				req := (&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotBefore: tc.issued}}}}).WithContext(ctx)
-				response, ok, err = issuing{since: since, tenantUID: lives}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+				response, ok, err = issuing{since: since, tenantUID: uids}.certificates(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					return answer, true, nil
 				})).AuthenticateRequest(req)
 			}

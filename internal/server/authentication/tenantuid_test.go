@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/test/identities"
 )
 
-// TestRememberedForALife asks again about what both the server and the webhook's cache
+// TestCachedForOneTenant asks again about what both the server and the webhook's cache
 // remember, before and after the tenant is followed by another one.
-func TestRememberedForALife(t *testing.T) {
+func TestCachedForOneTenant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		extra         map[string]authenticationv1.ExtraValue
 		defaultTenant tenant.Name
@@ -68,13 +68,13 @@ func TestRememberedForALife(t *testing.T) {
 				is("goes", tc.want)
 			}
 			if asked := webhook.Asked("stays"); asked != 1 {
-				t.Fatalf("the webhook was asked %d times in one life", asked)
+				t.Fatalf("the webhook was asked %d times for one tenant", asked)
 			}
 			uid.Store(types.UID("second"))
 			webhook.Break("goes", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":false}}`)
 			is("stays", tc.want)
 			if asked := webhook.Asked("stays"); asked != tc.asked {
-				t.Errorf("the webhook was asked %d times in two lives, want %d", asked, tc.asked)
+				t.Errorf("the webhook was asked %d times for two tenants of the name, want %d", asked, tc.asked)
 			}
 			if tc.asked > 1 {
 				is("goes", "refused")

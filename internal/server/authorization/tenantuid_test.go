@@ -44,9 +44,9 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lives := map[tenant.Name]types.UID{"a": "1", "b": "1"}
+	uids := map[tenant.Name]types.UID{"a": "1", "b": "1"}
 	modes, err := NewModes(t.Context(), ModesConfig{Upstream: upstream, RBAC: rbac.NewAuthorizer(index), Views: views, ServerID: "test",
-		TenantUID: func(_ context.Context, n tenant.Name) (types.UID, error) { return lives[n], nil }})
+		TenantUID: func(_ context.Context, n tenant.Name) (types.UID, error) { return uids[n], nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestWebhookAnswersEndWithTheirTenant(t *testing.T) {
 		{"again", nil, tenant.System, 4},
 	} {
 		for n, uid := range step.live {
-			lives[n] = uid
+			uids[n] = uid
 		}
 		u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{
 			tenant.UserExtraKey: {string(step.user)}, tenant.TenantUIDExtraKey: {"forged"}, tenant.SpaceUIDExtraKey: {"forged"},
