@@ -18,7 +18,7 @@ import (
 )
 
 // Tenants is a client of the Tenants, and of the PublishedObjects, of a server.
-type Tenants struct{ client.Client }
+type Tenants struct{ client.WithWatch }
 
 // NewTenants returns a client with the credentials of a system administrator.
 func NewTenants(config *rest.Config) (Tenants, error) {
@@ -30,13 +30,18 @@ func NewTenants(config *rest.Config) (Tenants, error) {
 	for _, kind := range []string{"Tenant", "PublishedObject"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, Log: klog.Background()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper, Log: klog.Background()})
 	return Tenants{c}, err
 }
 
 // Create creates a tenant.
 func (t Tenants) Create(ctx context.Context, name string, spec v1alpha1.TenantSpec) error {
-	return t.Client.Create(ctx, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	return t.WithWatch.Create(ctx, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+}
+
+// Delete requests the deletion of a tenant.
+func (t Tenants) Delete(ctx context.Context, name string) error {
+	return t.WithWatch.Delete(ctx, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 // Await waits until users of a tenant can work in its space and, if it has one, its quota

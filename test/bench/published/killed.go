@@ -157,8 +157,7 @@ func (t *trial) change(ctx context.Context, kill int) error {
 	}
 	place := random.IntN(len(t.spaces))
 	if err := t.insist(ctx, func(s *system) error {
-		gone := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: tenantName(t.spaces[place])}}
-		return client.IgnoreNotFound(s.tenants.Delete(ctx, gone))
+		return client.IgnoreNotFound(s.tenants.Delete(ctx, tenantName(t.spaces[place])))
 	}); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strconv"
 
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/discovery"
 
 	"github.com/tenantry/tenantry/test/harness"
 )
@@ -22,10 +22,11 @@ type footprint struct {
 
 func measureFootprint(ctx context.Context, p *harness.Tenantry) (footprint, error) {
 	var f footprint
-	client, err := rest.UnversionedRESTClientFor(rawConfig(p.Config))
+	server, err := discovery.NewDiscoveryClientForConfig(p.Config)
 	if err != nil {
 		return f, err
 	}
+	client := server.RESTClient()
 	// collects garbage, so that what is alive can be read
 	if err := client.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Do(ctx).Error(); err != nil {
 		return f, err

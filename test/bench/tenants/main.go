@@ -113,7 +113,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	}
 	compare("after a restart", base, restarted, n)
 
-	deletion, err := c.each(ctx, alone+1, alone+n, workers, true, c.delete)
+	deletion, err := c.each(ctx, alone+1, alone+n, workers, true, c.tenants.Delete)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, false, c.create); err != nil {
 		return err
 	}
-	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, true, c.delete); err != nil {
+	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, true, c.tenants.Delete); err != nil {
 		return err
 	}
 	wait(ctx, history)

@@ -9,13 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/test/harness"
@@ -24,36 +23,18 @@ import (
 // clients reach Tenants, and spaces.
 type clients struct {
 	config  *rest.Config
-	tenants *rest.RESTClient
-}
-
-func rawConfig(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		panic(err)
-	}
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	return config
+	tenants harness.Tenants
 }
 
 func newClients(config *rest.Config) (*clients, error) {
-	config = rawConfig(config)
-	config.APIPath, config.GroupVersion = "/apis", &v1alpha1.GroupVersion
-	client, err := rest.RESTClientFor(config)
-	return &clients{config: config, tenants: client}, err
+	tenants, err := harness.NewTenants(config)
+	return &clients{config: config, tenants: tenants}, err
 }
 
 func tenantName(i int) string { return fmt.Sprintf("tenant-%05d", i) }
 
 func (c *clients) create(ctx context.Context, name string) error {
-	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return c.tenants.Post().Resource("tenants").Body(t).Do(ctx).Error()
-}
-
-func (c *clients) delete(ctx context.Context, name string) error {
-	return c.tenants.Delete().Resource("tenants").Name(name).Do(ctx).Error()
+	return c.tenants.Create(ctx, name, v1alpha1.TenantSpec{})
 }
 
 // follow watches all tenants and reports each that is Ready, and each that is
@@ -61,12 +42,12 @@ func (c *clients) delete(ctx context.Context, name string) error {
 func (c *clients) follow(ctx context.Context, report func(name string, gone bool)) error {
 	// A watch that begins with ten thousand events may be closed as too slow.
 	now := &v1alpha1.TenantList{}
-	if err := c.tenants.Get().Resource("tenants").Param("limit", "1").Do(ctx).Into(now); err != nil {
+	if err := c.tenants.List(ctx, now, client.Limit(1)); err != nil {
 		return err
 	}
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.tenants.Get().Resource("tenants").VersionedParams(&o, metav1.ParameterCodec).Param("watch", "true").Watch(ctx)
+			return c.tenants.Watch(ctx, &v1alpha1.TenantList{}, &client.ListOptions{Raw: &o})
 		},
 	})
 	if err != nil {
@@ -142,13 +123,13 @@ const listed = 500
 
 // fill puts config maps into the default namespace of a space.
 func (c *clients) fill(ctx context.Context, name string) error {
-	client, err := c.space(name)
+	space, err := c.space(name)
 	if err != nil {
 		return err
 	}
 	for i := range listed {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("listed-%03d", i)}, Data: map[string]string{"k": "v"}}
-		if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		if _, err := space.CoreV1().ConfigMaps("default").Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -157,12 +138,12 @@ func (c *clients) fill(ctx context.Context, name string) error {
 
 // list returns the median latency of lists in a space.
 func (c *clients) list(ctx context.Context, name string, times int) (time.Duration, error) {
-	client, err := c.space(name)
+	space, err := c.space(name)
 	if err != nil {
 		return 0, err
 	}
 	latencies, err := harness.Each(0, times, 1, func(int) error {
-		objects, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+		objects, err := space.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		if err == nil && len(objects.Items) < listed {
 			err = fmt.Errorf("listed %d objects of %d", len(objects.Items), listed)
 		}
