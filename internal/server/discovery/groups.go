@@ -24,7 +24,7 @@ func readGroups(handler http.Handler, path string) ([]apidiscoveryv2.APIGroupDis
 
 // groupList serves groups in both forms.
 func (r *Router) groupList(aggregatedGroups http.Handler) http.Handler {
-	old := servePut(func(*http.Request) (http.Handler, error) {
+	old := perRequest(func(*http.Request) (http.Handler, error) {
 		groups, err := readGroups(aggregatedGroups, "/apis")
 		if err != nil {
 			return nil, err
@@ -46,8 +46,8 @@ func (r *Router) serveObject(obj runtime.Object) http.Handler {
 	})
 }
 
-// servePut serves by a handler that is put together for the request.
-func servePut(together func(req *http.Request) (http.Handler, error)) http.Handler {
+// perRequest serves each request by a handler that is made for it.
+func perRequest(together func(req *http.Request) (http.Handler, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler, err := together(req)
 		if err != nil {

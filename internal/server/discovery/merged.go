@@ -105,7 +105,7 @@ func newMerged(builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
 
 // customAmong serves the custom resources of the space of n.
 func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
-	return servePut(func(req *http.Request) (http.Handler, error) {
+	return perRequest(func(req *http.Request) (http.Handler, error) {
 		if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
 			return r.serverOf(req, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, servers), nil
 		}

@@ -33,7 +33,7 @@ type source struct {
 // mergedPaths serves the root document of several servers as one. Earlier
 // servers win.
 func mergedPaths(sources ...source) http.Handler {
-	return servePut(func(*http.Request) (http.Handler, error) {
+	return perRequest(func(*http.Request) (http.Handler, error) {
 		merged := openAPIPaths{Paths: make(map[string]json.RawMessage)}
 		for _, source := range slices.Backward(sources) {
 			paths, err := source.paths()

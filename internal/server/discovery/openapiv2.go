@@ -25,20 +25,20 @@ type openAPI struct {
 	builtin   func() []*spec.Swagger
 	builtinV2 http.Handler
 
-	second *kept[http.Handler]
-	third  *kept[*handler3.OpenAPIService]
+	second *documentCache[http.Handler]
+	third  *documentCache[*handler3.OpenAPIService]
 }
 
 func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
 	return &openAPI{
 		builtin: builtin, builtinV2: serveLazily(builtin, nil),
-		second: newKept[http.Handler](), third: newKept[*handler3.OpenAPIService](),
+		second: newDocumentCache[http.Handler](), third: newDocumentCache[*handler3.OpenAPIService](),
 	}
 }
 
 // v2 returns what serves the document of v2 in the space of n.
 func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
-	return servePut(func(*http.Request) (http.Handler, error) {
+	return perRequest(func(*http.Request) (http.Handler, error) {
 		documents := make([]document, len(servers))
 		for i, server := range servers {
 			documents[i] = document{handler: server.Handler, path: openAPIv2Path, accept: runtime.ContentTypeJSON, unseen: server.Unseen}

@@ -93,7 +93,7 @@ func dropKnown(document, other *spec3.OpenAPI) {
 
 // rootAmong serves the root document of custom resources in the space of n.
 func (o *openAPI) rootAmong(n tenant.Name, servers []Server, r *Router) http.Handler {
-	return servePut(func(*http.Request) (http.Handler, error) {
+	return perRequest(func(*http.Request) (http.Handler, error) {
 		found, err := r.merge(n, servers)
 		if err != nil {
 			return nil, err

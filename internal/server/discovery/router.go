@@ -37,7 +37,7 @@ type Router struct {
 	once    sync.Once
 	groups  aggregated.ResourceManager
 	openAPI *openAPI
-	merged  *kept[*merged]
+	merged  *documentCache[*merged]
 	// core serves the versions of the core group, and documents are those of built-in
 	// group versions, by path.
 	core      http.Handler
@@ -50,7 +50,7 @@ func (r *Router) share() {
 		r.groups = aggregated.NewResourceManager("apis")
 		r.groups.SetGroups(r.List())
 		r.openAPI = newOpenAPI(r.OpenAPIv2)
-		r.merged = newKept[*merged]()
+		r.merged = newDocumentCache[*merged]()
 		r.core = r.Builtin
 		if err := r.shareDocuments(); err != nil {
 			klog.ErrorS(err, "Reading the API resources of all spaces")
@@ -231,7 +231,7 @@ func (r *Router) discovery(n tenant.Name) http.Handler {
 	case isWhole(servers):
 		return r.groupList(servers[0].Groups)
 	default:
-		return servePut(func(*http.Request) (http.Handler, error) {
+		return perRequest(func(*http.Request) (http.Handler, error) {
 			found, err := r.merge(n, servers)
 			if err != nil {
 				return nil, err

@@ -12,6 +12,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
+	"github.com/tenantry/tenantry/internal/server/serializer"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
 )
 
@@ -85,7 +86,7 @@ func (r *Router) shareDocuments() error {
 			continue
 		}
 		for _, version := range group.Versions {
-			path := pathOf(schema.GroupVersion{Group: group.Name, Version: version.Version})
+			path := serializer.RootOf(schema.GroupVersion{Group: group.Name, Version: version.Version})
 			list := &metav1.APIResourceList{}
 			if err := readJSON(r.handlerOfGroup(group.Name), path, runtime.ContentTypeJSON, list); err != nil {
 				return err
@@ -104,13 +105,6 @@ func (r *Router) addDocumentsOf(group apidiscoveryv2.APIGroupDiscovery) {
 	_, versions, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group}})
 	for gv, list := range versions {
 		list.GroupVersion = gv.String()
-		r.documents[pathOf(gv)] = list
+		r.documents[serializer.RootOf(gv)] = list
 	}
-}
-
-func pathOf(gv schema.GroupVersion) string {
-	if gv.Group == "" {
-		return "/api/" + gv.Version
-	}
-	return "/apis/" + gv.String()
 }

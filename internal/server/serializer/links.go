@@ -39,13 +39,14 @@ func LinksOf(group *genericapiserver.APIGroupInfo) Links {
 				continue
 			}
 			gv := schema.GroupVersion{Group: group.PrioritizedVersions[0].Group, Version: version}
-			links[gv.WithKind(kinds[0].Kind)] = resource{root: rootOf(gv), name: name, namespaced: scoper.NamespaceScoped()}
+			links[gv.WithKind(kinds[0].Kind)] = resource{root: RootOf(gv), name: name, namespaced: scoper.NamespaceScoped()}
 		}
 	}
 	return links
 }
 
-func rootOf(gv schema.GroupVersion) string {
+// RootOf returns the path of a group version.
+func RootOf(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
 	}

@@ -20,7 +20,7 @@ import (
 var testLinks = Links{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   {root: "/api/v1", name: "configmaps", namespaced: true},
 	corev1.SchemeGroupVersion.WithKind("Namespace"):   {root: "/api/v1", name: "namespaces"},
-	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"): {root: rootOf(rbacv1.SchemeGroupVersion), name: "clusterroles"},
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"): {root: RootOf(rbacv1.SchemeGroupVersion), name: "clusterroles"},
 }
 
 func encode(t *testing.T, mediaType string, pretty bool, obj runtime.Object) []byte {

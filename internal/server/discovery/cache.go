@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// keptDocuments is how many documents of a kind are kept that are put together from
+// cacheSize is how many documents of a kind are cached that are put together from
 // those of several servers, of as many spaces. The largest, one of OpenAPI v2, is some
 // five megabytes once it has been asked for; the others are put together again.
-const keptDocuments = 16
+const cacheSize = 16
 
 // document is where a document comes from that is part of another.
 type document struct {
@@ -22,27 +22,29 @@ type document struct {
 	unseen string
 }
 
-// kept keeps what is put together from documents as long as these do not change.
-type kept[T any] struct {
-	values  *lru.Cache // of keyOf to *put[T]
-	putting singleflight.Group
+// documentCache caches what is put together from documents as long as these do not change.
+type documentCache[T any] struct {
+	values  *lru.Cache // of keyOf to *cacheEntry[T]
+	merging singleflight.Group
 }
 
-// put is something put together from documents with these tags.
-type put[T any] struct {
+// cacheEntry is something put together from documents with these ETags.
+type cacheEntry[T any] struct {
 	tags  []string
 	value T
 }
 
-func newKept[T any]() *kept[T] { return &kept[T]{values: lru.New(keptDocuments)} }
+func newDocumentCache[T any]() *documentCache[T] {
+	return &documentCache[T]{values: lru.New(cacheSize)}
+}
 
 // get returns what is put together from documents, by together, which is given them in
 // their order.
-func (k *kept[T]) get(key string, documents []document, together func(documents [][]byte) (T, error)) (T, error) {
-	value, err, _ := k.putting.Do(key, func() (any, error) {
-		last := &put[T]{tags: make([]string, len(documents))}
-		if found, ok := k.values.Get(key); ok && len(found.(*put[T]).tags) == len(documents) {
-			last = found.(*put[T])
+func (c *documentCache[T]) get(key string, documents []document, together func(documents [][]byte) (T, error)) (T, error) {
+	value, err, _ := c.merging.Do(key, func() (any, error) {
+		last := &cacheEntry[T]{tags: make([]string, len(documents))}
+		if found, ok := c.values.Get(key); ok && len(found.(*cacheEntry[T]).tags) == len(documents) {
+			last = found.(*cacheEntry[T])
 		}
 		fresh, bodies, err := read(documents, last.tags)
 		if err != nil {
@@ -53,7 +55,7 @@ func (k *kept[T]) get(key string, documents []document, together func(documents 
 		}
 		value, err := together(bodies)
 		if err == nil {
-			k.values.Add(key, &put[T]{tags: fresh, value: value})
+			c.values.Add(key, &cacheEntry[T]{tags: fresh, value: value})
 		}
 		return value, err
 	})
