@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,10 +158,7 @@ func (o Options) config() (*embed.Config, error) {
 		}
 	}
 	c.EnableGRPCGateway = false
-	c.QuotaBackendBytes = o.QuotaBackendBytes
-	if c.QuotaBackendBytes == 0 {
-		c.QuotaBackendBytes = DefaultQuotaBackendBytes
-	}
+	c.QuotaBackendBytes = cmp.Or(o.QuotaBackendBytes, DefaultQuotaBackendBytes)
 	c.SnapshotCatchUpEntries = catchUpEntries
 	c.BootstrapDefragThresholdMegabytes = defragThresholdMegabytes
 	c.UnsafeNoFsync = o.UnsafeNoFsync

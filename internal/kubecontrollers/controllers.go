@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
@@ -136,7 +137,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 		DiscoveryFunc:             resources,
 		IgnoredResourcesFunc:      quotas.IgnoredResources,
 		InformersStarted:          e.started,
-		InformerFactory:           e.objects(),
+		InformerFactory:           informerfactory.NewInformerFactory(e.informers, e.metadataInformers),
 		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
 	})
 	return runFunc(func(ctx context.Context, workers int) {

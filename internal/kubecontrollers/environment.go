@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	jobutil "k8s.io/kubernetes/pkg/controller/job/util"
 
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -125,11 +124,6 @@ func (e *environment) ownerOfPod(namespace, name string) types.UID {
 		}
 	}
 	return owner.UID
-}
-
-// objects are the informers of any resource.
-func (e *environment) objects() informerfactory.InformerFactory {
-	return informerfactory.NewInformerFactory(e.informers, e.metadataInformers)
 }
 
 // start starts the informers that the controllers asked for.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -174,7 +175,7 @@ func (n *node) runPod(ctx context.Context, pod *corev1.Pod) error {
 	}
 	go func() { _ = command.Wait() }()
 	process.port = port
-	return poll(ctx, func(context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		connection, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			return false, nil

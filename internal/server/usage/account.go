@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"net/http"
 	"sync/atomic"
 	"time"
 )
@@ -19,7 +20,7 @@ var bounds = [...]float64{0.005, 0.025, 0.1, 0.5, 1, 5, 30}
 
 // classes of status codes. That a tenant was told to ask later is of interest by
 // itself.
-var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "429", "5xx"}
+var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "429"}
 
 // account is what is counted for a tenant. Its zero value is ready for use.
 type account struct {
@@ -46,18 +47,8 @@ func (a *account) count(k kind, status int, sent uint64, took time.Duration) {
 }
 
 func classOf(status int) int {
-	switch {
-	case status == 429:
-		return 4
-	case status >= 500:
-		return 5
-	case status >= 400:
-		return 3
-	case status >= 300:
-		return 2
-	case status >= 200:
-		return 1
-	default:
-		return 0
+	if status == http.StatusTooManyRequests {
+		return len(classes) - 1
 	}
+	return min(max(status/100, 1), 5) - 1
 }
