@@ -149,9 +149,11 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 	if len(body) == 0 || !mayHoldFlattened(body) {
 		return body, nil
 	}
-	contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the content type: %w", err)
+	contentType := runtime.ContentTypeJSON // client-go's scale client names none
+	if header := req.Header.Get("Content-Type"); header != "" {
+		if contentType, _, err = mime.ParseMediaType(header); err != nil {
+			return nil, fmt.Errorf("reading the content type: %w", err)
+		}
 	}
 	w := &rewriter{identities: t.identities, unflatten: true}
 	if r.named && !r.ofClusterScoped() {

@@ -110,6 +110,17 @@ func TestRequests(t *testing.T) {
 			body: `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"ns"},"spec":{},"status":{}}`,
 			want: types.NamespacedName{Name: "a|ns"},
 		},
+		"scale, without a content type": { // as client-go's scale client sends it for autoscalers
+			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
+				scale := []byte(`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"x","namespace":"a|ns"},"spec":{"replicas":2}}`)
+				return &metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}, c.AppsV1().RESTClient().Put().
+					AbsPath("/apis/apps/v1/namespaces/a|ns/deployments/x/scale").Body(scale).Do(ctx).Error()
+			},
+			answer: `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"x","namespace":"ns"}}`,
+			method: "PUT", uri: "/tenants/a/apis/apps/v1/namespaces/ns/deployments/x/scale",
+			body: `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"x","namespace":"ns"},"spec":{"replicas":2}}`,
+			want: types.NamespacedName{Namespace: "a|ns", Name: "x"},
+		},
 		"event, reference and text": {
 			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
 				return c.CoreV1().Events("a|ns").Create(ctx, &corev1.Event{

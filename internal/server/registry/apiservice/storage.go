@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
@@ -147,6 +148,8 @@ func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptio
 		release()
 		return nil, err
 	}
+	// The watch takes no seat any more: its first events are there.
+	flowcontrol.WatchInitialized(ctx)
 	w := newWatcher(func() (*services, error) { return s.of(n) }, opts)
 	go func() {
 		defer release()
