@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -185,7 +186,10 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if err != nil || i == nil {
 		return err
 	}
-	return mutate(ctx, i, shown, o)
+	if err := mutate(ctx, i, shown, o); err != nil || i == p.system {
+		return err
+	}
+	return spacepolicy.CheckElements(shown)
 }
 
 func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

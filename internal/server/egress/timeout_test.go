@@ -69,8 +69,7 @@ func TestPatience(t *testing.T) {
 					}
 					began := time.Now()
 					response, err := restricted.WrapTransport(hanging(header)).RoundTrip(req)
-					if header {
-						_, err = io.ReadAll(response.Body)
+					if err == nil {
 						response.Body.Close()
 					}
 					if waited := time.Since(began); waited != tc.want || err == nil || !header && !errors.Is(err, errUnreachable) {

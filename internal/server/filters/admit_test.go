@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,11 +139,12 @@ func TestWithTenant(t *testing.T) {
 		requested tenant.Scope
 		path, uri string
 	}{
-		"/tenants/a/api/v1/pods?limit=1":   {http.StatusOK, "a", "/api/v1/pods", "/api/v1/pods?limit=1"},
-		"/api/v1/tenants/a/pods":           {http.StatusOK, "a", "/api/v1/pods", "/api/v1/pods"},
-		"/api/v1/pods?x=1":                 {http.StatusOK, "", "/api/v1/pods", "/api/v1/pods?x=1"},
-		"/tenants/a/../b/api/v1/pods":      {code: http.StatusBadRequest},
-		"/tenants/a/api/v1/tenants/b/pods": {code: http.StatusBadRequest},
+		"/tenants/a/api/v1/pods?limit=1":                {http.StatusOK, "a", "/api/v1/pods", "/api/v1/pods?limit=1"},
+		"/api/v1/tenants/a/pods":                        {http.StatusOK, "a", "/api/v1/pods", "/api/v1/pods"},
+		"/api/v1/pods?x=1":                              {http.StatusOK, "", "/api/v1/pods", "/api/v1/pods?x=1"},
+		"/tenants/a/../b/api/v1/pods":                   {code: http.StatusBadRequest},
+		"/api/v1/pods?x=" + strings.Repeat("1", maxURI): {code: http.StatusRequestURITooLong},
+		"/tenants/a/api/v1/tenants/b/pods":              {code: http.StatusBadRequest},
 	} {
 		t.Run(path, func(t *testing.T) {
 			served := false

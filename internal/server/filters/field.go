@@ -29,6 +29,9 @@ const (
 	// maxPatchOperations is upstream's limit for a JSON patch, which refuses longer
 	// ones.
 	maxPatchOperations = 10_000
+	// maxPatchWork bounds the product of operations and bytes of a JSON patch: an operation
+	// may copy a list as long as the whole patch. With it that takes some seconds.
+	maxPatchWork = 8 << 30
 )
 
 // WithTenantField checks metadata.tenant of a request body against the space of the request
@@ -235,11 +238,14 @@ func stripCBOR(_ context.Context, body []byte, n tenant.Name) ([]byte, error) {
 // and the field from the values of other operations.
 func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
 	if !mayName(body) {
-		return body, nil
+		return body, checkPatchWork(bytes.Count(body, []byte(`"op"`)), len(body))
 	}
 	var operations []map[string]json.RawMessage
 	if err := json.Unmarshal(body, &operations); err != nil || len(operations) > maxPatchOperations {
 		return body, nil
+	}
+	if err := checkPatchWork(len(operations), len(body)); err != nil {
+		return nil, err
 	}
 	remaining := operations[:0]
 	for _, operation := range operations {
@@ -255,6 +261,15 @@ func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, er
 		}
 	}
 	return json.Marshal(remaining)
+}
+
+// checkPatchWork refuses JSON patches that upstream would apply for minutes.
+func checkPatchWork(operations, size int) error {
+	if operations*size <= maxPatchWork {
+		return nil
+	}
+	return fmt.Errorf("a JSON patch of %d operations and %d bytes takes too long, their product may be %d; send it in parts",
+		operations, size, maxPatchWork)
 }
 
 // stripOperation removes the field from the value of an operation, and reports whether

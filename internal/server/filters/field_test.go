@@ -104,6 +104,23 @@ func equal(want, got string) bool {
 	return cmp.Equal(a, b)
 }
 
+// TestPatchesThatTakeLong checks that a patch of many operations on a long list is refused
+// before upstream copies the list for each of them.
+func TestPatchesThatTakeLong(t *testing.T) {
+	const operation = `{"op":"add","path":"/zz/0","value":0},`
+	list := `{"op":"add","path":"/zz","value":[0` + strings.Repeat(",0", 1<<20) + `]}`
+	for body, want := range map[string]int{
+		"[" + strings.Repeat(operation, 100) + list + "]":                                       http.StatusOK,
+		"[" + strings.Repeat(operation, 9000) + list + "]":                                      http.StatusBadRequest,
+		"[" + strings.Repeat(strings.Replace(operation, "op", `\u006fp`, 1), 9000) + list + "]": http.StatusBadRequest,
+		"[" + strings.Repeat(operation, 9999) + `{"op":"add","path":"/a","value":"b"}` + "]":    http.StatusOK,
+	} {
+		if status, _ := send(t, "application/json-patch+json", body); status != want {
+			t.Errorf("%d bytes, %q...: status %d, want %d", len(body), body[:60], status, want)
+		}
+	}
+}
+
 func TestForeignTenantFieldIsRefused(t *testing.T) {
 	for contentType, bodies := range map[string][]string{
 		"application/json": {

@@ -1,9 +1,11 @@
 package filters
 
 import (
+	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -11,11 +13,21 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// maxURI bounds, in bytes, what is logged and audited of every request, allowed or not.
+const maxURI = 64 << 10
+
 // WithTenant reads the space from the URL, removes it from the path and puts it
 // into the request's context. It is the outermost filter: all others see an
 // ordinary Kubernetes path.
 func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if len(req.RequestURI) > maxURI {
+			reject(w, req, serializer, &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonBadRequest,
+				Message: fmt.Sprintf("the URL has %d bytes, and may have %d; use shorter selectors", len(req.RequestURI), maxURI),
+			}})
+			return
+		}
 		target, err := tenant.ParsePath(req.URL.Path, req.URL.EscapedPath())
 		if err != nil {
 			reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))

@@ -67,7 +67,13 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return p.Validate(ctx, a, o)
+	if err := p.Validate(ctx, a, o); err != nil {
+		return err
+	}
+	if n, err := tenant.SpaceFrom(ctx); err != nil || n == tenant.System {
+		return err
+	}
+	return CheckElements(a)
 }
 
 // Validate refuses the object after mutation.
