@@ -21,6 +21,7 @@ import (
 //	WithTenant         which space the URL names
 //	WithAnswers        count the answers, by tenant
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
+//	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
@@ -53,6 +54,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
+	handler = flowcontrol.WithUnended(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if a.opts.authentication.BasicAuthFile != "" {
 		handler = authentication.WithChallenge(handler)

@@ -126,7 +126,7 @@ func (c *cluster) unpublish(ctx context.Context) error {
 	patch := []byte(`{"data": {"changed": "after"}}`)
 	for _, name := range spaces[1:] {
 		if _, err := c.spaces[name].configMaps().Patch(ctx, policy, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("a copy in the space %q can be changed: %v", name, err)
+			return fmt.Errorf("a copy in the space %q can be changed: %w", name, err)
 		}
 	}
 	if _, err := c.spaces[""].configMaps().Patch(ctx, policy, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {

@@ -78,6 +78,9 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			if shared {
 				hold = max(hold, holdTime(class, took, busy, followUpOf(digest.RequestInfo)))
 			}
+			if class == write && busy >= unendedTime {
+				hold = max(hold, unendedHold)
+			}
 			leave(hold, busy)
 		}()
 	case n.IsSpace():

@@ -46,15 +46,17 @@ func (e *execution) stopTimer() {
 }
 
 // received is called when the client has sent the body. If the request is blocked,
-// received waits until there are seats for it again.
-func (e *execution) received() {
+// received waits until there are seats for it again. Without, it returns an error.
+func (e *execution) received() (err error) {
 	if ready := e.resume(); ready != nil {
 		select {
 		case <-ready:
-		case <-e.ctx.Done(): // the reader of the body notices it
+		case <-e.ctx.Done():
+			err = context.Cause(e.ctx)
 		}
 		e.endWait()
 	}
+	return err
 }
 
 // resume returns a channel to wait for, nil if the request needs not wait.

@@ -12,8 +12,8 @@ type incoming struct {
 	io.ReadCloser
 	waited   atomic.Int64 // in nanoseconds, for the client and for received
 	mu       sync.Mutex
-	complete bool   // or failed
-	received func() // called when complete
+	complete bool         // or failed
+	received func() error // called when complete; its error is that of the body
 }
 
 // Read implements io.Reader.
@@ -21,25 +21,28 @@ func (b *incoming) Read(p []byte) (int, error) {
 	began := time.Now()
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.finish()
+		if lost := b.finish(); lost != nil {
+			n, err = 0, lost
+		}
 	}
 	b.waited.Add(int64(time.Since(began)))
 	return n, err
 }
 
-func (b *incoming) finish() {
+func (b *incoming) finish() error {
 	b.mu.Lock()
 	received := b.received
 	b.complete, b.received = true, nil
 	b.mu.Unlock()
-	if received != nil {
-		received()
+	if received == nil {
+		return nil
 	}
+	return received()
 }
 
 // notify sets the function that is called once, by the reader, when the body is complete. It
 // reports whether that is still to come.
-func (b *incoming) notify(received func()) bool {
+func (b *incoming) notify(received func() error) bool {
 	if b == nil {
 		return false
 	}

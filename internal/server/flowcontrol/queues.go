@@ -149,6 +149,7 @@ func (f *fairQueues) end(e *execution) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e.recount(nil)
+	q.returning = slices.DeleteFunc(q.returning, func(other *execution) bool { return other == e })
 	q.next()
 	if q.running+q.overdue+q.blocked == 0 {
 		q.dropped = true
@@ -229,5 +230,6 @@ func (q *fairQueue) abandon(w *waiter) bool {
 		return false
 	}
 	q.queue = slices.Delete(q.queue, at, at+1)
+	q.next() // those behind it may need fewer seats
 	return true
 }

@@ -278,14 +278,56 @@ func TestBodyThatNeverComes(t *testing.T) {
 	busy := <-begin(t.Context(), l, acme, 1).leave
 	cancel()
 	_ = writer.Close()
-	if _, err := io.ReadAll(body); err != nil {
-		t.Error(err)
+	if _, err := io.ReadAll(body); !errors.Is(err, context.Canceled) {
+		t.Errorf("the body is read without a seat: %v", err)
 	}
 	end(0, 0)
 	busy(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
+}
+
+// TestEndWhileReturning checks that a request that ends while it waits for seats is not
+// given them.
+func TestEndWhileReturning(t *testing.T) {
+	l, pass := newQueues()
+	acme := queueKey{tenant: "acme", class: write}
+	reader, writer := io.Pipe()
+	body := &incoming{ReadCloser: reader}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := <-beginDemand(ctx, l, demand{key: acme, capacity: 1, body: body}).leave
+	pass()
+	busy := <-begin(t.Context(), l, acme, 1).leave
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.ReadAll(body)
+	}()
+	_ = writer.Close()
+	waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+	end(0, 0)
+	busy(0, 0)
+	cancel()
+	<-read
+	if got := countQueues(l); got != 0 {
+		t.Errorf("%d queues are left without requests", got)
+	}
+}
+
+// TestSmallerRequestsBehindOneThatGivesUp checks that they begin when it is gone.
+func TestSmallerRequestsBehindOneThatGivesUp(t *testing.T) {
+	l, _ := newQueues()
+	acme := queueKey{tenant: "acme", class: write}
+	running := <-begin(t.Context(), l, acme, 2).leave
+	ctx, cancel := context.WithCancel(t.Context())
+	large := beginDemand(ctx, l, demand{key: acme, capacity: 2, costly: true})
+	<-large.waits
+	small := begin(t.Context(), l, acme, 2)
+	<-small.waits
+	cancel()
+	(<-small.leave)(0, 0)
+	running(0, 0)
 }
 
 // TestBusyWritesMakeLittleRoom checks that writes that are at work for however long are

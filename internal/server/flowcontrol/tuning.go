@@ -55,6 +55,10 @@ const (
 	costlyOverdueAfter = 25 * overdueAfter
 	// costlyHold bounds how long a seat is held after a costly write.
 	costlyHold = time.Second
+	// unendedTime is after how long at work a write is taken to have been answered without
+	// having ended: upstream answers after 34 seconds, and what runs for the request goes
+	// on. Its seats are held for unendedHold, for as long as upstream waits for it.
+	unendedTime, unendedHold = 30 * time.Second, 5 * time.Minute
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.
 	definitionFollowUp = 5
