@@ -13,6 +13,10 @@ import (
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
+// auditBackups is how many full audit logs "up" keeps: whoever sends requests adds to
+// them, on the disk of etcd.
+const auditBackups = 10
+
 func newUpCommand() *cobra.Command {
 	o := standalone.NewOptions()
 	o.Dir, o.Port = ".tenantry", 6443
@@ -89,7 +93,9 @@ Two kinds of files are of interest to others:
 		"Their spec may have a tenant and a space beside upstream's fields."
 	fs.StringVar(&kube.Audit.PolicyFile, "audit-policy-file", "",
 		"Audit policy, where Tenant.spec.auditPolicy does not say otherwise. Without it and --audit-log-path nothing is logged of any tenant.")
-	fs.StringVar(&kube.Audit.LogOptions.Path, "audit-log-path", "", "File for audit events, - for standard output.")
+	kube.Audit.LogOptions.MaxBackups = auditBackups
+	fs.StringVar(&kube.Audit.LogOptions.Path, "audit-log-path", "",
+		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
 	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
 		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
 	o.Server.FlowControl.AddFlags(fs)
