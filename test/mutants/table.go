@@ -175,7 +175,8 @@ var table = []mutant{
 	{
 		name:   "webhooks that send without end",
 		file:   "internal/server/egress/answers.go",
-		before: `response.Body = &bounded{response.Body, maxAnswer + growth*max(0, req.ContentLength)}`,
+		before: `&bounded{response.Body, maxAnswer + growth*asked}`,
+		after:  `response.Body`,
 		tests:  []string{"./internal/server/egress"},
 	},
 	{

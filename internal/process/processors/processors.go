@@ -20,9 +20,10 @@ var cores = runtime.GOMAXPROCS(0)
 func Cores() int { return cores }
 
 // Spare sets how many processors there are for each core, unless the environment says
-// how many there are (GOMAXPROCS).
+// how many there are (GOMAXPROCS). One for each is Go's own number, which follows changes
+// of the cgroup as long as nobody sets it.
 func Spare(perCore int) {
-	if os.Getenv("GOMAXPROCS") == "" {
+	if perCore > 1 && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(perCore * cores)
 	}
 }
