@@ -59,6 +59,9 @@ const (
 	// having ended: upstream answers after 34 seconds, and what runs for the request goes
 	// on. Its seats are held for unendedHold, for as long as upstream waits for it.
 	unendedTime, unendedHold = 30 * time.Second, 5 * time.Minute
+	// mostUnended ends what a write waits for, whatever timeout its client asks for: upstream's
+	// default for all of a request.
+	mostUnended = time.Minute
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.
 	definitionFollowUp = 5

@@ -10,7 +10,8 @@ import (
 // WithUnended keeps writes of tenants' users from ending when their clients are gone.
 // Upstream answers then, which frees the seats, while what runs for the request goes on: a
 // client that sends costly requests and closes its connections would have any number of
-// them at work. Now upstream's limit of the time of a request ends it, or its own end. It
+// them at work, and so would one that asks for a short timeout. Now its own end ends it, or
+// upstream's limit for the handlers of requests; the client is answered when it asks to be. It
 // runs before the request is bound to the life of the tenant, with which it still ends.
 func WithUnended(handler http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -20,12 +21,8 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 			handler.ServeHTTP(w, req)
 			return
 		}
-		unended := context.WithoutCancel(ctx)
-		if deadline, ok := ctx.Deadline(); ok {
-			var cancel context.CancelFunc
-			unended, cancel = context.WithDeadline(unended, deadline)
-			defer cancel()
-		}
+		unended, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostUnended)
+		defer cancel()
 		handler.ServeHTTP(w, req.WithContext(unended))
 	})
 }

@@ -29,6 +29,20 @@ type Escalation struct {
 	RulesFor func(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
+// maxRights is how many single rights are compared with a user's: upstream makes a rule of
+// each, and a policy of ten kilobytes can have half a billion.
+const maxRights = 5000
+
+// rightsIn returns the number of single rights in rules.
+func rightsIn(rules []v1alpha1.AccessRule) float64 {
+	rights := 0.0
+	for _, rule := range rules {
+		rights += float64(len(rule.Namespaces)) * float64(len(rule.Verbs)) * float64(len(rule.APIGroups)) *
+			float64(len(rule.Resources)) * float64(max(1, len(rule.ResourceNames)))
+	}
+	return rights
+}
+
 // Confirm returns an error that names what the user of ctx would grant without
 // having it.
 func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) error {
@@ -38,6 +52,10 @@ func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy)
 	}
 	if rbacregistry.EscalationAllowed(ctx) || e.exempt(ctx, u, p.Name) {
 		return nil
+	}
+	if rights := rightsIn(p.Spec.Rules); rights > maxRights {
+		return fmt.Errorf("its rules have %.0f combinations of namespace, verb, group, resource and name, and at most %d are compared with yours; "+
+			"use fewer, or ask somebody who may bind or escalate tenantaccesspolicies", rights, maxRights)
 	}
 	byNamespace := make(map[string][]rbacv1.PolicyRule)
 	for _, rule := range p.Spec.Rules {

@@ -18,6 +18,9 @@ func TestEscalation(t *testing.T) {
 	everywhere := func(spec *v1alpha1.TenantAccessPolicySpec) { spec.Rules[0].Namespaces = []string{"*"} }
 	both := func(spec *v1alpha1.TenantAccessPolicySpec) { spec.Rules[0].Namespaces = []string{"x", "y"} }
 	writing := func(spec *v1alpha1.TenantAccessPolicySpec) { spec.Rules[0].Verbs = []string{"get", "delete"} }
+	broad := func(spec *v1alpha1.TenantAccessPolicySpec) {
+		spec.Rules[0].ResourceNames, spec.Rules[0].Resources = make([]string, 256), make([]string, 64)
+	}
 	for name, tc := range map[string]struct {
 		groups []string
 		held   map[string][]rbacv1.PolicyRule // by namespace
@@ -31,6 +34,8 @@ func TestEscalation(t *testing.T) {
 		"held in one, granted in all": {held: map[string][]rbacv1.PolicyRule{"x": {pods}}, policy: newPolicy(everywhere), want: "not currently held"},
 		"held in all":                 {held: map[string][]rbacv1.PolicyRule{"": {pods}, "x": {pods}}, policy: newPolicy(everywhere)},
 		"read, granted to write":      {held: map[string][]rbacv1.PolicyRule{"x": {pods}}, policy: newPolicy(writing), want: `Verbs:["delete"]`},
+		"too many to compare":         {policy: newPolicy(broad), want: "combinations"},
+		"too many, by who may bind":   {exempt: "bind", policy: newPolicy(broad)},
 		"nothing":                     {policy: newPolicy(), want: "not currently held"},
 		"bind":                        {exempt: "bind", policy: newPolicy()},
 		"escalate":                    {exempt: "escalate", policy: newPolicy()},
