@@ -35,8 +35,8 @@ type stores struct {
 }
 
 // newStores creates the storage of Tenants and reports, which authentication,
-// authorization and admission ask. So none of those decide where it is written that
-// Tenants and reports cannot be published; admission does.
+// authorization and admission ask, and which is there before them. So their storage does
+// not ask who may publish an object, as that of other resources does: admission alone does.
 func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	// The types of Tenantry have no protobuf and are stored as JSON.
 	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource} {

@@ -9,7 +9,7 @@ import (
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,23 +103,32 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 	return len(list.Items), errors.Join(failed...)
 }
 
-// definition returns a definition of the system space.
-func (s *Servers) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	client, err := clientset.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
+// systemDefinitions returns a client of the definitions of the system space.
+func (s *Servers) systemDefinitions() (apiextensions.CustomResourceDefinitionInterface, error) {
+	client, err := apiextensions.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
 	}
-	return client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
+	return client.CustomResourceDefinitions(), nil
+}
+
+// definition returns a definition of the system space.
+func (s *Servers) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	client, err := s.systemDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	return client.Get(ctx, name, metav1.GetOptions{})
 }
 
 // release takes the finalizer from a definition.
 func (s *Servers) release(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) (bool, error) {
-	client, err := clientset.NewForConfig(s.Config.GenericConfig.LoopbackClientConfig)
+	client, err := s.systemDefinitions()
 	if err != nil {
 		return false, err
 	}
 	definition.Finalizers = slices.DeleteFunc(definition.Finalizers, func(f string) bool { return f == tenant.PublishedDefinitionFinalizer })
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Update(ctx, definition, metav1.UpdateOptions{})
+	_, err = client.Update(ctx, definition, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil

@@ -266,16 +266,23 @@ func waitFor(t *testing.T, holds func() bool) {
 	}
 }
 
+// beginBlocked begins a request of ctx that waits for its body, which writer closes, and
+// another one that has the only seat of the queue meanwhile.
+func beginBlocked(ctx context.Context, t *testing.T, l *fairQueues, pass func(), key queueKey) (body *incoming, writer *io.PipeWriter, end, busy leave) {
+	t.Helper()
+	reader, writer := io.Pipe()
+	body = &incoming{ReadCloser: reader}
+	end = <-beginDemand(ctx, l, demand{key: key, capacity: 1, body: body}).leave
+	pass()
+	return body, writer, end, <-begin(t.Context(), l, key, 1).leave
+}
+
 // TestBodyThatNeverComes checks that a request leaves its queue when its client gives up.
 func TestBodyThatNeverComes(t *testing.T) {
 	l, pass := newQueues()
 	acme := queueKey{tenant: "acme", class: write}
-	reader, writer := io.Pipe()
-	body := &incoming{ReadCloser: reader}
 	ctx, cancel := context.WithCancel(t.Context())
-	end := <-beginDemand(ctx, l, demand{key: acme, capacity: 1, body: body}).leave
-	pass()
-	busy := <-begin(t.Context(), l, acme, 1).leave
+	body, writer, end, busy := beginBlocked(ctx, t, l, pass, acme)
 	cancel()
 	_ = writer.Close()
 	if _, err := io.ReadAll(body); !errors.Is(err, context.Canceled) {
@@ -293,12 +300,8 @@ func TestBodyThatNeverComes(t *testing.T) {
 func TestEndWhileReturning(t *testing.T) {
 	l, pass := newQueues()
 	acme := queueKey{tenant: "acme", class: write}
-	reader, writer := io.Pipe()
-	body := &incoming{ReadCloser: reader}
 	ctx, cancel := context.WithCancel(t.Context())
-	end := <-beginDemand(ctx, l, demand{key: acme, capacity: 1, body: body}).leave
-	pass()
-	busy := <-begin(t.Context(), l, acme, 1).leave
+	body, writer, end, busy := beginBlocked(ctx, t, l, pass, acme)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
