@@ -21,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/discovery"
+	"github.com/tenantry/tenantry/internal/server/expression"
 	"github.com/tenantry/tenantry/internal/server/inprocess"
 	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
 	"github.com/tenantry/tenantry/internal/signing"
@@ -48,6 +49,9 @@ type assembly struct {
 // New assembles the API server and its storage, in stages. It listens already, but serves
 // nothing before Run.
 func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
+	if err := expression.Bound(); err != nil {
+		return nil, err
+	}
 	a, err := assemble(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)

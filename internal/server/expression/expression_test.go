@@ -1,0 +1,154 @@
+package expression
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
+)
+
+// environments returns those for new and for stored expressions, with variables and with the
+// objects of policies that mutate.
+func environments(t *testing.T) []*cel.Env {
+	t.Helper()
+	if err := Bound(); err != nil {
+		t.Fatal(err)
+	}
+	shared := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	extended, err := shared.Extend(environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions: []cel.EnvOption{
+			cel.Variable("s", cel.StringType), cel.Variable("l", cel.ListType(cel.IntType)), cel.Variable("d", cel.DynType),
+			common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*cel.Env{extended.NewExpressionsEnv(), extended.StoredExpressionsEnv()}
+}
+
+// evaluate compiles and evaluates like upstream.
+func evaluate(t *testing.T, env *cel.Env, expression string, vars map[string]any) (ref.Val, error) {
+	t.Helper()
+	compiled, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		t.Fatal(issues.Err())
+	}
+	program, err := env.Program(compiled, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(celconfig.PerCallLimit),
+		cel.CostTracking(&library.CostEstimator{}), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := program.Eval(vars)
+	return v, err
+}
+
+func variables(text, elements int) map[string]any {
+	list := make([]int64, elements)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	return map[string]any{"s": strings.Repeat("a", text), "l": list, "d": []any{strings.Repeat("a", text), map[string]any{"k": "v"}}}
+}
+
+// TestBombs evaluates what would take gigabytes, or hours, if it was not refused.
+func TestBombs(t *testing.T) {
+	const doubled = `.map(a, [a, a])`
+	for _, expression := range []string{
+		`s.replace('a', s) != ''`,
+		`s.replace('', s) != ''`,
+		`s.replace('a', s, 100000) != ''`,
+		`dyn(s).replace('a', s) != ''`,
+		`l.map(x, s).join('') != ''`,
+		`s.split('').join(s) != ''`,
+		`dyn(l.map(x, s)).join('') != ''`,
+		`'%s'.format([l.map(x, s)]) != ''`,
+		`'%.1000000f'.format([1.0]) != ''`,
+		`'%.100e'.format([1.0]) != ''`,
+		`s.split('').size() > 0`,
+		`s.matches(s)`,
+		`s.matches('(a?b?c?d?){100}(a?b?c?d?)x')`,
+		`s.find('(a?b?c?d?){100}(a?b?c?d?)x') == ''`,
+		`s.findAll(s).size() > 0`,
+		`s.findAll('(a?b?c?d?){100}(a?b?c?d?)x').size() > 0`,
+		`s.indexOf(s + 'b') > 0`,
+		`s.lastIndexOf('b' + s) > 0`,
+		`l.map(x, s) == l.map(x, s)`,
+		`l.map(x, s) != l.map(x, s)`,
+		`(s + 'b') in l.map(x, s)`,
+		`[s]` + strings.Repeat(doubled, 40) + ` == [s]` + strings.Repeat(doubled, 40),
+		`[[s]]` + strings.Repeat(`.map(a, a + a)`, 40) + `[0].size() > 0`,
+		`l.map(x, l.map(y, s)).size() > 0 && [l.map(x, s)] == [l.map(x, s)]`,
+		`[{'a': s}].map(a, {'a': a, 'b': a})` + strings.Repeat(`.map(a, {'a': a, 'b': a})`, 40) + ` == []`,
+		`l.map(x, s).max() == ''`,
+		`sets.contains(l.map(x, s), [s + 'b'])`,
+		`sets.intersects(l.map(x, s), [s + 'b'])`,
+		`Object{spec: Object.spec{a: l.map(x, s)}} != Object{}`,
+		`l.map(x, Object{metadata: Object.metadata{name: s}}) != []`,
+		`JSONPatch{op: 'add', path: '/a', value: l.map(x, s)} != JSONPatch{}`,
+		`l.map(x, JSONPatch{op: 'remove', path: s}).size() > 0`,
+	} {
+		for _, env := range environments(t) {
+			if v, err := evaluate(t, env, expression, variables(1_000_000, 5000)); err == nil {
+				t.Errorf("%.80s is %v", expression, v)
+			}
+		}
+	}
+}
+
+// TestNewFunctions are in the environment for stored expressions only.
+func TestNewFunctions(t *testing.T) {
+	env := environments(t)[1]
+	for _, expression := range []string{
+		`lists.range(1000000).size() > 0`,
+		`l.map(x, l.map(y, y)).flatten().size() > 0`,
+		`l.map(x, [s]).distinct().size() > 0`,
+		`l.map(x, [s, s]).flatten().sort().size() > 0`,
+	} {
+		if v, err := evaluate(t, env, expression, variables(1_000_000, 5000)); err == nil {
+			t.Errorf("%.80s is %v", expression, v)
+		}
+	}
+	for _, expression := range []string{
+		`lists.range(3) == [0, 1, 2]`,
+		`[[1], [2, 3]].flatten() == [1, 2, 3]`,
+		`[2, 1, 2].distinct() == [2, 1]`,
+		`['b', 'a'].sort() == ['a', 'b']`,
+		`['bb', 'a'].sortBy(x, x.size()) == ['a', 'bb']`,
+	} {
+		if v, err := evaluate(t, env, expression, variables(10, 3)); err != nil || v.Value() != true {
+			t.Errorf("%s is %v: %v", expression, v, err)
+		}
+	}
+}
+
+// TestMeaning evaluates usual expressions, which mean the same as without bounds.
+func TestMeaning(t *testing.T) {
+	for _, expression := range []string{
+		`s.replace('a', 'b') == 'bbbbbbbbbb'`, `s.replace('a', 'b', 1) == 'baaaaaaaaa'`, `s.replace('x', s, -1) == s`,
+		`'a-b'.split('-') == ['a', 'b']`, `'a-b-c'.split('-', 2).join('+') == 'a+b-c'`, `['a', 'b'].join() == 'ab'`,
+		`'%s is %.2f%% of %d'.format(['x', 1.5, 3]) == 'x is 1.50% of 3'`, `'%.3e'.format([1000.0]).startsWith('1.000')`,
+		`s.matches('^a+$')`, `s.matches('^' + s + '$')`, `s.find('a{3}') == 'aaa'`, `'ab'.findAll('[ab]') == ['a', 'b']`, `'ab'.findAll('[ab]', 1) == ['a']`,
+		`s.indexOf('a') == 0`, `s.lastIndexOf('a') == 9`, `s.indexOf('a', 3) == 3`, `[1, 2].indexOf(2) == 1`,
+		`l == [0, 1, 2]`, `l != [0, 1]`, `2 in l`, `!('x' in ['y'])`, `'k' in {'k': 1}`, `l + l == [0, 1, 2, 0, 1, 2]`, `1 + 1 == 2`, `'a' + 'b' == 'ab'`,
+		`d[0] == s`, `d[1].k == 'v'`, `d + d != d`, `s in d`, `d[1] == {'k': 'v'}`, `d[0].matches('a')`, `(d + d).size() == 4`,
+		`l.sum() == 3`, `l.max() == 2`, `l.min() == 0`, `l.isSorted()`, `l.map(x, x * 2) == [0, 2, 4]`, `l.filter(x, x > 0).exists(x, x == 2)`,
+		`sets.contains(l, [1])`, `sets.equivalent(l, [2, 1, 0])`, `sets.intersects(l, [5, 2])`,
+		`Object{spec: Object.spec{a: 1}} == Object{spec: Object.spec{a: 1}}`, `Object{a: 1} != Object{a: 2}`,
+		`[JSONPatch{op: 'add', path: '/a', value: 1}].size() == 1`, `JSONPatch{op: 'add', path: '/a'}.path == '/a'`,
+	} {
+		for _, env := range environments(t) {
+			if v, err := evaluate(t, env, expression, variables(10, 3)); err != nil || v.Value() != true {
+				t.Errorf("%s is %v: %v", expression, v, err)
+			}
+		}
+	}
+}

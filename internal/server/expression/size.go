@@ -1,0 +1,166 @@
+package expression
+
+import (
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+)
+
+const (
+	// MaxBytes is the maximum size of a value, written out: about five times that of the
+	// largest object.
+	MaxBytes = 16 << 20
+	// perElement is the size of an element of a list, or of an entry of a map, beside what it
+	// is made of.
+	perElement = 8
+)
+
+// errTooLarge is the result of a call with a value that is too large.
+func errTooLarge() ref.Val {
+	return types.NewErr("a value of this expression has more than %d bytes when it is written out; make it smaller, or of fewer parts", MaxBytes)
+}
+
+// sizeOf returns the size of values, written out, but not more than a little over MaxBytes.
+func sizeOf(values ...ref.Val) int {
+	m := meter{left: MaxBytes}
+	for _, v := range values {
+		m.value(v)
+	}
+	return MaxBytes - m.left
+}
+
+// fits reports whether values can be written out.
+func fits(values ...ref.Val) bool { return sizeOf(values...) <= MaxBytes }
+
+// meter adds up sizes until nothing is left. Values may share their parts, so that written
+// out they are far larger than in memory.
+type meter struct{ left int }
+
+func (m *meter) take(bytes int) (more bool) {
+	m.left -= bytes
+	return m.left >= 0
+}
+
+// value takes the size of a value and reports whether something is left.
+func (m *meter) value(v ref.Val) bool {
+	switch v := v.(type) {
+	case nil:
+		return m.left >= 0
+	case types.String:
+		return m.take(len(v))
+	case types.Bytes:
+		return m.take(len(v))
+	case *types.Optional:
+		return !v.HasValue() || m.value(v.GetValue())
+	case *dynamic.ObjectVal:
+		for name, field := range fieldsOf(v) {
+			if !m.take(perElement+len(name)) || !m.value(field) {
+				return false
+			}
+		}
+		return true
+	case *patch:
+		return m.take(len(v.Path)+len(v.From)) && m.value(v.Val)
+	case traits.Lister:
+		return m.list(v)
+	case traits.Mapper:
+		return m.entries(v)
+	default:
+		return m.take(perElement)
+	}
+}
+
+// fieldsOf returns the fields of an object that a policy makes. Upstream shows them converted
+// only, which writes out what they share.
+func fieldsOf(v *dynamic.ObjectVal) map[string]ref.Val {
+	return *(*map[string]ref.Val)(reflect.ValueOf(v).Elem().FieldByName("fields").Addr().UnsafePointer())
+}
+
+func (m *meter) list(v traits.Lister) bool {
+	if native, ok := v.Value().([]any); ok { // of an object
+		return m.native(native)
+	}
+	for i := v.Iterator(); i.HasNext() == types.True; {
+		if !m.take(perElement) || !m.value(i.Next()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *meter) entries(v traits.Mapper) bool {
+	if native, ok := v.Value().(map[string]any); ok {
+		return m.native(native)
+	}
+	for i := v.Iterator(); i.HasNext() == types.True; {
+		key := i.Next()
+		if !m.take(perElement) || !m.value(key) || !m.value(v.Get(key)) {
+			return false
+		}
+	}
+	return true
+}
+
+// native is value for what objects are made of.
+func (m *meter) native(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case ref.Val:
+		return m.value(v)
+	case string:
+		return m.take(len(v))
+	case []any:
+		for _, element := range v {
+			if !m.take(perElement) || !m.native(element) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		for key, value := range v {
+			if !m.take(perElement+len(key)) || !m.native(value) {
+				return false
+			}
+		}
+		return true
+	case bool, int64, float64:
+		return m.take(perElement)
+	default:
+		return m.reflected(reflect.ValueOf(v))
+	}
+}
+
+// reflected is native for the fields of Go structures.
+func (m *meter) reflected(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return m.take(v.Len())
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || m.reflected(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !m.reflected(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if !m.take(perElement) || !m.reflected(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Map:
+		for i := v.MapRange(); i.Next(); {
+			if !m.take(perElement) || !m.reflected(i.Key()) || !m.reflected(i.Value()) {
+				return false
+			}
+		}
+	default:
+		return m.take(perElement)
+	}
+	return true
+}
