@@ -13,7 +13,7 @@ import (
 
 const (
 	// constructed is the overload of constructors of objects.
-	constructed = "tenantry_constructed"
+	constructed = "object_constructed"
 	// constructionCost is the least cost of an object that a policy makes.
 	constructionCost = 1000
 	// small is the size up to which upstream's cost of a call is right.

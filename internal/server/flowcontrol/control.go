@@ -78,10 +78,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			if shared {
 				hold = max(hold, holdTime(class, took, busy, followUpOf(digest.RequestInfo)))
 			}
-			if class == write && busy >= unendedTime {
-				hold = max(hold, unendedHold)
-			}
-			leave(hold, busy)
+			leave(hold, busy, class == write && took >= unendedTime)
 		}()
 	case n.IsSpace():
 		c.activity.shared(n, time.Now()) // other tenants are not alone

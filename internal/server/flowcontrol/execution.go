@@ -8,7 +8,6 @@ import (
 
 // execution is a request that has seats in a queue. The queue's lock guards its state.
 type execution struct {
-	ctx       context.Context
 	queue     *fairQueue
 	demand    demand
 	counted   *int // which of the queue's numbers counts it; nil after its end
@@ -47,12 +46,12 @@ func (e *execution) stopTimer() {
 
 // received is called when the client has sent the body. If the request is blocked,
 // received waits until there are seats for it again. Without, it returns an error.
-func (e *execution) received() (err error) {
+func (e *execution) received(ctx context.Context) (err error) {
 	if ready := e.resume(); ready != nil {
 		select {
 		case <-ready:
-		case <-e.ctx.Done():
-			err = context.Cause(e.ctx)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
 		e.endWait()
 	}

@@ -54,6 +54,16 @@ func (b *incoming) notify(received func() error) bool {
 	return !b.complete
 }
 
+// forget unsets what notify has set.
+func (b *incoming) forget() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.received = nil
+}
+
 // waitTime returns how long reads of the body have waited.
 func (b *incoming) waitTime() time.Duration {
 	if b == nil {

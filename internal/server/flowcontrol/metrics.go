@@ -12,4 +12,11 @@ var refusedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"limit"})
 
-func init() { legacyregistry.MustRegister(refusedTotal) }
+// unended counts what keeps seats, and cores, although its clients were answered.
+var unended = metrics.NewGauge(&metrics.GaugeOpts{
+	Name:           "tenantry_unended_writes",
+	Help:           "Writes of tenants that were answered and may still be at work, with their seats. Each is looked for by the garbage collector, within two minutes after its end.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+func init() { legacyregistry.MustRegister(refusedTotal, unended) }

@@ -2,6 +2,7 @@ package flowcontrol
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -82,9 +83,9 @@ func (d demand) overdueAfter() time.Duration {
 	return overdueAfter
 }
 
-// leave releases a request's seats after hold. busy is how long the request kept a
-// core busy.
-type leave func(hold, busy time.Duration)
+// leave releases a request's seats after hold or, if the request was answered while it may
+// be at work, when its work has ended. busy is how long the request kept a core busy.
+type leave func(hold, busy time.Duration, unended bool)
 
 // enter waits until a request may be executed and reports whether it may. The
 // caller must call leave then. queued is called when the request starts and stops
@@ -119,9 +120,9 @@ func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (le
 
 // begin is called when a request is counted as running. It returns the function that ends it.
 func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
-	e := &execution{ctx: ctx, queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
+	e := &execution{queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
 	if d.key.class == write {
-		e.receiving = d.body.notify(e.received)
+		e.receiving = d.body.notify(func() error { return e.received(ctx) })
 		e.startTimer()
 		waiting.Notify(ctx, func(waits bool) {
 			if waits {
@@ -131,16 +132,37 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 			}
 		})
 	}
-	return func(hold, busy time.Duration) {
+	return func(hold, busy time.Duration, unended bool) {
 		e.stopTimer()
 		waiting.Notify(ctx, nil)
 		q.note(busy)
-		if hold > 0 {
+		switch {
+		case unended:
+			f.endWithWork(ctx, e)
+		case hold > 0:
 			f.afterFunc(hold, func() { f.end(e) })
-		} else {
+		default:
 			f.end(e)
 		}
 	}
+}
+
+// endWithWork releases a request's seats when what runs for it has ended. Upstream does not
+// tell, but it needs the request's context: when nothing refers to that any longer, the
+// garbage collector, which runs every two minutes at the least, finds out.
+func (f *fairQueues) endWithWork(ctx context.Context, e *execution) {
+	e.demand.body.forget()
+	e.demand.body = nil
+	w, ok := waiting.From(ctx)
+	if !ok {
+		f.end(e)
+		return
+	}
+	unended.Inc()
+	runtime.AddCleanup(w, func(e *execution) {
+		unended.Dec()
+		f.end(e)
+	}, e)
 }
 
 // end releases a request's seats, and removes the queue after its last request.

@@ -55,10 +55,9 @@ const (
 	costlyOverdueAfter = 25 * overdueAfter
 	// costlyHold bounds how long a seat is held after a costly write.
 	costlyHold = time.Second
-	// unendedTime is after how long at work a write is taken to have been answered without
-	// having ended: upstream answers after 34 seconds, and what runs for the request goes
-	// on. Its seats are held for unendedHold, for as long as upstream waits for it.
-	unendedTime, unendedHold = 30 * time.Second, 5 * time.Minute
+	// unendedTime is after how long a write may have been answered without having ended:
+	// upstream answers after 34 seconds, and what runs for the request goes on.
+	unendedTime = 30 * time.Second
 	// mostUnended ends what a write waits for, whatever timeout its client asks for: upstream's
 	// default for all of a request.
 	mostUnended = time.Minute

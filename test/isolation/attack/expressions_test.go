@@ -6,7 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,12 +45,12 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 	})
 
 	// match is what the policy of a name matches: ConfigMaps of that name.
-	match := func(name string) *admissionv1.MatchResources {
-		return &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+	match := func(name string) *admissionregistrationv1.MatchResources {
+		return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 			ResourceNames: []string{name},
-			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 			},
 		}}}
 	}
@@ -67,18 +67,18 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that validate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "validated"}
-		_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
+		_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				MatchConstraints: match(meta.Name),
-				Validations:      []admissionv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
+				Validations:      []admissionregistrationv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
 			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
+		_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: meta.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -87,21 +87,21 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that mutate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "mutated"}
-		_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionv1.MutatingAdmissionPolicy{
+		_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
 			ObjectMeta: meta,
-			Spec: admissionv1.MutatingAdmissionPolicySpec{
-				ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
 				MatchConstraints:   match(meta.Name),
-				Mutations: []admissionv1.Mutation{{
-					PatchType: admissionv1.PatchTypeJSONPatch,
-					JSONPatch: &admissionv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
+				Mutations: []admissionregistrationv1.Mutation{{
+					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+					JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
 				}},
 			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionv1.MutatingAdmissionPolicyBinding{
+		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
-			Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name},
+			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(create(ctx, meta.Name), "30s").Should(MatchError(ContainSubstring("cost limit exceeded")))
