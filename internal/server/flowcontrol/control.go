@@ -78,7 +78,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 			if shared {
 				hold = max(hold, holdTime(class, took, busy, followUpOf(digest.RequestInfo)))
 			}
-			leave(hold, busy, class == write && took >= unendedTime)
+			leave(hold, busy)
 		}()
 	case n.IsSpace():
 		c.activity.shared(n, time.Now()) // other tenants are not alone
@@ -223,7 +223,7 @@ func WithSent(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		writes := req.Method != http.MethodGet && req.Method != http.MethodHead
 		if writes {
-			req = req.WithContext(waiting.With(req.Context(), &waiting.Webhooks{}))
+			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))
 		}
 		if req.URL.RawQuery != "" || req.ContentLength != 0 {
 			sent := sent{url: req.URL, bodyBytes: req.ContentLength}

@@ -133,7 +133,7 @@ func TestCostlyWritesKeepTheirPlaces(t *testing.T) {
 		t.Error("there is room beside a costly write")
 	}
 	q.mu.Unlock()
-	leave(holdTime(write, 300*time.Millisecond, 300*time.Millisecond, 1), 300*time.Millisecond, false)
+	leave(holdTime(write, 300*time.Millisecond, 300*time.Millisecond, 1), 300*time.Millisecond)
 	if len(waits) != 2 || waits[1] != 300*time.Millisecond {
 		t.Errorf("its seat is held for %s, want as long as it took", waits[1:])
 	}
@@ -153,15 +153,15 @@ func TestSmallWritesDoNotPassCostlyOnes(t *testing.T) {
 	<-costly.waits
 	behind := begin(t.Context(), l, key, 2)
 	<-behind.waits
-	small(0, 0, false)
+	small(0, 0)
 	end := <-costly.leave
 	select {
 	case <-behind.leave:
 		t.Error("a write begins beside a costly one")
 	default:
 	}
-	end(0, 0, false)
-	(<-behind.leave)(0, 0, false)
+	end(0, 0)
+	(<-behind.leave)(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -202,14 +202,14 @@ func TestWritesMakeRoomWhileAWebhookIsCalled(t *testing.T) {
 		if running, blocked := seats(); running != 0 || blocked != 2 {
 			t.Errorf("%d seats are taken, and %d by requests that wait, want 0 and 2", running, blocked)
 		}
-		(<-beginDemand(t.Context(), l, o).leave)(0, 0, false)
+		(<-beginDemand(t.Context(), l, o).leave)(0, 0)
 		return nil, nil
 	}))
 	_, _ = call.RoundTrip(httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
 	if running, blocked := seats(); running != 2 || blocked != 0 {
 		t.Errorf("%d seats are taken, and %d by requests that wait, want 2 and 0", running, blocked)
 	}
-	leave(0, 0, false)
+	leave(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left", got)
 	}

@@ -2,9 +2,9 @@ package flowcontrol
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
@@ -18,8 +18,9 @@ import (
 //
 // A queue exists only while its tenant has requests.
 type fairQueues struct {
-	queues    sync.Map // queueKey to *fairQueue
-	afterFunc func(time.Duration, func()) (stop func() bool)
+	queues     sync.Map // queueKey to *fairQueue
+	collecting atomic.Bool
+	afterFunc  func(time.Duration, func()) (stop func() bool)
 }
 
 type queueKey struct {
@@ -83,9 +84,9 @@ func (d demand) overdueAfter() time.Duration {
 	return overdueAfter
 }
 
-// leave releases a request's seats after hold or, if the request was answered while it may
-// be at work, when its work has ended. busy is how long the request kept a core busy.
-type leave func(hold, busy time.Duration, unended bool)
+// leave releases a request's seats after hold or, if the request was answered while it was
+// at work, when its work has ended. busy is how long the request kept a core busy.
+type leave func(hold, busy time.Duration)
 
 // enter waits until a request may be executed and reports whether it may. The
 // caller must call leave then. queued is called when the request starts and stops
@@ -132,37 +133,20 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 			}
 		})
 	}
-	return func(hold, busy time.Duration, unended bool) {
+	return func(hold, busy time.Duration) {
 		e.stopTimer()
 		waiting.Notify(ctx, nil)
 		q.note(busy)
 		switch {
-		case unended:
-			f.endWithWork(ctx, e)
+		case d.key.class == write && isUnended(ctx):
+			d.body.forget()
+			f.endWithWork(workFrom(ctx), e)
 		case hold > 0:
 			f.afterFunc(hold, func() { f.end(e) })
 		default:
 			f.end(e)
 		}
 	}
-}
-
-// endWithWork releases a request's seats when what runs for it has ended. Upstream does not
-// tell, but it needs the request's context: when nothing refers to that any longer, the
-// garbage collector, which runs every two minutes at the least, finds out.
-func (f *fairQueues) endWithWork(ctx context.Context, e *execution) {
-	e.demand.body.forget()
-	e.demand.body = nil
-	w, ok := waiting.From(ctx)
-	if !ok {
-		f.end(e)
-		return
-	}
-	unended.Inc()
-	runtime.AddCleanup(w, func(e *execution) {
-		unended.Dec()
-		f.end(e)
-	}, e)
 }
 
 // end releases a request's seats, and removes the queue after its last request.

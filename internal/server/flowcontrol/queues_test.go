@@ -68,13 +68,13 @@ func TestQueuesInOrder(t *testing.T) {
 	<-fourth.waits
 
 	// Others do not wait for them.
-	(<-begin(t.Context(), l, queueKey{tenant: "globex"}, 2).leave)(0, 0, false)
-	(<-begin(t.Context(), l, queueKey{tenant: "acme", class: largeRead}, 2).leave)(0, 0, false)
+	(<-begin(t.Context(), l, queueKey{tenant: "globex"}, 2).leave)(0, 0)
+	(<-begin(t.Context(), l, queueKey{tenant: "acme", class: largeRead}, 2).leave)(0, 0)
 
-	first(0, 0, false)
-	(<-third.leave)(0, 0, false)
-	(<-fourth.leave)(0, 0, false)
-	second(0, 0, false)
+	first(0, 0)
+	(<-third.leave)(0, 0)
+	(<-fourth.leave)(0, 0)
+	second(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -96,8 +96,8 @@ func TestQueueIsLeftWhileWaiting(t *testing.T) {
 	if waits := <-impatient.waits; waits {
 		t.Error("the end of waiting is not told")
 	}
-	running(0, 0, false)
-	(<-patient.leave)(0, 0, false)
+	running(0, 0)
+	(<-patient.leave)(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -121,7 +121,7 @@ func TestLaneIsFull(t *testing.T) {
 	for _, v := range queue {
 		<-v.leave
 	}
-	running(0, 0, false)
+	running(0, 0)
 }
 
 func TestQueuesUnderLoad(t *testing.T) {
@@ -137,7 +137,7 @@ func TestQueuesUnderLoad(t *testing.T) {
 			if !ok {
 				return // too many wait
 			}
-			defer leave(0, 0, false)
+			defer leave(0, 0)
 			mu.Lock()
 			running[n]++
 			most = max(most, running[n])
@@ -183,7 +183,7 @@ func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
 		leave := <-begin(ctx, l, acme, 1).leave
 		release := hang(ctx)
 		pass() // which changes nothing
-		ends = append(ends, func() { release(); leave(0, 0, false) })
+		ends = append(ends, func() { release(); leave(0, 0) })
 	}
 	last := begin(t.Context(), l, acme, 1)
 	if waits := <-last.waits; !waits {
@@ -197,7 +197,7 @@ func TestWritesThatWaitForWebhooksMakeRoom(t *testing.T) {
 	if got := countQueues(l); got != 1 {
 		t.Errorf("%d queues of one request", got)
 	}
-	end(0, 0, false)
+	end(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -248,9 +248,9 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			}
 			waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 		}
-		ends[i](0, 0, false)
+		ends[i](0, 0)
 	}
-	(<-fresh.leave)(0, 0, false)
+	(<-fresh.leave)(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -288,8 +288,8 @@ func TestBodyThatNeverComes(t *testing.T) {
 	if _, err := io.ReadAll(body); !errors.Is(err, context.Canceled) {
 		t.Errorf("the body is read without a seat: %v", err)
 	}
-	end(0, 0, false)
-	busy(0, 0, false)
+	end(0, 0)
+	busy(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
 	}
@@ -309,8 +309,8 @@ func TestEndWhileReturning(t *testing.T) {
 	}()
 	_ = writer.Close()
 	waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
-	end(0, 0, false)
-	busy(0, 0, false)
+	end(0, 0)
+	busy(0, 0)
 	cancel()
 	<-read
 	if got := countQueues(l); got != 0 {
@@ -329,8 +329,8 @@ func TestSmallerRequestsBehindOneThatGivesUp(t *testing.T) {
 	small := begin(t.Context(), l, acme, 2)
 	<-small.waits
 	cancel()
-	(<-small.leave)(0, 0, false)
-	running(0, 0, false)
+	(<-small.leave)(0, 0)
+	running(0, 0)
 }
 
 // TestBusyWritesMakeLittleRoom checks that writes that are at work for however long are
@@ -366,7 +366,7 @@ func TestBusyWritesMakeLittleRoom(t *testing.T) {
 				t.Errorf("%d are under way, want %d", len(ends), tc.atOnce)
 			}
 			for _, end := range ends {
-				end(0, 0, false)
+				end(0, 0)
 			}
 			if got := countQueues(l); got != 0 {
 				t.Errorf("%d queues are left without requests", got)

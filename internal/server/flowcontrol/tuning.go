@@ -55,9 +55,10 @@ const (
 	costlyOverdueAfter = 25 * overdueAfter
 	// costlyHold bounds how long a seat is held after a costly write.
 	costlyHold = time.Second
-	// unendedTime is after how long a write may have been answered without having ended:
-	// upstream answers after 34 seconds, and what runs for the request goes on.
-	unendedTime = 30 * time.Second
+	// collectAfter is how long after the answer to a write that has not ended garbage is
+	// collected, to find out whether it has ended since. What waited for a webhook or for etcd
+	// ends with the answer.
+	collectAfter = 5 * time.Second
 	// mostUnended ends what a write waits for, whatever timeout its client asks for: upstream's
 	// default for all of a request.
 	mostUnended = time.Minute

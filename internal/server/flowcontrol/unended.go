@@ -3,16 +3,43 @@ package flowcontrol
 import (
 	"context"
 	"net/http"
+	"runtime"
+	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
+
+// work is what runs for a write. Whatever has the write's context refers to it.
+type work struct {
+	// unended is true when the write was answered while it was at work.
+	unended atomic.Bool
+}
+
+type workKey struct{}
+
+func withWork(ctx context.Context) context.Context {
+	return context.WithValue(ctx, workKey{}, &work{})
+}
+
+// workFrom returns what runs for a write, nil for other requests.
+func workFrom(ctx context.Context) *work {
+	w, _ := ctx.Value(workKey{}).(*work)
+	return w
+}
+
+func isUnended(ctx context.Context) bool {
+	w := workFrom(ctx)
+	return w != nil && w.unended.Load()
+}
 
 // WithUnended keeps writes of tenants' users from ending when their clients are gone.
 // Upstream answers then, which frees the seats, while what runs for the request goes on: a
 // client that sends costly requests and closes its connections would have any number of
 // them at work, and so would one that asks for a short timeout. Now its own end ends it, or
 // upstream's limit for the handlers of requests; the client is answered when it asks to be. It
-// runs before the request is bound to the life of the tenant, with which it still ends.
+// runs before the request is bound to the life of the tenant, with which it still ends. A write
+// that is answered before its end keeps its seats.
 func WithUnended(handler http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
@@ -23,6 +50,44 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 		}
 		unended, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostUnended)
 		defer cancel()
+		if work := workFrom(ctx); work != nil {
+			w = responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, work: work})
+		}
 		handler.ServeHTTP(w, req.WithContext(unended))
 	})
+}
+
+// answer notes whether a write is answered before its end: upstream's status is then 504. The
+// same status of a write that has ended does no harm.
+type answer struct {
+	http.ResponseWriter
+	work *work
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if status == http.StatusGatewayTimeout {
+		a.work.unended.Store(true)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// endWithWork releases a request's seats when what runs for it has ended. Upstream does not
+// tell, but it needs the request's context: when nothing refers to that any longer, the
+// garbage collector, which runs every two minutes at the least, finds out.
+func (f *fairQueues) endWithWork(w *work, e *execution) {
+	unended.Inc()
+	runtime.AddCleanup(w, func(e *execution) {
+		unended.Dec()
+		f.end(e)
+	}, e)
+	if f.collecting.CompareAndSwap(false, true) {
+		f.afterFunc(collectAfter, func() {
+			f.collecting.Store(false)
+			runtime.GC()
+		})
+	}
 }

@@ -2,12 +2,11 @@ package flowcontrol
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -50,60 +49,44 @@ func TestUnended(t *testing.T) {
 	}
 }
 
-// TestSeatsOfWork checks that a write that was answered before it has ended keeps its seat
-// for as long as something refers to its context, whatever it has waited for meanwhile.
+// TestSeatsOfWork checks that a write that is answered before it has ended keeps its seat for
+// as long as something refers to its context.
 func TestSeatsOfWork(t *testing.T) {
-	for name, wait := range map[string]func(r *http.Request){
-		"at work": func(*http.Request) { time.Sleep(34 * time.Second) },
-		"a body": func(r *http.Request) {
-			_, _ = io.ReadAll(r.Body)
-			time.Sleep(3 * time.Second)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, _ := newControl()
-			c.config.Concurrency.Writes = 1
-			c.queues.afterFunc = func(time.Duration, func()) func() bool { return func() bool { return true } }
-			var work context.Context
-			synctest.Test(t, func(t *testing.T) {
-				reader, writer := io.Pipe()
-				time.AfterFunc(31*time.Second, func() { _ = writer.Close() })
-				serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", reader), func(_ http.ResponseWriter, r *http.Request) {
-					work = r.Context()
-					wait(r)
-				})
-				time.Sleep(time.Minute)
-			})
-			for range 3 {
-				runtime.GC()
-			}
-			if got := countQueues(&c.queues); got != 1 {
-				t.Fatalf("%d queues while a write is at work", got)
-			}
-			runtime.KeepAlive(work)
-			work = nil
-			for countQueues(&c.queues) > 0 { // the runtime cleans up later
-				runtime.GC()
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-}
-
-// TestSeatsOfEndedWrites are free at once.
-func TestSeatsOfEndedWrites(t *testing.T) {
 	c, _ := newControl()
 	c.config.Concurrency.Writes = 1
+	var timers []time.Duration
+	c.queues.afterFunc = func(after time.Duration, _ func()) func() bool {
+		timers = append(timers, after)
+		return func() bool { return true }
+	}
 	var work context.Context
-	synctest.Test(t, func(t *testing.T) {
-		serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), func(_ http.ResponseWriter, r *http.Request) {
-			work = r.Context()
-			time.Sleep(29 * time.Second)
+	write := func(status int) {
+		serve(t, c, "acme", httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil), func(w http.ResponseWriter, r *http.Request) {
+			WithUnended(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				work = r.Context()
+				w.WriteHeader(status)
+			}), nil).ServeHTTP(w, r)
 		})
-		time.Sleep(time.Minute)
-		if got := countQueues(&c.queues); got != 0 {
-			t.Errorf("%d queues after a write of 29 seconds", got)
-		}
-	})
+	}
+	write(http.StatusCreated)
 	runtime.KeepAlive(work)
+	if got := countQueues(&c.queues); got != 0 {
+		t.Errorf("%d queues after a write that has ended", got)
+	}
+	write(http.StatusGatewayTimeout)
+	for range 3 {
+		runtime.GC()
+	}
+	if got := countQueues(&c.queues); got != 1 {
+		t.Fatalf("%d queues while a write is at work", got)
+	}
+	if !slices.Contains(timers, collectAfter) {
+		t.Error("nobody looks whether it has ended")
+	}
+	runtime.KeepAlive(work)
+	work = nil
+	for countQueues(&c.queues) > 0 { // the runtime cleans up later
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
 }

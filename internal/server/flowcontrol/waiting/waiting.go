@@ -21,16 +21,10 @@ func With(ctx context.Context, w *Webhooks) context.Context {
 	return context.WithValue(ctx, key{}, w)
 }
 
-// From returns what counts the webhooks of a context. Whatever has the context refers to it.
-func From(ctx context.Context) (*Webhooks, bool) {
-	w, ok := ctx.Value(key{}).(*Webhooks)
-	return w, ok
-}
-
 // Notify sets the function that is called, in order, when the request starts and stops
 // waiting, and calls it if the request waits already. Nil unsets it. changed must not call w.
 func Notify(ctx context.Context, changed func(waits bool)) {
-	w, ok := From(ctx)
+	w, ok := ctx.Value(key{}).(*Webhooks)
 	if !ok {
 		return
 	}
@@ -59,7 +53,7 @@ type transport struct{ delegate http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if w, ok := From(req.Context()); ok {
+	if w, ok := req.Context().Value(key{}).(*Webhooks); ok {
 		w.add(1)
 		defer w.add(-1)
 	}
