@@ -152,5 +152,5 @@ func (o CompletedOptions) Validate() []error {
 		trusted = append(trusted, clients.ClientCA)
 	}
 	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...),
-		validateNodes(o.kube.Authorization, o.kube.Admission), validateFeatures())
+		validateNodes(o.kube.Authorization, o.kube.Admission), validateSpaces(o.kube.Admission), validateFeatures())
 }

@@ -156,6 +156,13 @@ func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugi
 	return nil
 }
 
+func validateSpaces(plugins *kubeoptions.AdmissionOptions) []error {
+	if err := admission.ValidateSpaces(plugins); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
 // serviceAccounts returns how tokens of tenants' service accounts are verified:
 // by the same keys as those of the system space.
 func serviceAccounts(opts CompletedOptions, b *base) (authentication.ServiceAccounts, error) {

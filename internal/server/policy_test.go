@@ -55,3 +55,27 @@ func TestValidateNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestValidateSpaces checks that what keeps tenants from the platform cannot be left out.
+func TestValidateSpaces(t *testing.T) {
+	for flag, refused := range map[string]bool{
+		"":                                     false,
+		"--disable-admission-plugins=Priority": false,
+		"--disable-admission-plugins=SpacePolicy,Published":        true,
+		"--disable-admission-plugins=Published":                    true,
+		"--admission-control=ServiceAccount":                       true,
+		"--admission-control=Published,SpacePolicy,ServiceAccount": false,
+	} {
+		o := NewOptions()
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, set := range o.Flags().FlagSets {
+			flags.AddFlagSet(set)
+		}
+		if err := flags.Parse(strings.Fields(flag)); err != nil {
+			t.Fatal(err)
+		}
+		if errs := validateSpaces(o.Kube.Admission); (len(errs) > 0) != refused {
+			t.Errorf("%q: %v, want refused: %v", flag, errs, refused)
+		}
+	}
+}

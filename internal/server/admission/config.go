@@ -70,16 +70,27 @@ var ErrUnrestrictedNodes = errors.New("authorization mode Node needs the admissi
 // ValidateNodes refuses options without NodeRestriction. It is for servers with
 // authorization mode Node, which leaves it to the plugin to check the node of a pod.
 func ValidateNodes(o *options.AdmissionOptions) error {
-	const name = noderestriction.PluginName
-	switch {
-	case o == nil:
+	if !runs(o, noderestriction.PluginName) {
 		return ErrUnrestrictedNodes
-	case o.PluginNames != nil && !slices.Contains(o.PluginNames, name), // --admission-control
-		slices.Contains(o.GenericAdmission.DisablePlugins, name):
-		return ErrUnrestrictedNodes
-	default:
-		return nil
 	}
+	return nil
+}
+
+// ValidateSpaces refuses options without the plugins that keep tenants from what is the
+// platform's.
+func ValidateSpaces(o *options.AdmissionOptions) error {
+	for _, name := range []string{spacepolicy.PluginName, published.PluginName} {
+		if !runs(o, name) {
+			return fmt.Errorf("admission plugin %s keeps tenants from what is the platform's; remove it from --disable-admission-plugins, or add it to --admission-control", name)
+		}
+	}
+	return nil
+}
+
+// runs reports whether options have a plugin that is on by default.
+func runs(o *options.AdmissionOptions, name string) bool {
+	return o != nil && (o.PluginNames == nil || slices.Contains(o.PluginNames, name)) && // --admission-control
+		!slices.Contains(o.GenericAdmission.DisablePlugins, name)
 }
 
 // Apply replaces the plugins in o by ones that serve all spaces. It is called once, after

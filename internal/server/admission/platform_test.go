@@ -5,8 +5,14 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
+	authorizationapi "k8s.io/kubernetes/pkg/apis/authorization"
+	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -27,5 +33,44 @@ func TestPlatformRights(t *testing.T) {
 	decision, reason, err := s.Authorize(t.Context(), authorizer.AttributesRecord{User: platformUser{real: somebody}})
 	if decision != authorizer.DecisionAllow || reason != "" || err != errNotDecided { //nolint:errorlint // exactly this one
 		t.Errorf("got %v, %q, %v", decision, reason, err)
+	}
+}
+
+// TestForTenant checks what webhooks and policies of a tenant see.
+func TestForTenant(t *testing.T) {
+	const hidden, shown, asPlatform = "hidden", "shown", "as the platform's"
+	token := &core.Secret{Type: core.SecretTypeServiceAccountToken}
+	for name, tc := range map[string]struct {
+		by          tenant.Name
+		group       string
+		object, old runtime.Object
+		want        string
+	}{
+		"own object":                  {by: "a", object: &core.Secret{}, want: shown},
+		"own token":                   {by: "a", object: token, want: shown},
+		"platform's object":           {by: tenant.System, object: &core.Secret{}, want: asPlatform},
+		"platform's token":            {by: tenant.System, object: token, want: hidden},
+		"token the platform changes":  {by: tenant.System, object: &core.Secret{}, old: token, want: hidden},
+		"own review of a token":       {by: "a", group: authenticationapi.GroupName, want: hidden},
+		"own review of access":        {by: "a", group: authorizationapi.GroupName, want: hidden},
+		"platform's review of access": {by: tenant.System, group: authorizationapi.GroupName, want: hidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resource := schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: "things"}
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: "u"})
+			seen, err := forTenant(tenant.WithRequest(tenant.WithSpace(t.Context(), "a"), &tenant.Request{Authenticated: tc.by}), a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := shown
+			if seen == nil {
+				got = hidden
+			} else if _, platform := seen.(platformAttributes); platform {
+				got = asPlatform
+			}
+			if got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,22 @@ func (r recorder) Authorize(ctx context.Context, _ authorizer.Attributes) (autho
 func impersonate(resource, subresource, name string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		Verb: "impersonate", Resource: resource, Subresource: subresource, Name: name, ResourceRequest: true,
+	}
+}
+
+// TestUsersInTheirTenant checks that authorizers decide about the user that authentication
+// would have made: an impersonated service account has its own groups.
+func TestUsersInTheirTenant(t *testing.T) {
+	u := &user.DefaultInfo{Name: "system:serviceaccount:ns:robot", Groups: []string{user.SystemPrivilegedGroup}}
+	ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Authenticated: "a"})
+	attributes := authorizer.AttributesRecord{User: u, Verb: "list", Resource: "pods", ResourceRequest: true}
+	asked := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if groups := a.GetUser().GetGroups(); slices.Contains(groups, user.SystemPrivilegedGroup) || !slices.Contains(groups, "system:serviceaccounts:ns") {
+			t.Errorf("asked about a user with groups %v", groups)
+		}
+		return authorizer.DecisionAllow, "", nil
+	})
+	if decision, reason, err := New(asked, NewGrants(nil), nil).Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
+		t.Errorf("decision %v (%s), %v", decision, reason, err)
 	}
 }

@@ -137,21 +137,36 @@ func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []str
 	return warnings(obj.(*v1alpha1.TenantAccessPolicy))
 }
 
-// warnings names the rules of which a part has no effect.
+// warnings names the rules of which a part has no effect, with the first such part.
 func warnings(p *v1alpha1.TenantAccessPolicy) []string {
 	var result []string
 	for i, rule := range p.Spec.Rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					if group != "*" && resource != "*" && !Grantable(verb, group, resource) {
-						result = append(result, fmt.Sprintf("spec.rules[%d]: %s of %s in API group %q is never granted to other tenants", i, verb, resource, group))
-					}
+		if part, ok := ungrantable(rule); ok {
+			result = append(result, fmt.Sprintf("spec.rules[%d]: %s is never granted to other tenants", i, part))
+		}
+	}
+	return result
+}
+
+// maxWarned is how many rights of a rule are looked at for a warning.
+const maxWarned = 100_000
+
+// ungrantable describes the first right of a rule that is never granted.
+func ungrantable(rule v1alpha1.AccessRule) (string, bool) {
+	looked := 0
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				if group != "*" && resource != "*" && !Grantable(verb, group, resource) {
+					return fmt.Sprintf("%s of %s in API group %q", verb, resource, group), true
+				}
+				if looked++; looked > maxWarned {
+					return "", false
 				}
 			}
 		}
 	}
-	return result
+	return "", false
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.

@@ -3,6 +3,7 @@ package accesspolicy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -186,5 +187,22 @@ func TestGrantable(t *testing.T) {
 		if got := Grantable(request[0], request[1], request[2]); got != want {
 			t.Errorf("%v: got %t, want %t", request, got, want)
 		}
+	}
+}
+
+// TestWarnings checks that rules without effect are named once each, whatever their size.
+func TestWarnings(t *testing.T) {
+	many := make([]string, 2000)
+	for i := range many {
+		many[i] = fmt.Sprint("x", i)
+	}
+	policy := &v1alpha1.TenantAccessPolicy{Spec: v1alpha1.TenantAccessPolicySpec{Rules: []v1alpha1.AccessRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"pods", "roles"}, Verbs: []string{"get", "escalate"}},
+		{APIGroups: many, Resources: many, Verbs: []string{"get"}},
+	}}}
+	got := warnings(policy)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "spec.rules[1]: escalate of ") {
+		t.Errorf("warnings %v", got)
 	}
 }
