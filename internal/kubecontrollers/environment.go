@@ -22,6 +22,7 @@ import (
 	jobutil "k8s.io/kubernetes/pkg/controller/job/util"
 
 	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // environment is what the controllers share.
@@ -96,7 +97,7 @@ func (e *environment) createClients() (err error) {
 // of the workers.
 func (e *environment) with(c builder) (*environment, error) {
 	own := *e
-	var ownerOf func(namespace, pod string) types.UID
+	var ownerOf func(namespace tenant.Flat, pod string) types.UID
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
@@ -108,8 +109,8 @@ func (e *environment) with(c builder) (*environment, error) {
 
 // ownerOfPod returns the UID of what controls a pod, empty if that is not known, or a Job
 // that is no more or has finished: each of its pods is by itself what a worker releases.
-func (e *environment) ownerOfPod(namespace, name string) types.UID {
-	pod, err := e.informers.Core().V1().Pods().Lister().Pods(namespace).Get(name)
+func (e *environment) ownerOfPod(namespace tenant.Flat, name string) types.UID {
+	pod, err := e.informers.Core().V1().Pods().Lister().Pods(namespace.String()).Get(name)
 	if err != nil {
 		return ""
 	}
@@ -118,7 +119,7 @@ func (e *environment) ownerOfPod(namespace, name string) types.UID {
 		return ""
 	}
 	if owner.Kind == "Job" {
-		owning, err := e.informers.Batch().V1().Jobs().Lister().Jobs(namespace).Get(owner.Name)
+		owning, err := e.informers.Batch().V1().Jobs().Lister().Jobs(namespace.String()).Get(owner.Name)
 		if err != nil || owning.UID != owner.UID || jobutil.IsJobFinished(owning) {
 			return ""
 		}

@@ -132,7 +132,7 @@ func identityOf(obj any) any {
 	space := tenant.Flat(name).Space()
 	if namespace := source.GetNamespace(); namespace != "" {
 		space = tenant.Flat(namespace).Space()
-		name = spaces.FlattenName(space, name)
+		name = spaces.FlattenName(space, name).String()
 	}
 	owners := flattenedOwners(space, source.GetOwnerReferences())
 	if space == tenant.System && slices.Equal(owners, source.GetOwnerReferences()) {
@@ -157,9 +157,9 @@ func flattenedOwners(space tenant.Name, owners []metav1.OwnerReference) []metav1
 	flattened := make([]metav1.OwnerReference, len(owners))
 	for i, owner := range owners {
 		if spaces.IsCustom(owner.APIVersion) {
-			owner.Kind = spaces.FlattenName(space, owner.Kind)
+			owner.Kind = spaces.FlattenName(space, owner.Kind).String()
 		}
-		owner.Name = spaces.FlattenName(space, owner.Name)
+		owner.Name = spaces.FlattenName(space, owner.Name).String()
 		owner.UID = types.UID(spaces.FlattenName(space, string(owner.UID)))
 		flattened[i] = owner
 	}

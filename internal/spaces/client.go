@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // NewClientConfig returns a config for clients (typed, dynamic and metadata)
@@ -65,7 +67,7 @@ type flatteningTransport struct {
 	limits     limits
 	// workers and recorder are nil without WithWorkers.
 	workers, recorder *shares
-	ownerOf           func(namespace, pod string) types.UID
+	ownerOf           func(namespace tenant.Flat, pod string) types.UID
 }
 
 // RoundTrip implements http.RoundTripper.

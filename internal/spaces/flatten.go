@@ -34,10 +34,10 @@ func flatten(obj runtime.Object) error {
 		return err
 	}
 	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(FlattenName(owner, namespace))
+		accessor.SetNamespace(FlattenName(owner, namespace).String())
 		flattenReferences(obj, owner)
 	} else {
-		accessor.SetName(FlattenName(owner, accessor.GetName()))
+		accessor.SetName(FlattenName(owner, accessor.GetName()).String())
 	}
 	trim(obj, accessor)
 	return nil
@@ -59,11 +59,11 @@ func ownerOf(obj metav1.Object) (tenant.Name, error) {
 // FlattenName is tenant.Flatten for names that come from stored objects. RBAC objects may
 // have a "|" in their names. In the system space such a name would read as another
 // tenant's, so it gets the system space as its prefix.
-func FlattenName(owner tenant.Name, name string) string {
+func FlattenName(owner tenant.Name, name string) tenant.Flat {
 	if owner == tenant.System && strings.Contains(name, separator) {
-		return string(tenant.System) + separator + name
+		return tenant.Flat(string(tenant.System) + separator + name)
 	}
-	return tenant.Flatten(owner, name).String()
+	return tenant.Flatten(owner, name)
 }
 
 // separator is that of tenant.Flatten.

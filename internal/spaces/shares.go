@@ -53,7 +53,7 @@ type Option func(*flatteningTransport)
 // worker. ownerOf returns the UID of the controlling owner of a pod of the flattened
 // view, if it is known. It is nil unless one worker at a time changes the pods of an owner,
 // with parallel requests.
-func WithWorkers(workers int, ownerOf func(namespace, pod string) types.UID) Option {
+func WithWorkers(workers int, ownerOf func(namespace tenant.Flat, pod string) types.UID) Option {
 	worker, recorder := newShares(workers), newShares(1)
 	return func(t *flatteningTransport) {
 		t.workers, t.recorder, t.ownerOf = worker, recorder, ownerOf
@@ -80,7 +80,7 @@ func (t *flatteningTransport) itemOf(method string, r *route, body []byte) types
 	case t.ownerOf == nil || r.resource[0] != "pods":
 		return ""
 	case !r.collection:
-		return t.ownerOf(tenant.Flatten(r.space, r.namespace).String(), r.resource[1])
+		return t.ownerOf(tenant.Flatten(r.space, r.namespace), r.resource[1])
 	case method == http.MethodPost:
 		return types.UID(gjson.GetBytes(body, "metadata.ownerReferences.#(controller==true).uid").String())
 	default:

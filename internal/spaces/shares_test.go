@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // workers are those of the controllers in these tests; two of them are a share.
@@ -41,7 +43,7 @@ func slowServer(t *testing.T, after func() time.Duration) *kubernetes.Clientset 
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`)),
 		}, nil
 	})}
-	nobody := func(string, string) types.UID { return "" }
+	nobody := func(tenant.Flat, string) types.UID { return "" }
 	client, err := kubernetes.NewForConfig(NewClientConfig(config, WithWorkers(workers, nobody)))
 	if err != nil {
 		t.Fatal(err)
@@ -272,11 +274,13 @@ func TestOneWorker(t *testing.T) {
 }
 
 func TestItems(t *testing.T) {
-	ownerOf := func(namespace, pod string) types.UID { return types.UID(namespace + " " + pod + "'s owner") }
+	ownerOf := func(namespace tenant.Flat, pod string) types.UID {
+		return types.UID(string(namespace) + " " + pod + "'s owner")
+	}
 	const owned = `{"metadata":{"ownerReferences":[{"uid":"x"},{"uid":"u","controller":true}]}}`
 	for _, tc := range []struct {
 		method, path, body string
-		ownerOf            func(namespace, pod string) types.UID
+		ownerOf            func(namespace tenant.Flat, pod string) types.UID
 		want               types.UID
 	}{
 		{http.MethodPost, "/api/v1/namespaces/a|ns/pods", owned, ownerOf, "u"},
