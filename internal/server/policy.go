@@ -33,6 +33,7 @@ type policy struct {
 	grants    *authorization.Grants
 	published published.Rules
 	egress    egress.Options
+	quotas    *quota.Store
 	ledger    *quota.Ledger
 	// admission tells which of its plugins are ready.
 	admission *admission.Readiness
@@ -54,7 +55,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}); err != nil {
 		return nil, err
 	}
-	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil)}
+	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}}
 	if p.rbac, err = spacerbac.NewIndex(b.views, s.lookup.Labels); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Shown: isServiceOfSpaces, Published: s.publishedIn, Publishable: opts.publishable,
 	}
 	if p.ledger, err = quota.New(quota.Config{
-		Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Settle: opts.quotaSettle,
+		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Settle: opts.quotaSettle,
 		Terminating: s.lookup.Terminating, Stop: b.generic.DrainedNotify(),
 	}); err != nil {
 		return nil, err

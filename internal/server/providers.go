@@ -87,7 +87,7 @@ func (a *assembly) forSpaces(group controlplaneapiserver.RESTStorageProvider, bu
 	// their space.
 	return provider{group, func(group *genericapiserver.APIGroupInfo, options generic.RESTOptionsGetter) error {
 		core := group.VersionedResourcesStorageMap["v1"]
-		if err := a.ledger.Store.Use(core); err != nil {
+		if err := a.quotas.Use(core); err != nil {
 			return err
 		}
 		a.tenants.AddToCore(core)

@@ -18,23 +18,33 @@ import (
 // writeTimeout ends a write that nobody waits for with a deadline of its own.
 const writeTimeout = 30 * time.Second
 
+// flatName names a quota of any space.
+type flatName struct {
+	namespace tenant.Flat
+	name      string
+}
+
+func nameOf(q *corev1.ResourceQuota) flatName { return flatName{tenant.Flat(q.Namespace), q.Name} }
+
+func (f flatName) String() string { return f.namespace.String() + "/" + f.name }
+
 // ref is one quota. One that is created under its name later has another UID.
 type ref struct {
-	types.NamespacedName
+	flatName
 	uid types.UID
 }
 
 func refOf(q *corev1.ResourceQuota) ref { return ref{nameOf(q), q.UID} }
 
-// keyOf returns the flattened key of the quota of n.
-func keyOf(n tenant.Name) types.NamespacedName {
-	return types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: v1alpha1.TenantQuota}
+// keyOf returns the name of the quota of n.
+func keyOf(n tenant.Name) flatName {
+	return flatName{tenant.Flatten(n, metav1.NamespaceDefault), v1alpha1.TenantQuota}
 }
 
 // store is what Store does.
 type store interface {
-	Get(ctx context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error)
-	Update(ctx context.Context, key types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error)
+	Get(ctx context.Context, key flatName) (*corev1.ResourceQuota, error)
+	Update(ctx context.Context, key flatName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error)
 }
 
 // accounts are the statuses of the quotas in spaces.
@@ -83,11 +93,11 @@ func complete(q *corev1.ResourceQuota) bool {
 	return true
 }
 
-// ofTenant returns the quota of the tenant of a flattened namespace.
-func (a *accounts) ofTenant(namespace string) ([]*corev1.ResourceQuota, error) {
+// ofTenant returns the quota of the tenant of a namespace.
+func (a *accounts) ofTenant(namespace tenant.Flat) ([]*corev1.ResourceQuota, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	current, err := a.current(ctx, tenant.Flat(namespace).Space())
+	current, err := a.current(ctx, namespace.Space())
 	if err != nil || current == nil {
 		return nil, err
 	}
@@ -98,7 +108,7 @@ func (a *accounts) ofTenant(namespace string) ([]*corev1.ResourceQuota, error) {
 // the quota is another one by now, it fails with a conflict.
 func (a *accounts) charge(c charge) error {
 	of, added := refOf(c.before), c.added()
-	err := a.update(of.NamespacedName, func(q *corev1.ResourceQuota) error {
+	err := a.update(of.flatName, func(q *corev1.ResourceQuota) error {
 		if err := of.check(q); err != nil {
 			return err
 		}
@@ -112,7 +122,7 @@ func (a *accounts) charge(c charge) error {
 	if apierrors.IsConflict(err) {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if current, getErr := a.store.Get(ctx, of.NamespacedName); getErr == nil && current != nil {
+		if current, getErr := a.store.Get(ctx, of.flatName); getErr == nil && current != nil {
 			a.latest.remember(current)
 		}
 	}
@@ -121,7 +131,7 @@ func (a *accounts) charge(c charge) error {
 
 // add charges without asking whether it fits.
 func (a *accounts) add(to ref, added corev1.ResourceList) error {
-	return a.update(to.NamespacedName, func(q *corev1.ResourceQuota) error {
+	return a.update(to.flatName, func(q *corev1.ResourceQuota) error {
 		q.Status.Used = quota.Mask(quota.Add(q.Status.Used, added), quota.ResourceNames(q.Status.Used))
 		return nil
 	})
@@ -130,7 +140,7 @@ func (a *accounts) add(to ref, added corev1.ResourceList) error {
 // subtract gives back to the quota that was charged, and to no other of its name. What is
 // used never becomes negative.
 func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
-	return a.update(from.NamespacedName, func(q *corev1.ResourceQuota) error {
+	return a.update(from.flatName, func(q *corev1.ResourceQuota) error {
 		if err := from.check(q); err != nil {
 			return err
 		}
@@ -148,7 +158,7 @@ func (r ref) check(q *corev1.ResourceQuota) error {
 	return nil
 }
 
-func (a *accounts) update(key types.NamespacedName, change func(*corev1.ResourceQuota) error) error {
+func (a *accounts) update(key flatName, change func(*corev1.ResourceQuota) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	updated, err := a.store.Update(ctx, key, change)

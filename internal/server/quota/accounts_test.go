@@ -16,8 +16,8 @@ import (
 // chargePods does what upstream's evaluator does with a batch that uses so many pods.
 func chargePods(t *testing.T, a *accounts, pods string) error {
 	t.Helper()
-	through := &accessor{read: a.ofTenant, write: a.charge, shown: map[string][]*corev1.ResourceQuota{}}
-	quotas, err := through.GetQuotas(keyOf("acme").Namespace)
+	through := &accessor{read: a.ofTenant, write: a.charge, shown: map[tenant.Flat][]*corev1.ResourceQuota{}}
+	quotas, err := through.GetQuotas(keyOf("acme").namespace.String())
 	if err != nil || len(quotas) != 1 {
 		t.Fatalf("got %d quotas, %v", len(quotas), err)
 	}
@@ -81,7 +81,7 @@ func TestNewLimit(t *testing.T) {
 				counts++
 				return counted, nil
 			}
-			quotas, err := a.ofTenant(keyOf("acme").Namespace)
+			quotas, err := a.ofTenant(keyOf("acme").namespace)
 			if err != nil || counts != 1 {
 				t.Fatalf("counted %d times, %v", counts, err)
 			}
@@ -94,7 +94,7 @@ func TestNewLimit(t *testing.T) {
 	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
 		return nil, errors.New("etcd does not answer")
 	}
-	if _, err := a.ofTenant(keyOf("acme").Namespace); err == nil {
+	if _, err := a.ofTenant(keyOf("acme").namespace); err == nil {
 		t.Error("a quota that cannot be counted is no error")
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
@@ -23,23 +21,23 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Plugin is the admission plugin ResourceQuota, over upstream's evaluator. In a space the
-// ledger asks it for the quotas of namespaces, when a request is written; elsewhere it
-// charges what is admitted, as upstream's plugin does.
+// Plugin is the admission plugin ResourceQuota. It makes what charges the quotas of
+// namespaces. In a space the ledger charges them, when a request is written; elsewhere the
+// plugin charges what is admitted, as upstream's plugin does.
 //
 // Upstream's plugin remembers the last 100 quotas it has charged and has five workers. With
 // quotas in every space, a request would often be charged against a quota that the
 // informers have not caught up with, and refused as a conflict.
 type Plugin struct {
 	*admission.Handler
-	config    *api.Configuration
-	client    kubernetes.Interface
-	informer  coreinformers.ResourceQuotaInformer
-	quotas    quota.Configuration
-	stop      <-chan struct{}
-	ledger    *Ledger
-	latest    *latest
-	evaluator resourcequota.Evaluator
+	config   *api.Configuration
+	client   kubernetes.Interface
+	informer coreinformers.ResourceQuotaInformer
+	quotas   quota.Configuration
+	stop     <-chan struct{}
+	ledger   *Ledger
+	// namespaces is made when upstream has set what the plugin needs.
+	namespaces *namespaces
 }
 
 var (
@@ -72,19 +70,24 @@ func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactor
 	p.informer = f.Core().V1().ResourceQuotas()
 }
 
-// ValidateInitialization starts the evaluator, whose workers serve every space.
+// ValidateInitialization makes what charges the quotas of namespaces, for every space. The
+// ledger gets it when it is complete.
 func (p *Plugin) ValidateInitialization() (err error) {
 	if p.client == nil || p.informer == nil || p.quotas == nil || p.stop == nil {
 		return errors.New("missing a client, informers, a quota configuration or the notification of the server's end")
 	}
+	n := &namespaces{Handler: p.Handler, client: p.client.CoreV1(), limited: p.config != nil && len(p.config.LimitedResources) > 0}
 	if p.ledger != nil {
-		p.latest, p.ledger.namespaces = p.ledger.accounts.latest, p
-	} else if p.latest, err = newLatest(p.informer, nil); err != nil {
+		n.accounts, n.latest = p.ledger.accounts, p.ledger.accounts.latest
+	} else if n.latest, err = newLatest(p.informer, nil); err != nil {
 		return err
 	}
-	p.SetReadyFunc(admission.ReadyFunc(p.latest.hasSynced))
-	p.evaluator = newEvaluator(&accessor{read: p.latest.ofNamespace, write: p.write},
+	n.SetReadyFunc(admission.ReadyFunc(n.latest.hasSynced))
+	n.evaluator = newEvaluator(&accessor{read: n.latest.ofNamespace, write: n.write},
 		generic.NewRegistry(p.quotas.Evaluators()), p.quotas.IgnoredResources(), p.config, p.stop)
+	if p.namespaces = n; p.ledger != nil {
+		p.ledger.namespaces = n
+	}
 	return nil
 }
 
@@ -107,42 +110,5 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetNamespace() == "" || a.GetOperation() == admission.Create && a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil
 	}
-	return p.evaluate(a)
-}
-
-// limits reports whether a quota may limit anything in a flattened namespace.
-func (p *Plugin) limits(namespace string) bool {
-	if !p.latest.hasSynced() || p.config != nil && len(p.config.LimitedResources) > 0 {
-		return true
-	}
-	quotas, err := p.latest.ofNamespace(namespace)
-	return err != nil || len(quotas) > 0
-}
-
-// evaluate charges a request, or, if it is a dry run, says whether it fits.
-func (p *Plugin) evaluate(a admission.Attributes) error {
-	if !p.latest.hasSynced() && !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
-	}
-	return p.evaluator.Evaluate(a)
-}
-
-// write writes a charge. Without a ledger it is written as upstream does it, if nothing else
-// has changed the quota.
-func (p *Plugin) write(c charge) error {
-	if n := tenant.Flat(c.after.Namespace).Space(); p.ledger != nil && n.IsSpace() {
-		return p.ledger.accounts.charge(c)
-	}
-	ctx, quotas := context.Background(), p.client.CoreV1().ResourceQuotas(c.after.Namespace)
-	updated, err := quotas.UpdateStatus(ctx, c.after, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) {
-		if current, getErr := quotas.Get(ctx, c.after.Name, metav1.GetOptions{}); getErr == nil {
-			p.latest.remember(current)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	p.latest.remember(updated)
-	return nil
+	return p.namespaces.evaluate(a)
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	api "k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota"
 	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // workers is how many namespaces an evaluator charges at once. A charge is a write: the
@@ -30,13 +32,13 @@ func (c charge) added() corev1.ResourceList {
 // is used after a charge, and not what was used before. So the accessor keeps what it has
 // shown of a namespace, until the evaluator has decided.
 type accessor struct {
-	// read returns the quotas of a flattened namespace. Upstream copies what it changes.
-	read func(namespace string) ([]*corev1.ResourceQuota, error)
+	// read returns the quotas of a namespace. Upstream copies what it changes.
+	read func(namespace tenant.Flat) ([]*corev1.ResourceQuota, error)
 	// write writes a charge. After a conflict upstream reads again and decides anew.
 	write func(charge) error
 
 	mu    sync.Mutex
-	shown map[string][]*corev1.ResourceQuota
+	shown map[tenant.Flat][]*corev1.ResourceQuota
 }
 
 var _ resourcequota.QuotaAccessor = &accessor{}
@@ -44,13 +46,14 @@ var _ resourcequota.QuotaAccessor = &accessor{}
 // newEvaluator returns upstream's evaluator, which decides about all that waits for the
 // quotas of one namespace at once.
 func newEvaluator(a *accessor, registry quota.Registry, ignored map[schema.GroupResource]struct{}, config *api.Configuration, stop <-chan struct{}) resourcequota.Evaluator {
-	a.shown = make(map[string][]*corev1.ResourceQuota)
+	a.shown = make(map[tenant.Flat][]*corev1.ResourceQuota)
 	return resourcequota.NewQuotaEvaluator(a, ignored, registry, a.lock, config, workers, stop)
 }
 
 // GetQuotas implements resourcequota.QuotaAccessor.
 func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
-	shown, err := a.read(namespace)
+	flat := tenant.Flat(namespace)
+	shown, err := a.read(flat)
 	if err != nil || len(shown) == 0 {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func (a *accessor) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shown[namespace] = shown
+	a.shown[flat] = shown
 	return quotas, nil
 }
 
@@ -72,7 +75,7 @@ func (a *accessor) lock(quotas []corev1.ResourceQuota) (unlock func()) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for i := range quotas {
-			delete(a.shown, quotas[i].Namespace)
+			delete(a.shown, tenant.Flat(quotas[i].Namespace))
 		}
 	}
 }
@@ -80,7 +83,7 @@ func (a *accessor) lock(quotas []corev1.ResourceQuota) (unlock func()) {
 // UpdateQuotaStatus implements resourcequota.QuotaAccessor.
 func (a *accessor) UpdateQuotaStatus(charged *corev1.ResourceQuota) error {
 	a.mu.Lock()
-	shown := a.shown[charged.Namespace]
+	shown := a.shown[tenant.Flat(charged.Namespace)]
 	a.mu.Unlock()
 	for _, q := range shown {
 		if q.Name == charged.Name {

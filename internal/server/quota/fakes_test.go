@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -46,7 +45,7 @@ type fakeStore struct {
 	before func(*corev1.ResourceQuota)
 }
 
-func (s *fakeStore) Get(_ context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error) {
+func (s *fakeStore) Get(_ context.Context, key flatName) (*corev1.ResourceQuota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quota == nil || nameOf(s.quota) != key {
@@ -55,7 +54,7 @@ func (s *fakeStore) Get(_ context.Context, key types.NamespacedName) (*corev1.Re
 	return s.quota.DeepCopy(), nil
 }
 
-func (s *fakeStore) Update(_ context.Context, _ types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+func (s *fakeStore) Update(_ context.Context, _ flatName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing > 0 {

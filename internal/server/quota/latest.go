@@ -7,28 +7,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // latest knows the newest state of quotas: that of the informers or, if they have
-// not caught up yet, of what this server has written or read. Namespaces are
-// flattened. What it returns is shared.
+// not caught up yet, of what this server has written or read. What it returns is shared.
 type latest struct {
 	informer  coreinformers.ResourceQuotaInformer
 	hasSynced cache.InformerSynced
 
 	mu sync.Mutex
 	// ahead are the quotas that the informers have not caught up with.
-	ahead map[types.NamespacedName]*corev1.ResourceQuota
+	ahead map[flatName]*corev1.ResourceQuota
 }
 
-// newLatest follows the informer. changed, if not nil, is told of every quota that
+// newLatest follows the informer. changed, if not nil, is called with every quota that
 // the informer shows.
 func newLatest(informer coreinformers.ResourceQuotaInformer, changed func(*corev1.ResourceQuota)) (*latest, error) {
-	l := &latest{informer: informer, ahead: map[types.NamespacedName]*corev1.ResourceQuota{}}
+	l := &latest{informer: informer, ahead: map[flatName]*corev1.ResourceQuota{}}
 	seen := func(obj any) {
 		quota, ok := obj.(*corev1.ResourceQuota)
 		if !ok {
@@ -71,8 +71,8 @@ func (l *latest) gone(obj any) {
 }
 
 // ofNamespace returns the quotas of a namespace, that of the tenant left out.
-func (l *latest) ofNamespace(namespace string) ([]*corev1.ResourceQuota, error) {
-	quotas, err := l.informer.Lister().ResourceQuotas(namespace).List(labels.Everything())
+func (l *latest) ofNamespace(namespace tenant.Flat) ([]*corev1.ResourceQuota, error) {
+	quotas, err := l.informer.Lister().ResourceQuotas(namespace.String()).List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("listing quotas: %w", err)
 	}
@@ -86,8 +86,8 @@ func (l *latest) ofNamespace(namespace string) ([]*corev1.ResourceQuota, error) 
 }
 
 // get returns a quota, or nil if the informers know none.
-func (l *latest) get(key types.NamespacedName) *corev1.ResourceQuota {
-	quota, err := l.informer.Lister().ResourceQuotas(key.Namespace).Get(key.Name)
+func (l *latest) get(name flatName) *corev1.ResourceQuota {
+	quota, err := l.informer.Lister().ResourceQuotas(name.namespace.String()).Get(name.name)
 	if err != nil {
 		return nil
 	}
@@ -118,10 +118,6 @@ func (l *latest) remember(quota *corev1.ResourceQuota) {
 	if known, ok := l.ahead[nameOf(quota)]; !ok || newer(quota, known) {
 		l.ahead[nameOf(quota)] = quota
 	}
-}
-
-func nameOf(quota *corev1.ResourceQuota) types.NamespacedName {
-	return types.NamespacedName{Namespace: quota.Namespace, Name: quota.Name}
 }
 
 // newer reports whether a is a later state than b, or another quota that came after it:

@@ -25,12 +25,14 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// conflicts is how often a charge is tried again that others keep from fitting.
-// Each time, somebody else is admitted.
+// conflicts is how often a charge is retried after a conflict with another one. Each
+// conflict means that another request was admitted.
 const conflicts = 16
 
 // Config is what a Ledger needs.
 type Config struct {
+	// Store reads and writes quotas.
+	Store *Store
 	// Informers are those of all spaces in the flattened view.
 	Informers informers.SharedInformerFactory
 	// Loopback is that of a system administrator with the server's plain URL.
@@ -49,9 +51,6 @@ type Config struct {
 
 // Ledger charges every tenant for what its space holds.
 type Ledger struct {
-	// Store must be told the storages of quotas before anything is served.
-	Store *Store
-
 	accounts    *accounts
 	refunds     *refunds
 	recounter   *recounter
@@ -60,8 +59,9 @@ type Ledger struct {
 	ignored     map[schema.GroupResource]struct{}
 	evaluator   resourcequota.Evaluator // of tenants' quotas
 	terminating func(tenant.Name) bool
-	// namespaces, if set, charges the quotas of namespaces.
-	namespaces *Plugin
+	// namespaces charges the quotas of namespaces. The admission plugin sets it, as it alone has
+	// the configuration for that; it is nil if the plugin is disabled.
+	namespaces *namespaces
 }
 
 var _ storage.Ledger = &Ledger{}
@@ -78,42 +78,30 @@ func New(config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the evaluators of quotas: %w", err)
 	}
-	l := &Ledger{
-		Store:       &Store{},
-		meters:      newMeters(upstream.Evaluators()),
-		ignored:     upstream.IgnoredResources(),
-		terminating: config.Terminating,
-	}
-	l.measure = &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: l.ignored}
-	l.recounter = newRecounter(l.Store, l.measure.of, config.Settle)
-	l.recounter.countIn = config.Ranges.CountOf
-	l.accounts = &accounts{store: l.Store, count: l.recounter.count}
-	l.accounts.latest, err = newLatest(config.Informers.Core().V1().ResourceQuotas(), l.recounter.changed)
+	ignored, meters := upstream.IgnoredResources(), newMeters(upstream.Evaluators())
+	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: ignored}
+	recounter := newRecounter(config.Store, measure.of, config.Ranges.CountOf, config.Settle)
+	latest, err := newLatest(config.Informers.Core().V1().ResourceQuotas(), recounter.changed)
 	if err != nil {
 		return nil, err
 	}
-	l.connect(config.Stop)
-	return l, nil
-}
-
-// connect makes the parts work together until stop.
-func (l *Ledger) connect(stop <-chan struct{}) {
-	l.refunds = &refunds{subtract: l.accounts.subtract, failed: l.notRefunded}
-	l.evaluator = newEvaluator(&accessor{read: l.accounts.ofTenant, write: l.accounts.charge}, l.meters, nil, nil, stop)
+	accounts := &accounts{store: config.Store, latest: latest, count: recounter.count}
+	return &Ledger{
+		accounts:    accounts,
+		refunds:     &refunds{subtract: accounts.subtract, failed: recounter.notRefunded},
+		recounter:   recounter,
+		measure:     measure,
+		meters:      meters,
+		ignored:     ignored,
+		evaluator:   newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters, nil, nil, config.Stop),
+		terminating: config.Terminating,
+	}, nil
 }
 
 // Stored returns the number of objects of the space of n and the bytes they take in
 // etcd, as the tenant's quota counts them.
 func (l *Ledger) Stored(ctx context.Context, n tenant.Name) (objects, bytes int64, err error) {
 	return l.measure.ranges.Stored(ctx, n, l.measure.isCharged)
-}
-
-// notRefunded leaves what a quota has not got back to a recount, that of a
-// namespace to upstream's controller.
-func (l *Ledger) notRefunded(of ref) {
-	if n := tenant.Flat(of.Namespace).Space(); of.NamespacedName == keyOf(n) {
-		l.recounter.doubt(n)
-	}
 }
 
 // Run counts what is new and recounts what may be wrong, until ctx ends.
@@ -125,7 +113,7 @@ func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.Grou
 	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
 		return false
 	}
-	if namespace != "" && l.namespaces != nil && l.namespaces.limits(tenant.Flatten(n, namespace).String()) {
+	if namespace != "" && l.namespaces.limits(tenant.Flatten(n, namespace)) {
 		return true
 	}
 	known := l.accounts.known(n)
@@ -171,7 +159,7 @@ func (l *Ledger) check(n tenant.Name, a admission.Attributes) error {
 		return err
 	}
 	return l.evaluator.Evaluate(admission.NewAttributesRecord(newReading(a.GetName(), usage), nil, a.GetKind(),
-		keyOf(n).Namespace, a.GetName(), resource, "", admission.Create, nil, true, nil))
+		keyOf(n).namespace.String(), a.GetName(), resource, "", admission.Create, nil, true, nil))
 }
 
 // chargeTenant charges the tenant's quota.
@@ -201,7 +189,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if change.New == nil {
 		return e, nil
 	}
-	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), keyOf(n).Namespace, false)
+	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), keyOf(n).namespace, false)
 	force := unlimited(ctx)
 	if !force && meter.Evaluator.Handles(attributes(subresource(ctx), change, change.Old, change.New, "", false)) {
 		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
@@ -287,12 +275,12 @@ func subresource(ctx context.Context) string {
 }
 
 // attributes are a change as upstream's evaluators are asked about it.
-func attributes(subresource string, change storage.Change, before, after runtime.Object, namespace string, dryRun bool) admission.Attributes {
+func attributes(subresource string, change storage.Change, before, after runtime.Object, namespace tenant.Flat, dryRun bool) admission.Attributes {
 	operation := admission.Update
 	if change.Old == nil {
 		operation, before, subresource = admission.Create, nil, ""
 	}
-	return admission.NewAttributesRecord(after, before, schema.GroupVersionKind{}, namespace, nameIn(change.New),
+	return admission.NewAttributesRecord(after, before, schema.GroupVersionKind{}, namespace.String(), nameIn(change.New),
 		change.Resource.WithVersion(""), subresource, operation, nil, dryRun, nil)
 }
 

@@ -21,16 +21,17 @@ const widgets = "count/widgets.example.com"
 // and no change. A space holds three widgets when they are counted.
 func newTestLedger(t *testing.T, s *fakeStore, known *corev1.ResourceQuota) *Ledger {
 	t.Helper()
-	l := &Ledger{
-		meters:   meters{},
-		accounts: &accounts{store: s, latest: latestOf(t, known)},
-		recounter: newRecounter(s, func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error) {
-			return list(widgets, "3"), nil
-		}, 0),
+	recounter := newRecounter(s, func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error) {
+		return list(widgets, "3"), nil
+	}, nil, 0)
+	accounts := &accounts{store: s, latest: latestOf(t, known), count: recounter.count}
+	return &Ledger{
+		accounts:  accounts,
+		refunds:   &refunds{subtract: accounts.subtract, failed: recounter.notRefunded},
+		recounter: recounter,
+		meters:    meters{},
+		evaluator: newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters{}, nil, nil, t.Context().Done()),
 	}
-	l.accounts.count = l.recounter.count
-	l.connect(t.Context().Done())
-	return l
 }
 
 // change returns the change of a widget in a namespace of acme.
@@ -100,7 +101,7 @@ func TestSettleInNamespace(t *testing.T) {
 		s := &fakeStore{quota: newQuota("1", limit, limit, list(widgets, "4"))}
 		s.quota.Namespace, s.quota.Name = "acme|team", "q"
 		l := newTestLedger(t, s, s.quota.DeepCopy())
-		l.namespaces = &Plugin{ledger: l, latest: l.accounts.latest}
+		l.namespaces = &namespaces{latest: l.accounts.latest}
 		entry, err := l.Charge(t.Context(), change("team", true, false))
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // counted returns the quota of n with amounts given as "used/hard".
 func counted(n tenant.Name, amounts map[corev1.ResourceName]string) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{}
-	q.Name, q.Namespace = keyOf(n).Name, keyOf(n).Namespace
+	q.Name, q.Namespace = keyOf(n).name, keyOf(n).namespace.String()
 	q.Status.Used, q.Status.Hard = corev1.ResourceList{}, corev1.ResourceList{}
 	for name, amount := range amounts {
 		used, hard, _ := strings.Cut(amount, "/")

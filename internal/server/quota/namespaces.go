@@ -2,13 +2,17 @@ package quota
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quota "k8s.io/apiserver/pkg/quota/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -16,13 +20,64 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// namespaces charges the quotas of namespaces, by upstream's evaluator.
+type namespaces struct {
+	*admission.Handler
+	client    coreclient.ResourceQuotasGetter
+	accounts  *accounts // of the ledger, nil if there is none
+	latest    *latest
+	evaluator resourcequota.Evaluator
+	// limited is set if the configuration has limitedResources, which need a quota.
+	limited bool
+}
+
+// limits reports whether a quota may limit anything in a namespace.
+func (q *namespaces) limits(namespace tenant.Flat) bool {
+	if q == nil {
+		return false
+	}
+	if q.limited || !q.latest.hasSynced() {
+		return true
+	}
+	quotas, err := q.latest.ofNamespace(namespace)
+	return err != nil || len(quotas) > 0
+}
+
+// evaluate charges a request, or, if it is a dry run, says whether it fits.
+func (q *namespaces) evaluate(a admission.Attributes) error {
+	if !q.latest.hasSynced() && !q.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	return q.evaluator.Evaluate(a)
+}
+
+// write writes a charge. Without a ledger it is written as upstream does it, if nothing else
+// has changed the quota.
+func (q *namespaces) write(c charge) error {
+	if q.accounts != nil && nameOf(c.after).namespace.Space().IsSpace() {
+		return q.accounts.charge(c)
+	}
+	ctx, quotas := context.Background(), q.client.ResourceQuotas(c.after.Namespace)
+	updated, err := quotas.UpdateStatus(ctx, c.after, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) {
+		if current, getErr := quotas.Get(ctx, c.after.Name, metav1.GetOptions{}); getErr == nil {
+			q.latest.remember(current)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	q.latest.remember(updated)
+	return nil
+}
+
 // namespaceEntry is a change in a namespace that has quotas. What is charged to them
-// is decided by upstream's plugin, what is freed is given back at once.
+// is decided by upstream's evaluator, what is freed is given back at once.
 type namespaceEntry struct {
 	ledger    *Ledger
 	ctx       context.Context // of the request
 	change    storage.Change
-	namespace string // flattened
+	namespace tenant.Flat
 	// old and new are the object in the flattened namespace.
 	old, new runtime.Object
 	// quotas are those that there were before the change.
@@ -37,10 +92,10 @@ func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) *namesp
 		obj = change.Old
 	}
 	accessor, err := meta.Accessor(obj)
-	if l.namespaces == nil || err != nil || accessor.GetNamespace() == "" {
+	if err != nil || accessor.GetNamespace() == "" {
 		return nil
 	}
-	e := &namespaceEntry{ledger: l, ctx: ctx, change: change, namespace: tenant.Flatten(change.Tenant, accessor.GetNamespace()).String()}
+	e := &namespaceEntry{ledger: l, ctx: ctx, change: change, namespace: tenant.Flatten(change.Tenant, accessor.GetNamespace())}
 	if !l.namespaces.limits(e.namespace) {
 		return nil
 	}
@@ -78,7 +133,7 @@ func (e *namespaceEntry) charge() (err error) {
 
 func (e *namespaceEntry) add(to ref, amount corev1.ResourceList) {
 	if err := e.ledger.accounts.add(to, amount); err != nil && !apierrors.IsNotFound(err) {
-		klog.ErrorS(err, "Charging a quota", "quota", to.NamespacedName)
+		klog.ErrorS(err, "Charging a quota", "quota", to.flatName)
 	}
 }
 
@@ -97,7 +152,7 @@ func (e *namespaceEntry) settle(outcome storage.Outcome) {
 	}
 }
 
-// attributes are the change as upstream's plugin is asked about it.
+// attributes are the change as upstream's evaluator is asked about it.
 func (e *namespaceEntry) attributes(dryRun bool) admission.Attributes {
 	return attributes(subresource(e.ctx), e.change, e.old, e.new, e.namespace, dryRun)
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/retry"
@@ -40,14 +39,13 @@ const (
 // if there is something to give back, for what the count has not seen.
 type recounter struct {
 	store   store
-	measure func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
+	measure measureFunc
+	countIn countFunc
 	settle  time.Duration
-	// countIn counts the objects of a resource in a namespace.
-	countIn func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
 
 	// counting is what several wait for.
 	counting  singleflight.Group
-	uncounted workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	uncounted workqueue.TypedRateLimitingInterface[flatName]
 	quiet     workqueue.TypedDelayingInterface[tenant.Name]
 
 	mu       sync.Mutex
@@ -63,21 +61,27 @@ type observation struct {
 	counted corev1.ResourceList
 }
 
-func newRecounter(s store, measure func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error), settle time.Duration) *recounter {
+// measureFunc returns what a space uses of everything that has a limit.
+type measureFunc func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
+
+// countFunc counts the objects of a resource in a namespace.
+type countFunc func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
+
+func newRecounter(s store, measure measureFunc, countIn countFunc, settle time.Duration) *recounter {
 	if settle == 0 {
 		settle = SettleTime
 	}
 	return &recounter{
-		store: s, measure: measure, settle: settle,
-		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName](),
-			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "tenant_quota_count"}),
+		store: s, measure: measure, countIn: countIn, settle: settle,
+		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[flatName](),
+			workqueue.TypedRateLimitingQueueConfig[flatName]{Name: "tenant_quota_count"}),
 		quiet: workqueue.NewTypedDelayingQueueWithConfig(
 			workqueue.TypedDelayingQueueConfig[tenant.Name]{Name: "tenant_quota_recount"}),
 		observed: make(map[tenant.Name]*observation),
 	}
 }
 
-// changed is told of every quota that has changed.
+// changed is called with every quota that has changed.
 func (r *recounter) changed(q *corev1.ResourceQuota) {
 	n := tenant.Flat(q.Namespace).Space()
 	if !IsTenantQuota(q) {
@@ -94,6 +98,14 @@ func (r *recounter) changed(q *corev1.ResourceQuota) {
 
 // doubt makes a tenant recounted of which it is not known what it was charged.
 func (r *recounter) doubt(n tenant.Name) { r.observe(n, "") }
+
+// notRefunded leaves what a quota has not got back to a recount, that of a namespace to
+// upstream's controller.
+func (r *recounter) notRefunded(of ref) {
+	if n := of.namespace.Space(); of.flatName == keyOf(n) {
+		r.doubt(n)
+	}
+}
 
 // observe begins to wait for the tenant to be quiet.
 func (r *recounter) observe(n tenant.Name, version string) {
@@ -139,8 +151,8 @@ func (r *recounter) countNew(ctx context.Context) {
 
 // countQuota counts what a quota newly limits, of that of a namespace the custom
 // resources.
-func (r *recounter) countQuota(ctx context.Context, key types.NamespacedName) error {
-	n, namespace := tenant.Flat(key.Namespace).Split()
+func (r *recounter) countQuota(ctx context.Context, key flatName) error {
+	n, namespace := key.namespace.Split()
 	if key == keyOf(n) {
 		_, err := r.count(ctx, n)
 		return err

@@ -62,7 +62,7 @@ func TestCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &fakeStore{quota: tc.quota}
-			r := newRecounter(s, (&space{pods: "7"}).measure, 0)
+			r := newRecounter(s, (&space{pods: "7"}).measure, nil, 0)
 			got, err := r.count(t.Context(), "acme")
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestCountAgain(t *testing.T) {
 		q.Spec.Hard = list("pods", "20")
 		s.before = nil
 	}
-	got, err := newRecounter(s, (&space{pods: "7"}).measure, 0).count(t.Context(), "acme")
+	got, err := newRecounter(s, (&space{pods: "7"}).measure, nil, 0).count(t.Context(), "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestCountAgain(t *testing.T) {
 	}
 	s.before = func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods", s.quota.ResourceVersion) }
 	s.quota.Spec.Hard = list("pods", "1")
-	if got, err := newRecounter(s, (&space{pods: "7"}).measure, 0).count(t.Context(), "acme"); err == nil || got != nil {
+	if got, err := newRecounter(s, (&space{pods: "7"}).measure, nil, 0).count(t.Context(), "acme"); err == nil || got != nil {
 		t.Errorf("limits that never rest: %v, %v", got, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestRecount(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", tc.used))}
 				held := &space{pods: tc.stored}
-				r := newRecounter(s, held.measure, settle)
+				r := newRecounter(s, held.measure, nil, settle)
 				ctx, cancel := context.WithCancel(t.Context())
 				go r.run(ctx)
 				r.changed(s.quota)
@@ -170,7 +170,7 @@ func TestForgotten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				limit := list("pods", "10")
 				s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "4"))}
-				r := newRecounter(s, (&space{pods: "4"}).measure, time.Minute)
+				r := newRecounter(s, (&space{pods: "4"}).measure, nil, time.Minute)
 				ctx, cancel := context.WithCancel(t.Context())
 				go r.run(ctx)
 				r.changed(s.quota)

@@ -12,7 +12,7 @@ import (
 // one quota. There is a goroutine for a quota while something waits.
 type refunds struct {
 	subtract func(from ref, freed corev1.ResourceList) error
-	// failed is told of a quota that has not got back all.
+	// failed is called with a quota that has not got back all.
 	failed func(from ref)
 
 	mu sync.Mutex

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -21,7 +20,10 @@ import (
 
 // Store reads and writes quotas where they are stored: without a request, and past
 // admission, where a tenant's own webhooks and policies could change what is written.
-// Keys and namespaces are flattened.
+// Its quotas are those of the flattened view.
+//
+// It answers that it is not ready until the storages exist: what is written by them is
+// charged to the ledger, which exists before them and uses the store.
 type Store struct {
 	storages atomic.Pointer[storages]
 }
@@ -49,27 +51,27 @@ func (s *Store) Use(paths map[string]rest.Storage) error {
 var errNotReady = apierrors.NewServiceUnavailable("quotas cannot be read yet")
 
 // at returns the storages and the context to call them with.
-func (s *Store) at(ctx context.Context, key types.NamespacedName) (*storages, context.Context, error) {
+func (s *Store) at(ctx context.Context, key flatName) (*storages, context.Context, error) {
 	storages := s.storages.Load()
 	if storages == nil {
 		return nil, nil, errNotReady
 	}
-	n, namespace := tenant.Flat(key.Namespace).Split()
+	n, namespace := key.namespace.Split()
 	ctx = request.WithNamespace(tenant.WithSpace(request.WithUser(ctx, nil), n), namespace)
 	// What protects published quotas asks which part of them a request is about.
 	return storages, request.WithRequestInfo(ctx, &request.RequestInfo{
 		IsResourceRequest: true, Verb: "update", APIVersion: "v1", Resource: "resourcequotas", Subresource: "status",
-		Namespace: namespace, Name: key.Name,
+		Namespace: namespace, Name: key.name,
 	}), nil
 }
 
 // Get reads a quota from etcd. It returns nil if there is none.
-func (s *Store) Get(ctx context.Context, key types.NamespacedName) (*corev1.ResourceQuota, error) {
+func (s *Store) Get(ctx context.Context, key flatName) (*corev1.ResourceQuota, error) {
 	storages, ctx, err := s.at(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	obj, err := storages.quotas.Get(ctx, key.Name, &metav1.GetOptions{})
+	obj, err := storages.quotas.Get(ctx, key.name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -82,12 +84,12 @@ func (s *Store) Get(ctx context.Context, key types.NamespacedName) (*corev1.Reso
 // Update changes the status of a quota, in one step: change is called with the quota
 // as it is in etcd, again if that changes meanwhile. If change fails, nothing is
 // written.
-func (s *Store) Update(ctx context.Context, key types.NamespacedName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+func (s *Store) Update(ctx context.Context, key flatName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
 	storages, ctx, err := s.at(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := storages.status.Update(ctx, key.Name, statusChange{key, change}, rest.ValidateAllObjectFunc,
+	obj, _, err := storages.status.Update(ctx, key.name, statusChange{key, change}, rest.ValidateAllObjectFunc,
 		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (s *Store) Update(ctx context.Context, key types.NamespacedName, change fun
 
 // statusChange is a change as the storage takes it.
 type statusChange struct {
-	key    types.NamespacedName
+	key    flatName
 	change func(*corev1.ResourceQuota) error
 }
 
@@ -118,7 +120,7 @@ func (c statusChange) UpdatedObject(_ context.Context, obj runtime.Object) (runt
 }
 
 // flatQuota returns a stored quota as the informers show it.
-func flatQuota(key types.NamespacedName, obj runtime.Object) (*corev1.ResourceQuota, error) {
+func flatQuota(key flatName, obj runtime.Object) (*corev1.ResourceQuota, error) {
 	stored, ok := obj.(*core.ResourceQuota)
 	if !ok {
 		return nil, fmt.Errorf("unexpected object %T", obj)
@@ -127,6 +129,6 @@ func flatQuota(key types.NamespacedName, obj runtime.Object) (*corev1.ResourceQu
 	if err := corev1conversion.Convert_core_ResourceQuota_To_v1_ResourceQuota(stored, quota, nil); err != nil {
 		return nil, fmt.Errorf("converting quota %s: %w", key, err)
 	}
-	quota.Namespace = key.Namespace
+	quota.Namespace = key.namespace.String()
 	return quota, nil
 }
