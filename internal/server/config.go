@@ -112,8 +112,7 @@ func (c *configs) installStorage(s *stores, p *policy) {
 		}
 		*getter = options
 	}
-	s.spaces.Ranges.Custom = c.extensions.ExtraConfig.CRDRESTOptionsGetter
-	custom := guarded(s.spaces.Ranges.Custom)
+	custom := guarded(c.extensions.ExtraConfig.CRDRESTOptionsGetter)
 	custom.Uncached, custom.Only = nil, tenant.System
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = custom
 }

@@ -92,11 +92,10 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 
 // meterUsage shows what tenants use in the metrics and in the status of Tenants.
 func (p *policy) meterUsage(opts usage.Options, s *stores) {
-	p.usage = usage.NewMeter(opts.Tenants)
-	p.usage.Exists = func(n tenant.Name) bool {
+	p.usage = usage.NewMeter(opts.Tenants, func(n tenant.Name) bool {
 		_, exists := s.lookup.Usage(n)
 		return exists
-	}
+	})
 	p.usage.Serve()
 	if opts.Period == 0 {
 		return

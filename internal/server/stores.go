@@ -6,6 +6,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,9 +52,10 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	if raw == nil {
 		raw = etcd.storage
 	}
+	custom := apiextensionsoptions.NewCRDRESTOptionsGetter(*opts.kube.Etcd, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker)
 	s := &stores{
 		spaces: storage.RESTOptionsGetter{
-			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect}, Counts: &storage.Counts{},
+			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

@@ -26,13 +26,13 @@ var (
 		[]string{"tenant", "resource"}, nil)
 )
 
-// slot is where the metrics of the ledger that serves are shown.
-var slot metrics.Replaceable
+// served is the collector of the ledger whose quotas the process shows.
+var served metrics.Replaceable
 
 // ServeMetrics shows the quotas of tenants with the metrics of the process. limit is
 // how many of them have series of their own.
 func (l *Ledger) ServeMetrics(limit int) {
-	slot.Show(collector{limit, func() []*corev1.ResourceQuota {
+	served.Show(collector{limit, func() []*corev1.ResourceQuota {
 		quotas, err := l.accounts.latest.informer.Lister().List(labels.Everything())
 		if err != nil {
 			return nil

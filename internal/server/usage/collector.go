@@ -35,7 +35,7 @@ func (m *Meter) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Meter) Collect(shown chan<- prometheus.Metric) {
-	m.bury()
+	m.removeGone()
 	m.rotate()
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -25,12 +25,9 @@ const (
 
 // Meter counts requests by tenant.
 type Meter struct {
-	// Exists, if set, reports whether there is a tenant. Others have no series, though
-	// there may be credentials of them.
-	Exists func(n tenant.Name) bool
-
-	limit int
-	clock clock.PassiveClock
+	limit  int
+	exists func(n tenant.Name) bool
+	clock  clock.PassiveClock
 
 	mu       sync.RWMutex
 	own      map[tenant.Name]*account
@@ -41,22 +38,25 @@ type Meter struct {
 	rotated  time.Time
 }
 
-// NewMeter returns a meter that gives limit tenants series of their own.
-func NewMeter(limit int) *Meter { return newMeter(limit, clock.RealClock{}) }
+// NewMeter returns a meter that gives limit tenants series of their own. Those that do not
+// exist have none, though there may be credentials of them.
+func NewMeter(limit int, exists func(n tenant.Name) bool) *Meter {
+	return newMeter(limit, exists, clock.RealClock{})
+}
 
-func newMeter(limit int, c clock.PassiveClock) *Meter {
+func newMeter(limit int, exists func(n tenant.Name) bool, c clock.PassiveClock) *Meter {
 	return &Meter{
-		limit: limit, clock: c, rotated: c.Now(),
+		limit: limit, exists: exists, clock: c, rotated: c.Now(),
 		own: make(map[tenant.Name]*account), recent: make(map[tenant.Name]*atomic.Int64),
 		together: &account{}, none: &account{},
 	}
 }
 
-// slot is where the metrics of the meter that serves are shown.
-var slot metrics.Replaceable
+// served is the meter whose metrics the process shows.
+var served metrics.Replaceable
 
 // Serve shows the metrics of m with those of the process.
-func (m *Meter) Serve() { slot.Show(m) }
+func (m *Meter) Serve() { served.Show(m) }
 
 // account returns where requests of n are counted now.
 func (m *Meter) account(n tenant.Name) *account {
@@ -105,10 +105,10 @@ func (m *Meter) consider(n tenant.Name) *atomic.Int64 {
 	return recent
 }
 
-func (m *Meter) isGone(n tenant.Name) bool { return m.Exists != nil && n.IsSpace() && !m.Exists(n) }
+func (m *Meter) isGone(n tenant.Name) bool { return n.IsSpace() && !m.exists(n) }
 
-// bury ends the series of tenants that are gone.
-func (m *Meter) bury() {
+// removeGone ends the series of tenants that are gone.
+func (m *Meter) removeGone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n, account := range m.own {

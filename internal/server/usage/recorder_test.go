@@ -270,7 +270,7 @@ func TestNoting(t *testing.T) {
 					t.Error("noted before it is done")
 				}
 			}), func(*http.Request, *request.RequestInfo) bool { return false })
-			handler = WithAnswers(handler, NewMeter(1), r)
+			handler = WithAnswers(handler, NewMeter(1, everybody), r)
 			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.space.Scope(), Authenticated: tc.own})
 			ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}})
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Verb: tc.verb, IsResourceRequest: tc.resource})

@@ -29,11 +29,11 @@ type Stored struct {
 	Each func(visit func(n tenant.Name, usage *v1alpha1.TenantUsage))
 }
 
-// storedSlot is where the metrics of the server that serves are shown.
-var storedSlot metrics.Replaceable
+// servedStored is the Stored whose metrics the process shows.
+var servedStored metrics.Replaceable
 
 // Serve shows the metrics with those of the process.
-func (s Stored) Serve() { storedSlot.Show(s) }
+func (s Stored) Serve() { servedStored.Show(s) }
 
 // Describe implements prometheus.Collector.
 func (Stored) Describe(descs chan<- *prometheus.Desc) {

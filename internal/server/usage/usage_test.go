@@ -20,6 +20,7 @@ import (
 
 type system struct {
 	meter   *Meter
+	gone    map[tenant.Name]bool
 	clock   *testingclock.FakeClock
 	handler http.Handler
 }
@@ -29,7 +30,7 @@ type system struct {
 func newSystem(t *testing.T, limit int) *system {
 	t.Helper()
 	s := &system{clock: testingclock.NewFakeClock(time.Unix(0, 0))}
-	s.meter = newMeter(limit, s.clock)
+	s.meter = newMeter(limit, func(n tenant.Name) bool { return !s.gone[n] }, s.clock)
 	isLong := func(req *http.Request, _ *request.RequestInfo) bool { return strings.HasPrefix(req.URL.Path, "/watch") }
 	served := WithOpen(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.clock.Step(10 * time.Millisecond)
@@ -199,8 +200,7 @@ tenantry_tenant_requests_in_flight{tenant="b"} 0
 // credentials are not lost.
 func TestGone(t *testing.T) {
 	s := newSystem(t, 2)
-	gone := map[tenant.Name]bool{"never": true}
-	s.meter.Exists = func(n tenant.Name) bool { return !gone[n] }
+	s.gone = map[tenant.Name]bool{"never": true}
 	s.ask("a", "/", 3)
 	s.ask("never", "/forbidden", 2)
 	s.ask(tenant.System, "/", 1)
@@ -209,7 +209,7 @@ tenantry_tenant_requests_total{code="2xx",tenant="a"} 3
 tenantry_tenant_requests_total{code="2xx",tenant="system"} 1
 tenantry_tenant_requests_total{code="4xx",tenant="_other"} 2
 `, "tenantry_tenant_requests_total")
-	gone["a"], gone[tenant.System] = true, true // which is no Tenant, if anything
+	s.gone["a"], s.gone[tenant.System] = true, true // which is no Tenant, if anything
 	s.expect(t, requestsHelp+`
 tenantry_tenant_requests_total{code="2xx",tenant="system"} 1
 tenantry_tenant_requests_total{code="4xx",tenant="_other"} 2
@@ -241,8 +241,11 @@ tenantry_tenant_requests_total{code="2xx",tenant="t2"} 1
 `, "tenantry_tenant_requests_total")
 }
 
+// everybody says that every tenant exists.
+func everybody(tenant.Name) bool { return true }
+
 func BenchmarkRequest(b *testing.B) {
-	m := NewMeter(50)
+	m := NewMeter(50, everybody)
 	handler := WithAnswers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), m, &Recorder{})
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req = req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"}))

@@ -9,11 +9,11 @@ import (
 var tenantsDesc = prometheus.NewDesc("tenantry_tenants",
 	"Number of tenants by phase: Ready, Progressing (not ready yet or any more), Suspended, Terminating.", []string{"phase"}, nil)
 
-// slot is where the metric of the Lookup that serves is shown.
-var slot metrics.Replaceable
+// served is the collector of the Lookup whose tenants the process counts.
+var served metrics.Replaceable
 
 // ServeMetrics shows the number of tenants with the metrics of the process.
-func (l *Lookup) ServeMetrics() { slot.Show(phases{l}) }
+func (l *Lookup) ServeMetrics() { served.Show(phases{l}) }
 
 // phases is the collector of a Lookup.
 type phases struct{ *Lookup }
