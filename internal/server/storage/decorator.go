@@ -124,6 +124,7 @@ func (g *RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, exampl
 	return options, nil
 }
 
+// decorate returns the decorator that wraps the storage of a resource.
 func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
@@ -135,74 +136,28 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		triggers storage.IndexerFuncs,
 		indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
-		etcdPrefix, cachePrefix := resourcePrefix, resourcePrefix
-		sharing := *config
-		sharing.Codec = sharingCodec{Codec: keysCodec{Codec: config.Codec}}
-		config = &sharing
-		if g.isCustom() {
-			config.Codec = foreignCodec{Codec: config.Codec, foreign: g.foreign(resource), kind: newFunc().GetObjectKind().GroupVersionKind()}
-		}
-		if g.Only != "" {
-			if g.Only != tenant.System {
-				etcdPrefix = prefix + string(g.Only)
-			}
-			cachePrefix = strings.TrimSuffix(tenant.CachePrefix(prefix, g.Only.Scope()), "/")
-		}
-		create := g.Raw
-		if create == nil {
-			create = factory.Create
-		}
-		raw, destroy, err := create(*config, newFunc, newListFunc, etcdPrefix)
-		if err != nil {
-			return nil, destroy, err
-		}
-		namespaced, err := isNamespaced(prefix, keyFunc, newFunc())
-		if err != nil {
-			destroy()
-			return nil, func() {}, err
-		}
-		g.Ranges.add(config.Prefix, prefix, etcdRange{
-			resource: resource, namespaced: namespaced, custom: g.isCustom(),
-			transformer: config.Transformer, transport: config.Transport,
-		})
-		attributes = spaceAttributes(attributes)
+		config, attributes = g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
 		if g.Foreign != nil {
 			attributes = foreignAttributes(attributes)
 		}
-		cacheKey := func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) }
-		space := &Space{
-			resourcePrefix: prefix,
-			attributes:     attributes,
-			newFunc:        newFunc,
-			newListFunc:    newListFunc,
-			resource:       resource,
-			defaults:       g.Defaults[resource],
-			prepare:        g.Prepare[resource],
-			closed:         g.closed(resource),
-			fence:          g.Fence,
-			protect:        g.Protect,
-			only:           g.Only,
-			foreign:        g.sharedForeign(resource),
-			ledger:         g.Ledger,
-			codec:          config.Codec,
+		etcd, destroy, err := g.newEtcdKeys(config, resource, resourcePrefix, keyFunc, newFunc, newListFunc, attributes)
+		if err != nil {
+			return nil, destroy, err
 		}
-		etcd := &etcdKeys{
-			Interface: raw, resourcePrefix: prefix, namespaced: namespaced, attributes: attributes, cacheKey: cacheKey, custom: g.isCustom(),
-			counts: g.Counts, counted: counted{resource: resource.String(), only: g.Only},
-		}
-		space.uncached = etcd
+		space := g.newSpace(etcd, resource, config.Codec, newFunc, newListFunc)
 		if g.Uncached[resource] {
-			space.Interface = etcd
 			return space, destroy, nil
+		}
+		if g.Only != "" {
+			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
 		}
 		cached, err := cacher.NewCacherFromConfig(cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      cachePrefix,
-			KeyFunc:             cacheKey,
+			ResourcePrefix:      resourcePrefix,
+			KeyFunc:             etcd.cacheKey,
 			NewFunc:             newFunc,
 			NewListFunc:         newListFunc,
 			GetAttrsFunc:        attributes,
@@ -222,6 +177,79 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			destroy()
 			g.Counts.forget(etcd.counted)
 		}, nil
+	}
+}
+
+// withCodec returns a copy of config whose codec is that of spaces.
+func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, resource schema.GroupResource, example runtime.Object) *storagebackend.ConfigForResource {
+	changed := *config
+	changed.Codec = sharingCodec{Codec: keysCodec{Codec: config.Codec}}
+	if g.isCustom() {
+		changed.Codec = foreignCodec{Codec: changed.Codec, foreign: g.foreign(resource), kind: example.GetObjectKind().GroupVersionKind()}
+	}
+	return &changed
+}
+
+// newEtcdKeys makes the storage below the watch cache, and adds its range to Ranges.
+func (g *RESTOptionsGetter) newEtcdKeys(
+	config *storagebackend.ConfigForResource,
+	resource schema.GroupResource,
+	resourcePrefix string,
+	keyFunc func(obj runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object,
+	attributes storage.AttrFunc,
+) (*etcdKeys, factory.DestroyFunc, error) {
+	prefix, create := strings.TrimSuffix(resourcePrefix, "/")+"/", g.Raw
+	if g.Only != "" && g.Only != tenant.System {
+		resourcePrefix = prefix + string(g.Only)
+	}
+	if create == nil {
+		create = factory.Create
+	}
+	raw, destroy, err := create(*config, newFunc, newListFunc, resourcePrefix)
+	if err != nil {
+		return nil, destroy, err
+	}
+	namespaced, err := isNamespaced(prefix, keyFunc, newFunc())
+	if err != nil {
+		destroy()
+		return nil, func() {}, err
+	}
+	g.Ranges.add(config.Prefix, prefix, etcdRange{
+		resource: resource, namespaced: namespaced, custom: g.isCustom(),
+		transformer: config.Transformer, transport: config.Transport,
+	})
+	return &etcdKeys{
+		Interface:      raw,
+		resourcePrefix: prefix,
+		namespaced:     namespaced,
+		custom:         g.isCustom(),
+		attributes:     attributes,
+		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
+		counts:         g.Counts,
+		counted:        counted{resource: resource.String(), only: g.Only},
+	}, destroy, nil
+}
+
+// newSpace makes the upper wrapper, without a watch cache.
+func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResource, codec runtime.Codec, newFunc, newListFunc func() runtime.Object) *Space {
+	return &Space{
+		Interface:      etcd,
+		uncached:       etcd,
+		resourcePrefix: etcd.resourcePrefix,
+		attributes:     etcd.attributes,
+		newFunc:        newFunc,
+		newListFunc:    newListFunc,
+		resource:       resource,
+		defaults:       g.Defaults[resource],
+		prepare:        g.Prepare[resource],
+		closed:         g.closed(resource),
+		fence:          g.Fence,
+		protect:        g.Protect,
+		only:           g.Only,
+		foreign:        g.sharedForeign(resource),
+		ledger:         g.Ledger,
+		codec:          codec,
 	}
 }
 
