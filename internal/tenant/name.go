@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -19,6 +21,9 @@ const System Name = "system"
 // user of the system tenant who acts in the space: controllers, administrators,
 // nodes. It comes without UID, groups and extra. No tenant has a user of this name.
 const Platform = "system:tenantry"
+
+// Namespaces are the namespaces that every space has.
+var Namespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // Parse returns s as the name of a tenant, which may be System.
 func Parse(s string) (Name, error) {

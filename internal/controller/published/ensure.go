@@ -26,11 +26,6 @@ const (
 	kept
 )
 
-// spaceNamespaces are made by the tenant controller, and are the tenant's own.
-var spaceNamespaces = []string{
-	metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
-}
-
 // known returns the outcome if it is known without a request.
 func (r *Reconciler) known(n tenant.Name, e *edition) (outcome, bool) {
 	if e.object.Resource == definitions { // the server shows them in every space
@@ -82,7 +77,7 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, n tenant.Name, name st
 		}
 		return current, nil
 	}
-	if slices.Contains(spaceNamespaces, name) {
+	if slices.Contains(tenant.Namespaces, name) {
 		return r.hold(ctx, n, object)
 	}
 	e, err := r.edition(ctx, object)

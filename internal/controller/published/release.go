@@ -28,7 +28,7 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 	if r.copies.in(n, o.Name) {
 		return pending, nil
 	}
-	if !have.held && !slices.Contains(spaceNamespaces, o.Name) {
+	if !have.held && !slices.Contains(tenant.Namespaces, o.Name) {
 		if vacant, err := r.vacant(ctx, n, o, contents); err != nil {
 			return 0, err
 		} else if vacant {

@@ -31,11 +31,6 @@ const (
 	serviceAccountName = "default"
 )
 
-// spaceNamespaces are the namespaces that every space has.
-var spaceNamespaces = []string{
-	metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
-}
-
 // childrenCache is a cache of what the controller keeps in all spaces.
 type childrenCache struct{ cache.Cache }
 
@@ -46,7 +41,7 @@ func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 	all := rest.CopyConfig(config)
 	all.Host += tenant.All.Root()
 	all.ContentType = runtime.ContentTypeProtobuf
-	names, err := labels.NewRequirement(corev1.LabelMetadataName, "in", spaceNamespaces)
+	names, err := labels.NewRequirement(corev1.LabelMetadataName, "in", tenant.Namespaces)
 	if err != nil {
 		return nil, err
 	}

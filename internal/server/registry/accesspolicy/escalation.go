@@ -16,6 +16,7 @@ import (
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
 // Escalation keeps users from granting what they may not do themselves, as RBAC
@@ -33,16 +34,6 @@ type Escalation struct {
 // each, and a policy of ten kilobytes can have half a billion.
 const maxRights = 5000
 
-// rightsIn returns the number of single rights in rules.
-func rightsIn(rules []v1alpha1.AccessRule) float64 {
-	rights := 0.0
-	for _, rule := range rules {
-		rights += float64(len(rule.Namespaces)) * float64(len(rule.Verbs)) * float64(len(rule.APIGroups)) *
-			float64(len(rule.Resources)) * float64(max(1, len(rule.ResourceNames)))
-	}
-	return rights
-}
-
 // Confirm returns an error that names what the user of ctx would grant without
 // having it.
 func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) error {
@@ -53,7 +44,11 @@ func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy)
 	if rbacregistry.EscalationAllowed(ctx) || e.exempt(ctx, u, p.Name) {
 		return nil
 	}
-	if rights := rightsIn(p.Spec.Rules); rights > maxRights {
+	rights := 0.0
+	for _, rule := range p.Spec.Rules {
+		rights += float64(len(rule.Namespaces)) * rbac.CountRights(PolicyRule(rule))
+	}
+	if rights > maxRights {
 		return fmt.Errorf("its rules have %.0f combinations of namespace, verb, group, resource and name, and at most %d are compared with yours; "+
 			"use fewer, or ask somebody who may bind or escalate tenantaccesspolicies", rights, maxRights)
 	}

@@ -17,6 +17,8 @@ import (
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 	rolepolicy "k8s.io/kubernetes/pkg/registry/rbac/role/policybased"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+
+	"github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
 const (
@@ -30,20 +32,10 @@ const (
 	maxComparisons = 5_000_000
 )
 
-// rightsIn returns the number of single rights in rules: a rule of 3 MB can have 10^20.
-func rightsIn(rules []rbacv1.PolicyRule) float64 {
-	rights := 0.0
-	for _, rule := range rules {
-		resources := float64(len(rule.APIGroups)) * float64(len(rule.Resources)) * float64(max(1, len(rule.ResourceNames)))
-		rights += float64(len(rule.Verbs)) * (resources + float64(len(rule.NonResourceURLs)))
-	}
-	return rights
-}
-
 // checkBreadth returns an error if it would take too long to find out whether the user
 // of ctx has all rights in rules.
 func checkBreadth(ctx context.Context, resolver validation.AuthorizationRuleResolver, rules []rbacv1.PolicyRule, namespace string) error {
-	rights := rightsIn(rules)
+	rights := rbac.CountRights(rules...)
 	if rights <= fewRights {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+
+	"github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
 // owner has a number of rules.
@@ -52,7 +54,7 @@ func TestCheckBreadth(t *testing.T) {
 			if refused := err != nil; refused != tc.refused {
 				t.Errorf("error %v, refused should be %v", err, tc.refused)
 			}
-			if few := rightsIn([]rbacv1.PolicyRule{tc.rule}) <= fewRights; few && o.asked {
+			if few := rbac.CountRights(tc.rule) <= fewRights; few && o.asked {
 				t.Error("the rights of the user are looked up for a usual role")
 			}
 		})
