@@ -30,7 +30,7 @@ type knownClusterRole struct {
 }
 
 // Apply changes the role that is listed, and no other. If that is gone, there is nothing
-// to do: the controller is told of a later one of its name.
+// to do: the controller gets an event for a later one of its name.
 func (c knownClusterRole) Apply(ctx context.Context, change *rbacapply.ClusterRoleApplyConfiguration, opts metav1.ApplyOptions) (*rbacv1.ClusterRole, error) {
 	known, err := c.lister.Get(*change.GetName())
 	if apierrors.IsNotFound(err) {

@@ -24,7 +24,7 @@ import (
 //   - any other object is once something names it as its owner. It is then shown
 //     to the collector before what it owns.
 
-// interest is what the collector was told of owners.
+// interest is what the collector has been shown of owners.
 type interest struct {
 	typed informers.SharedInformerFactory
 

@@ -90,7 +90,7 @@ const (
 )
 
 // etcdMetrics are those of requests to etcd, grpc_client_*. Upstream's health checks have
-// registered them, and are not exported; who registers the same again is told of them.
+// registered them, and are not exported; who registers the same again gets them.
 var etcdMetrics = sync.OnceValue(func() *grpcprom.ClientMetrics {
 	own := grpcprom.NewClientMetrics()
 	var registered prometheus.AlreadyRegisteredError

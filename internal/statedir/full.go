@@ -17,7 +17,7 @@ func Explain(path string, err error) error {
 }
 
 // IsFull reports whether err comes from a disk, or a share of one, without space. Not all
-// of etcd wraps what it was told.
+// of etcd wraps the errors that it gets.
 func IsFull(err error) bool {
 	if err == nil {
 		return false

@@ -35,7 +35,7 @@ var manifest []byte
 var tenants = schema.GroupVersionResource{Version: "v1", Resource: "tenants"}
 
 const (
-	patience = 3 * time.Minute
+	timeout  = 3 * time.Minute
 	interval = time.Second
 )
 
@@ -110,7 +110,7 @@ func (c *cluster) publish(ctx context.Context) error {
 // awaitCopies waits until every space has a copy, or none.
 func (c *cluster) awaitCopies(ctx context.Context, want bool) error {
 	for _, name := range spaces[1:] {
-		if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
 			_, err := c.spaces[name].configMaps().Get(ctx, policy, metav1.GetOptions{})
 			return (err == nil) == want && (err == nil || apierrors.IsNotFound(err)), nil
 		}); err != nil {
@@ -133,7 +133,7 @@ func (c *cluster) unpublish(ctx context.Context) error {
 		return err
 	}
 	for _, name := range spaces[1:] {
-		if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
 			found, err := c.spaces[name].configMaps().Get(ctx, policy, metav1.GetOptions{})
 			if err != nil {
 				return false, err
@@ -172,7 +172,7 @@ func eachObject(visit func(*unstructured.Unstructured) error) error {
 // create tries again until the space, and the kind, are there.
 func (s *space) create(ctx context.Context, obj *unstructured.Unstructured) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
 		var client dynamic.ResourceInterface
 		if client, last = s.resource(obj); last == nil {
 			_, last = client.Create(ctx, obj, metav1.CreateOptions{})
@@ -208,7 +208,7 @@ func (c *cluster) settled(ctx context.Context) (store, error) {
 		return nil, err
 	}
 	var last store
-	err = wait.PollUntilContextTimeout(ctx, 5*interval, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 5*interval, timeout, true, func(ctx context.Context) (bool, error) {
 		next, err := c.read(ctx, resources)
 		if err != nil {
 			return false, err
@@ -294,7 +294,7 @@ func (c *cluster) deleteTenants(ctx context.Context) error {
 		}
 	}
 	for _, name := range spaces[1:] {
-		if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
 			_, err := client.Get(ctx, name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), nil
 		}); err != nil {

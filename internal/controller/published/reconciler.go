@@ -22,8 +22,8 @@ import (
 
 const (
 	// soon is when to look again at what waits for something that goes, and
-	// notSoSoon when it has waited long.
-	soon, notSoSoon = time.Second, 30 * time.Second
+	// seldom when it has waited long.
+	soon, seldom = time.Second, 30 * time.Second
 	// later is when to try again what the published object itself is the cause of.
 	later = 10 * time.Minute
 )
@@ -50,8 +50,8 @@ type Reconciler struct {
 
 	mu       sync.Mutex
 	editions map[Object]*edition
-	// told is what the last event about an object was about.
-	told map[Object]string
+	// recorded is what the last event about an object was about.
+	recorded map[Object]string
 }
 
 var _ reconcile.TypedReconciler[Object] = &Reconciler{}
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("publishing %s: %w", o, err)
 	case found.counts[pending] > 0:
-		return reconcile.Result{RequeueAfter: r.patience(ctx, o)}, nil
+		return reconcile.Result{RequeueAfter: r.requeueAfter(ctx, o)}, nil
 	case len(found.failed) > 0:
 		return reconcile.Result{RequeueAfter: later}, nil
 	default:

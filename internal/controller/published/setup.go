@@ -79,7 +79,7 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 			Concurrency: max(1, opts.Concurrency/atOnce),
 			clients:     clients,
 			editions:    map[Object]*edition{},
-			told:        map[Object]string{},
+			recorded:    map[Object]string{},
 		},
 		cache:     mgr.GetCache(),
 		mapper:    mgr.GetRESTMapper(),

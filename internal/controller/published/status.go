@@ -84,11 +84,11 @@ func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) erro
 	}
 	about := e.from.Value() + condition.Reason + found.problems()
 	r.mu.Lock()
-	told, ok := r.told[e.object]
-	r.told[e.object] = about
+	recorded, ok := r.recorded[e.object]
+	r.recorded[e.object] = about
 	r.mu.Unlock()
 	switch {
-	case told == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked:
+	case recorded == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked:
 	case condition.Status == metav1.ConditionTrue:
 		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
 	default:
@@ -97,9 +97,9 @@ func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) erro
 	return nil
 }
 
-// patience is how long to wait for what an object waits for: the longer it has
-// waited, the longer.
-func (r *Reconciler) patience(ctx context.Context, o Object) time.Duration {
+// requeueAfter returns when to look again at an object that waits for something: the longer
+// it has waited, the later.
+func (r *Reconciler) requeueAfter(ctx context.Context, o Object) time.Duration {
 	known := &v1alpha1.PublishedObject{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
 		return soon
@@ -108,7 +108,7 @@ func (r *Reconciler) patience(ctx context.Context, o Object) time.Duration {
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return soon
 	}
-	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), notSoSoon)
+	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), seldom)
 }
 
 // tell writes the report of an object if it says something new, and returns whether
@@ -124,26 +124,26 @@ func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.Publish
 	}
 	status.Conditions = slices.Clone(known.Status.Conditions)
 	meta.SetStatusCondition(&status.Conditions, condition)
-	told := &v1alpha1.PublishedObject{
+	desired := &v1alpha1.PublishedObject{
 		ObjectMeta: metav1.ObjectMeta{Name: reportName(o)},
 		Object:     v1alpha1.PublishedReference{Group: o.Resource.Group, Resource: o.Resource.Resource, Namespace: o.Namespace, Name: o.Name},
 	}
 	if err != nil {
-		err = r.Client.Create(ctx, told, client.FieldOwner(FieldManager))
+		err = r.Client.Create(ctx, desired, client.FieldOwner(FieldManager))
 		if client.IgnoreAlreadyExists(err) != nil { // the cache may not have seen it yet
 			return true, fmt.Errorf("creating the report about %s: %w", o, err)
 		}
 	} else if apiequality.Semantic.DeepEqual(known.Status, status) {
 		return false, nil
 	}
-	told.Status = status
-	return true, wrap(r.Client.Status().Update(ctx, told, client.FieldOwner(FieldManager)), "updating the report about %s", o)
+	desired.Status = status
+	return true, wrap(r.Client.Status().Update(ctx, desired, client.FieldOwner(FieldManager)), "updating the report about %s", o)
 }
 
 // forget removes the report about what is published no longer.
 func (r *Reconciler) forget(ctx context.Context, o Object) error {
 	r.mu.Lock()
-	delete(r.told, o)
+	delete(r.recorded, o)
 	r.mu.Unlock()
 	known := &v1alpha1.PublishedObject{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {

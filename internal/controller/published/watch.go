@@ -13,17 +13,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// observer is told about the metadata of objects.
+// observer gets the metadata of objects.
 type observer interface {
-	// set tells that there is an object, or another version of it.
+	// set is called with an object, or another version of it.
 	set(o *metav1.PartialObjectMetadata)
-	// unset tells that an object is gone.
+	// unset is called with an object that is gone.
 	unset(o *metav1.PartialObjectMetadata)
-	// replace tells which objects there are.
+	// replace is called with all objects.
 	replace(objects []*metav1.PartialObjectMetadata)
 }
 
-// follow tells an observer about the objects of a resource until ctx ends.
+// follow keeps an observer up to date with the objects of a resource until ctx ends.
 func follow(ctx context.Context, client metadata.Interface, r schema.GroupVersionResource, selectors metav1.ListOptions, to *store) {
 	objects := client.Resource(r)
 	source := listWatch{&cache.ListWatch{
@@ -65,12 +65,12 @@ func (s *store) hasSynced() bool {
 	}
 }
 
-func with(obj any, tell func(*metav1.PartialObjectMetadata)) error {
+func with(obj any, do func(*metav1.PartialObjectMetadata)) error {
 	o, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return fmt.Errorf("unexpected object %T", obj)
 	}
-	tell(o)
+	do(o)
 	return nil
 }
 

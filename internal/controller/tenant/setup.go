@@ -92,8 +92,8 @@ var deletionStarted = predicate.Funcs{
 	},
 }
 
-// disturbed passes what somebody has removed or changed. Of what the controller
-// itself creates it need not be told.
+// disturbed passes what somebody has removed or changed. The controller needs no events
+// of what it creates itself.
 var disturbed = predicate.TypedFuncs[client.Object]{
 	CreateFunc: func(event.TypedCreateEvent[client.Object]) bool { return false },
 	UpdateFunc: func(e event.TypedUpdateEvent[client.Object]) bool { return contentChanged(e.ObjectOld, e.ObjectNew) },

@@ -177,10 +177,10 @@ func (i *index) deleted() (names []string) {
 	return names
 }
 
-// unseen returns the names of the shared definitions that the space of n does not
+// excluded returns the names of the shared definitions that the space of n does not
 // see, sorted: those that it has defined itself and, unless it is being emptied, those
 // that are published no longer.
-func (i *index) unseen(n tenant.Name, terminating bool) []string {
+func (i *index) excluded(n tenant.Name, terminating bool) []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	var names []string

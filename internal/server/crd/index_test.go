@@ -44,14 +44,14 @@ func TestIndex(t *testing.T) {
 	i.set(own("acme", "widgets.example.com"))
 	last, _ := i.changes()
 	if !isClosed(next) || last != 9 {
-		t.Errorf("the last change is %d, told %v", last, isClosed(next))
+		t.Errorf("the last change is %d, signalled %v", last, isClosed(next))
 	}
 	type view struct {
-		Names, AcmeUnseen, GlobexUnseen, EndingUnseen []string
-		Shared, Hidden, Ever, AcmeOwn, GlobexOwn      bool
+		Names, AcmeExcluded, GlobexExcluded, EndingExcluded []string
+		Shared, Hidden, Ever, AcmeOwn, GlobexOwn            bool
 	}
 	got := view{
-		i.names(), i.unseen("acme", false), i.unseen("globex", false), i.unseen("globex", true),
+		i.names(), i.excluded("acme", false), i.excluded("globex", false), i.excluded("globex", true),
 		i.shares("widgets.example.com", false), i.shares("hidden.example.com", false), i.shares("hidden.example.com", true),
 		i.defines("acme", "widgets.example.com"), i.defines("globex", "widgets.example.com"),
 	}

@@ -107,8 +107,8 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 	if shared != nil {
 		in = append(in, discovery.Server{
 			Shared: true, Handler: shared.handler, Groups: shared.groups,
-			Serves: func(resource schema.GroupResource, hidden bool) bool { return s.serves(n, resource, hidden) },
-			Unseen: strings.Join(s.index.unseen(n, s.Terminating(n)), " "),
+			Serves:   func(resource schema.GroupResource, hidden bool) bool { return s.serves(n, resource, hidden) },
+			Excluded: strings.Join(s.index.excluded(n, s.Terminating(n)), " "),
 		})
 	}
 	return in

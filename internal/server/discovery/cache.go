@@ -18,8 +18,8 @@ const cacheSize = 16
 type document struct {
 	handler      http.Handler
 	path, accept string
-	// unseen is Server.Unseen.
-	unseen string
+	// excluded is Server.Excluded.
+	excluded string
 }
 
 // documentCache caches what is put together from documents as long as these do not change.
@@ -90,7 +90,7 @@ func read(documents []document, known []string) (tags []string, bodies [][]byte,
 
 // read returns a document and its tag, and no document if it has the known tag.
 func (d document) read(known string) (string, []byte, error) {
-	suffix := " " + d.unseen
+	suffix := " " + d.excluded
 	var etag string
 	if n := len(known) - len(suffix); n > 0 && known[n:] == suffix {
 		etag = known[:n]

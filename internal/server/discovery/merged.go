@@ -32,7 +32,7 @@ type merged struct {
 func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
 	documents := make([]document, len(servers))
 	for i, server := range servers {
-		documents[i] = document{handler: server.Groups, path: "/apis", accept: aggregatedJSON, unseen: server.Unseen}
+		documents[i] = document{handler: server.Groups, path: "/apis", accept: aggregatedJSON, excluded: server.Excluded}
 	}
 	found, err := r.merged.get(keyOf(n, servers), documents, func(bodies [][]byte) (*merged, error) {
 		var custom []apidiscoveryv2.APIGroupDiscovery

@@ -21,7 +21,7 @@ import (
 )
 
 // serverOf is a server of resources, such as "v1/widgets.example.com".
-func serverOf(t *testing.T, isShared bool, unseen string, names ...string) Server {
+func serverOf(t *testing.T, isShared bool, excluded string, names ...string) Server {
 	t.Helper()
 	list := apidiscoveryv2.APIGroupDiscoveryList{Items: groupsOf(names...)}
 	body, err := json.Marshal(list)
@@ -38,10 +38,10 @@ func serverOf(t *testing.T, isShared bool, unseen string, names ...string) Serve
 		_, _ = w.Write(body)
 	})
 	return Server{
-		Shared: isShared, Unseen: unseen, Groups: answer, Handler: answer,
+		Shared: isShared, Excluded: excluded, Groups: answer, Handler: answer,
 		Serves: func(resource schema.GroupResource, hidden bool) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "/"+resource.String()) }) &&
-				(hidden || !strings.Contains(unseen, resource.String()))
+				(hidden || !strings.Contains(excluded, resource.String()))
 		},
 	}
 }
@@ -128,7 +128,7 @@ func TestMerge(t *testing.T) {
 
 // What is kept for one space must not be shown in another, save for what all share.
 func TestKeys(t *testing.T) {
-	own, shared, hiding := Server{}, Server{Shared: true}, Server{Shared: true, Unseen: "widgets.example.com"}
+	own, shared, hiding := Server{}, Server{Shared: true}, Server{Shared: true, Excluded: "widgets.example.com"}
 	for name, tc := range map[string]struct {
 		servers []Server
 		same    bool

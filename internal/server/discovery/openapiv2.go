@@ -41,7 +41,7 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
 		documents := make([]document, len(servers))
 		for i, server := range servers {
-			documents[i] = document{handler: server.Handler, path: openAPIv2Path, accept: runtime.ContentTypeJSON, unseen: server.Unseen}
+			documents[i] = document{handler: server.Handler, path: openAPIv2Path, accept: runtime.ContentTypeJSON, excluded: server.Excluded}
 		}
 		put, err := o.second.get(keyOf(n, servers), documents, func(bodies [][]byte) (http.Handler, error) {
 			custom := make([]*spec.Swagger, len(bodies))
@@ -51,7 +51,7 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 					return nil, fmt.Errorf("decoding: %w", err)
 				}
 				if custom[i].Paths != nil {
-					dropUnseen(custom[i].Paths.Paths, servers[i])
+					dropExcluded(custom[i].Paths.Paths, servers[i])
 				}
 			}
 			return serveLazily(o.builtin, custom), nil

@@ -21,7 +21,7 @@ func (o *openAPI) amongServers(n tenant.Name, servers []Server, found *merged) (
 	var documents []document
 	for _, server := range servers {
 		documents = append(documents,
-			document{handler: server.Handler, path: openAPIv3Path, accept: runtime.ContentTypeJSON, unseen: server.Unseen},
+			document{handler: server.Handler, path: openAPIv3Path, accept: runtime.ContentTypeJSON, excluded: server.Excluded},
 			document{handler: server.Groups, path: "/apis", accept: aggregatedJSON})
 	}
 	service, err := o.third.get(keyOf(n, servers), documents, func(bodies [][]byte) (*handler3.OpenAPIService, error) {
@@ -64,7 +64,7 @@ func together(gv schema.GroupVersion, servers []Server) (*spec3.OpenAPI, error) 
 			return nil, err
 		}
 		if document.Paths != nil {
-			dropUnseen(document.Paths.Paths, server)
+			dropExcluded(document.Paths.Paths, server)
 		}
 		if i == 0 {
 			merged = document

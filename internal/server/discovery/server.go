@@ -30,20 +30,20 @@ type Server struct {
 	// Shared is true for the server of published definitions, which is that of all
 	// spaces.
 	Shared bool
-	// Unseen says what the handler has and the space does not see. Spaces with the same
-	// see the same.
-	Unseen string
+	// Excluded names the resources of the handler that the space does not see. Spaces with
+	// the same value see the same.
+	Excluded string
 }
 
 // isWhole reports whether one server is all that a space has, so that its documents are
 // those of the space.
-func isWhole(servers []Server) bool { return len(servers) == 1 && servers[0].Unseen == "" }
+func isWhole(servers []Server) bool { return len(servers) == 1 && servers[0].Excluded == "" }
 
 // keyOf returns what the documents put together for a space are kept by: spaces
 // without a definition of their own share them.
 func keyOf(n tenant.Name, servers []Server) string {
 	if len(servers) == 1 && servers[0].Shared {
-		return "shared " + servers[0].Unseen
+		return "shared " + servers[0].Excluded
 	}
 	return "tenant " + string(n)
 }
@@ -85,9 +85,9 @@ func readJSON(handler http.Handler, path, accept string, into any) error {
 	return nil
 }
 
-// dropUnseen drops the paths of what the space does not see of a server from a document.
-func dropUnseen[T any](paths map[string]T, server Server) {
-	if server.Unseen == "" {
+// dropExcluded drops the paths of the resources that a server excludes from a document.
+func dropExcluded[T any](paths map[string]T, server Server) {
+	if server.Excluded == "" {
 		return
 	}
 	for path := range paths {

@@ -38,7 +38,7 @@ func (s silence) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-func TestPatience(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	const asked = 30 * time.Second // the webhook's timeoutSeconds
 	as := func(name string, n tenant.Name) context.Context {
 		return request.WithUser(context.Background(), &user.DefaultInfo{Name: name, Extra: map[string][]string{tenant.UserExtraKey: {n.String()}}})

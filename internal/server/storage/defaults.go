@@ -62,7 +62,7 @@ const (
 	Never
 )
 
-var errDefaultsChanged = apierrors.NewResourceExpired("what every space has has changed; list again")
+var errDefaultsChanged = apierrors.NewResourceExpired("the default objects of the space have changed; list again")
 
 // defaultsEnd returns a channel that is closed when a watch has to start anew because the
 // default objects changed, and an error if it has to at once.

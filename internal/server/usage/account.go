@@ -18,8 +18,7 @@ const (
 // bounds are the upper bounds of the buckets of durations, in seconds.
 var bounds = [...]float64{0.005, 0.025, 0.1, 0.5, 1, 5, 30}
 
-// classes of status codes. That a tenant was told to ask later is of interest by
-// itself.
+// classes of status codes. 429 says that a limit of the tenant was reached.
 var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "429"}
 
 // account is what is counted for a tenant. Its zero value is ready for use.
