@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
+	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/admission/published"
@@ -95,7 +96,7 @@ func (p *policy) meterUsage(opts usage.Options, s *stores) {
 	p.usage = usage.NewMeter(opts.Tenants, func(n tenant.Name) bool {
 		_, exists := s.lookup.Usage(n)
 		return exists
-	})
+	}, clock.RealClock{})
 	p.usage.Serve()
 	if opts.Period == 0 {
 		return

@@ -122,9 +122,7 @@ func (a *accounts) charge(c charge) error {
 	if apierrors.IsConflict(err) {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if current, getErr := a.store.Get(ctx, of.flatName); getErr == nil && current != nil {
-			a.latest.remember(current)
-		}
+		_, _ = a.refresh(ctx, of.flatName) // the conflict is the error
 	}
 	return err
 }
@@ -169,14 +167,14 @@ func (a *accounts) update(key flatName, change func(*corev1.ResourceQuota) error
 	return nil
 }
 
-// refresh reads the quota of n from etcd and reports whether it is newer than what
-// this server knew.
-func (a *accounts) refresh(ctx context.Context, n tenant.Name) (bool, error) {
-	current, err := a.store.Get(ctx, keyOf(n))
+// refresh reads a quota from etcd and reports whether it is newer than what this server
+// knew.
+func (a *accounts) refresh(ctx context.Context, key flatName) (bool, error) {
+	current, err := a.store.Get(ctx, key)
 	if err != nil || current == nil {
 		return false, err
 	}
-	known := a.known(n)
+	known := a.latest.get(key)
 	a.latest.remember(current)
 	return known != nil && newer(current, known), nil
 }

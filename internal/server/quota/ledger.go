@@ -247,7 +247,7 @@ func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attrib
 		case apierrors.IsForbidden(err) && !refreshed:
 			// Another server may have given back what this one does not know of.
 			refreshed = true
-			if changed, refreshErr := l.accounts.refresh(ctx, n); refreshErr == nil && changed {
+			if changed, refreshErr := l.accounts.refresh(ctx, keyOf(n)); refreshErr == nil && changed {
 				continue
 			}
 		case err != nil && !apierrors.IsForbidden(err):

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	quota "k8s.io/apiserver/pkg/quota/v1"
-	"k8s.io/client-go/kubernetes/scheme"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -115,15 +115,12 @@ func countedBy(name corev1.ResourceName) (schema.GroupResource, bool) {
 // newClient returns the client that lists the objects of spaces.
 func newClient(loopback *rest.Config) (rest.Interface, error) {
 	config := rest.CopyConfig(loopback)
-	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api" // paths are absolute
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.QPS, config.RateLimiter = -1, nil
-	client, err := rest.RESTClientFor(config)
+	config.ContentType, config.QPS, config.RateLimiter = runtime.ContentTypeProtobuf, -1, nil
+	client, err := coreclient.NewForConfig(config) // paths are absolute
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of quotas: %w", err)
 	}
-	return client, nil
+	return client.RESTClient(), nil
 }
 
 // lister lists the objects of a resource for upstream's evaluators, which take the tenant

@@ -89,7 +89,7 @@ func (s *Store) Update(ctx context.Context, key flatName, change func(*corev1.Re
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := storages.status.Update(ctx, key.name, statusChange{key, change}, rest.ValidateAllObjectFunc,
+	obj, _, err := storages.status.Update(ctx, key.name, statusChange(key, change), rest.ValidateAllObjectFunc,
 		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
@@ -97,26 +97,19 @@ func (s *Store) Update(ctx context.Context, key flatName, change func(*corev1.Re
 	return flatQuota(key, obj)
 }
 
-// statusChange is a change as the storage takes it.
-type statusChange struct {
-	key    flatName
-	change func(*corev1.ResourceQuota) error
-}
-
-// Preconditions implements rest.UpdatedObjectInfo.
-func (statusChange) Preconditions() *metav1.Preconditions { return nil }
-
-// UpdatedObject implements rest.UpdatedObjectInfo.
-func (c statusChange) UpdatedObject(_ context.Context, obj runtime.Object) (runtime.Object, error) {
-	updated := obj.DeepCopyObject().(*core.ResourceQuota)
-	quota, err := flatQuota(c.key, updated)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.change(quota); err != nil {
-		return nil, err
-	}
-	return updated, corev1conversion.Convert_v1_ResourceQuotaStatus_To_core_ResourceQuotaStatus(&quota.Status, &updated.Status, nil)
+// statusChange returns a change as the storage takes it.
+func statusChange(key flatName, change func(*corev1.ResourceQuota) error) rest.UpdatedObjectInfo {
+	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
+		updated := stored.DeepCopyObject().(*core.ResourceQuota)
+		quota, err := flatQuota(key, updated)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(quota); err != nil {
+			return nil, err
+		}
+		return updated, corev1conversion.Convert_v1_ResourceQuotaStatus_To_core_ResourceQuotaStatus(&quota.Status, &updated.Status, nil)
+	})
 }
 
 // flatQuota returns a stored quota as the informers show it.

@@ -41,9 +41,6 @@ func (c *Counts) In(n tenant.Name, resource string) (int64, bool) {
 }
 
 func (c *Counts) set(what counted, counts map[tenant.Name]int64) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -53,9 +50,6 @@ func (c *Counts) set(what counted, counts map[tenant.Name]int64) {
 }
 
 func (c *Counts) forget(what counted) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.counts, what)

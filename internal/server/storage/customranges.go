@@ -17,7 +17,7 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 // their storage at the first request to a server, and objects that were stored by
 // another server, or before a restart, count as well.
 func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) error {
-	if r.Custom == nil || !n.IsSpace() {
+	if !n.IsSpace() {
 		return nil
 	}
 	for _, stored := range r.of(definitions) {
@@ -33,7 +33,7 @@ func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) error {
 			return err
 		}
 		for _, resource := range defined {
-			if err := r.addCustom(resource); err != nil {
+			if err := r.Learn(resource); err != nil {
 				return fmt.Errorf("finding where %s is stored: %w", resource, err)
 			}
 		}
@@ -43,13 +43,6 @@ func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) error {
 
 // Learn adds the range of the custom resources of a definition for all spaces.
 func (r *Ranges) Learn(resource schema.GroupResource) error {
-	if r.Custom == nil {
-		return nil
-	}
-	return r.addCustom(resource)
-}
-
-func (r *Ranges) addCustom(resource schema.GroupResource) error {
 	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ type Preparation func(ctx context.Context, n tenant.Name, before runtime.Object)
 // RESTOptionsGetter gives every resource tenant-aware storage.
 type RESTOptionsGetter struct {
 	generic.RESTOptionsGetter
-	// Raw makes the storage below. By default it is factory.Create.
+	// Raw makes the storage below.
 	Raw RawFunc
 	// Uncached names the resources without a watch cache.
 	Uncached map[schema.GroupResource]bool
@@ -92,10 +92,8 @@ func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n
 // WithoutCache returns a copy that gives a resource no watch cache.
 func (g *RESTOptionsGetter) WithoutCache(resource schema.GroupResource) *RESTOptionsGetter {
 	uncached := *g
-	uncached.Uncached = maps.Clone(g.Uncached)
-	if uncached.Uncached == nil {
-		uncached.Uncached = make(map[schema.GroupResource]bool, 1)
-	}
+	uncached.Uncached = make(map[schema.GroupResource]bool, len(g.Uncached)+1)
+	maps.Copy(uncached.Uncached, g.Uncached)
 	uncached.Uncached[resource] = true
 	return &uncached
 }
@@ -126,16 +124,9 @@ func (g *RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, exampl
 
 // decorate returns the decorator that wraps the storage of a resource.
 func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource,
-		resourcePrefix string,
-		keyFunc func(obj runtime.Object) (string, error),
-		newFunc func() runtime.Object,
-		newListFunc func() runtime.Object,
-		attributes storage.AttrFunc,
-		triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
+	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 		config, attributes = g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
 		if g.Foreign != nil {
 			attributes = foreignAttributes(attributes)
@@ -185,28 +176,24 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 	changed := *config
 	changed.Codec = sharingCodec{Codec: keysCodec{Codec: config.Codec}}
 	if g.isCustom() {
-		changed.Codec = foreignCodec{Codec: changed.Codec, foreign: g.foreign(resource), kind: example.GetObjectKind().GroupVersionKind()}
+		foreign := g.foreign(resource)
+		if foreign == nil {
+			foreign = func(n tenant.Name) bool { return n != g.Only }
+		}
+		changed.Codec = foreignCodec{Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind()}
 	}
 	return &changed
 }
 
 // newEtcdKeys makes the storage below the watch cache, and adds its range to Ranges.
-func (g *RESTOptionsGetter) newEtcdKeys(
-	config *storagebackend.ConfigForResource,
-	resource schema.GroupResource,
-	resourcePrefix string,
-	keyFunc func(obj runtime.Object) (string, error),
-	newFunc, newListFunc func() runtime.Object,
-	attributes storage.AttrFunc,
-) (*etcdKeys, factory.DestroyFunc, error) {
-	prefix, create := strings.TrimSuffix(resourcePrefix, "/")+"/", g.Raw
+func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource, resource schema.GroupResource, resourcePrefix string,
+	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+	attributes storage.AttrFunc) (*etcdKeys, factory.DestroyFunc, error) {
+	prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
 	if g.Only != "" && g.Only != tenant.System {
 		resourcePrefix = prefix + string(g.Only)
 	}
-	if create == nil {
-		create = factory.Create
-	}
-	raw, destroy, err := create(*config, newFunc, newListFunc, resourcePrefix)
+	raw, destroy, err := g.Raw(*config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
 		return nil, destroy, err
 	}
@@ -247,7 +234,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		fence:          g.Fence,
 		protect:        g.Protect,
 		only:           g.Only,
-		foreign:        g.sharedForeign(resource),
+		foreign:        g.foreign(resource),
 		ledger:         g.Ledger,
 		codec:          codec,
 	}
@@ -266,16 +253,8 @@ func (g *RESTOptionsGetter) closed(resource schema.GroupResource) func(ctx conte
 	}
 }
 
-// foreign returns the function that reports whether a space's custom resources belong to
-// another definition.
+// foreign returns Foreign for a resource.
 func (g *RESTOptionsGetter) foreign(resource schema.GroupResource) func(tenant.Name) bool {
-	if g.Foreign != nil {
-		return g.sharedForeign(resource)
-	}
-	return func(n tenant.Name) bool { return n != g.Only }
-}
-
-func (g *RESTOptionsGetter) sharedForeign(resource schema.GroupResource) func(tenant.Name) bool {
 	if g.Foreign == nil {
 		return nil
 	}

@@ -21,8 +21,8 @@ import (
 type Ranges struct {
 	// Client connects to the etcd in which a resource is stored.
 	Client func(transport storagebackend.TransportConfig) (*clientv3.Client, error)
-	// Custom, if set, knows how custom resources are stored. This server may not have
-	// served those of a definition yet.
+	// Custom knows how custom resources are stored. This server may not have served those
+	// of a definition yet.
 	Custom generic.RESTOptionsGetter
 
 	mu sync.Mutex
@@ -46,9 +46,6 @@ type etcdRange struct {
 }
 
 func (r *Ranges) add(etcdPrefix, resourcePrefix string, stored etcdRange) {
-	if r == nil {
-		return
-	}
 	stored.prefix = fullPrefix(etcdPrefix, resourcePrefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()

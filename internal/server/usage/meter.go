@@ -40,11 +40,7 @@ type Meter struct {
 
 // NewMeter returns a meter that gives limit tenants series of their own. Those that do not
 // exist have none, though there may be credentials of them.
-func NewMeter(limit int, exists func(n tenant.Name) bool) *Meter {
-	return newMeter(limit, exists, clock.RealClock{})
-}
-
-func newMeter(limit int, exists func(n tenant.Name) bool, c clock.PassiveClock) *Meter {
+func NewMeter(limit int, exists func(n tenant.Name) bool, c clock.PassiveClock) *Meter {
 	return &Meter{
 		limit: limit, exists: exists, clock: c, rotated: c.Now(),
 		own: make(map[tenant.Name]*account), recent: make(map[tenant.Name]*atomic.Int64),

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -270,7 +271,7 @@ func TestNoting(t *testing.T) {
 					t.Error("noted before it is done")
 				}
 			}), func(*http.Request, *request.RequestInfo) bool { return false })
-			handler = WithAnswers(handler, NewMeter(1, everybody), r)
+			handler = WithAnswers(handler, NewMeter(1, everybody, clock.RealClock{}), r)
 			ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.space.Scope(), Authenticated: tc.own})
 			ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(tc.own)}}})
 			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{Verb: tc.verb, IsResourceRequest: tc.resource})

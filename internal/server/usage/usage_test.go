@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -30,7 +31,7 @@ type system struct {
 func newSystem(t *testing.T, limit int) *system {
 	t.Helper()
 	s := &system{clock: testingclock.NewFakeClock(time.Unix(0, 0))}
-	s.meter = newMeter(limit, func(n tenant.Name) bool { return !s.gone[n] }, s.clock)
+	s.meter = NewMeter(limit, func(n tenant.Name) bool { return !s.gone[n] }, s.clock)
 	isLong := func(req *http.Request, _ *request.RequestInfo) bool { return strings.HasPrefix(req.URL.Path, "/watch") }
 	served := WithOpen(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.clock.Step(10 * time.Millisecond)
@@ -245,7 +246,7 @@ tenantry_tenant_requests_total{code="2xx",tenant="t2"} 1
 func everybody(tenant.Name) bool { return true }
 
 func BenchmarkRequest(b *testing.B) {
-	m := NewMeter(50, everybody)
+	m := NewMeter(50, everybody, clock.RealClock{})
 	handler := WithAnswers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), m, &Recorder{})
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req = req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"}))

@@ -23,27 +23,22 @@ func (l *Lookup) UpdateUsage(ctx context.Context, n tenant.Name, change func(*v1
 	return err
 }
 
-// usageChange is a change as the storage takes it.
-type usageChange func(*v1alpha1.TenantUsage)
-
-// Preconditions implements rest.UpdatedObjectInfo.
-func (usageChange) Preconditions() *metav1.Preconditions { return nil }
-
-// UpdatedObject implements rest.UpdatedObjectInfo. What has not changed is not
-// written.
-func (c usageChange) UpdatedObject(_ context.Context, obj runtime.Object) (runtime.Object, error) {
-	t := obj.DeepCopyObject().(*v1alpha1.Tenant)
-	var before v1alpha1.TenantUsage
-	if t.Status.Usage != nil {
-		before = *t.Status.Usage
-	}
-	after := before
-	if c(&after); t.Status.Usage == nil || after != before {
-		after.ObservedTime = metav1.Now().Rfc3339Copy()
-		t.Status.Usage = &after
-		ownUsage(t)
-	}
-	return t, nil
+// usageChange returns a change as the storage takes it. What has not changed is not written.
+func usageChange(change func(*v1alpha1.TenantUsage)) rest.UpdatedObjectInfo {
+	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
+		t := stored.DeepCopyObject().(*v1alpha1.Tenant)
+		var before v1alpha1.TenantUsage
+		if t.Status.Usage != nil {
+			before = *t.Status.Usage
+		}
+		after := before
+		if change(&after); t.Status.Usage == nil || after != before {
+			after.ObservedTime = metav1.Now().Rfc3339Copy()
+			t.Status.Usage = &after
+			ownUsage(t)
+		}
+		return t, nil
+	})
 }
 
 // usageManager owns the usage.

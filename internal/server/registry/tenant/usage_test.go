@@ -18,7 +18,7 @@ func TestUsageChange(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		tenant *v1alpha1.Tenant
-		change usageChange
+		change func(*v1alpha1.TenantUsage)
 		want   v1alpha1.TenantUsage
 		// observed is whether the time is that of the change.
 		observed bool
@@ -39,7 +39,7 @@ func TestUsageChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tc.tenant.DeepCopy()
-			obj, err := tc.change.UpdatedObject(t.Context(), tc.tenant)
+			obj, err := usageChange(tc.change).UpdatedObject(t.Context(), tc.tenant)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestUsageChange(t *testing.T) {
 			if owned := len(obj.(*v1alpha1.Tenant).ManagedFields); owned > 1 || (owned == 1) != tc.observed {
 				t.Errorf("%d have managed fields, and it was written: %v", owned, tc.observed)
 			}
-			again, err := tc.change.UpdatedObject(t.Context(), obj)
+			again, err := usageChange(tc.change).UpdatedObject(t.Context(), obj)
 			if err != nil || len(again.(*v1alpha1.Tenant).ManagedFields) > 1 {
 				t.Errorf("written again, it is %v, %v", again, err)
 			}
