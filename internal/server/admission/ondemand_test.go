@@ -346,6 +346,24 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
+// TestWhatPoliciesMakeIsBounded checks that a policy cannot make a long list of a short
+// object.
+func TestWhatPoliciesMakeIsBounded(t *testing.T) {
+	objects := mutatingPolicy("a", "")
+	list := `[["x"]]` + strings.Repeat(".map(l, l + l)", 14) + "[0]"
+	objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy).Spec.Mutations[0].JSONPatch.Expression =
+		`[JSONPatch{op: "add", path: "/spec/containers/0/args", value: ` + list + `}]`
+	s := newServer(t, serverConfig{objects: spaces(objects...)})
+	var err error
+	eventually(t, "the policy to know what a pod is", func() bool {
+		err = s.create("a", pod("team"))
+		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+	})
+	if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
+		t.Errorf("got error %.500v", err)
+	}
+}
+
 // TestTeardown checks that an instance goes with the last object of its space
 // and comes back with the next.
 func TestTeardown(t *testing.T) {

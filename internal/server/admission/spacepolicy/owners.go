@@ -2,7 +2,6 @@ package spacepolicy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/apps"
@@ -45,19 +45,18 @@ func checkOwners(a admission.Attributes) error {
 	if a.GetObject() == nil {
 		return nil
 	}
-	var known []metav1.OwnerReference
+	known := sets.New[[3]string]()
 	if old := a.GetOldObject(); old != nil {
 		for _, o := range ownersIn(old) {
-			known = append(known, o.refs...)
+			for _, ref := range o.refs {
+				known.Insert(pathOf(ref))
+			}
 		}
 	}
 	var problems field.ErrorList
 	for _, o := range ownersIn(a.GetObject()) {
 		for i, ref := range o.refs {
-			same := func(k metav1.OwnerReference) bool {
-				return k.APIVersion == ref.APIVersion && k.Kind == ref.Kind && k.Name == ref.Name
-			}
-			if !slices.ContainsFunc(known, same) {
+			if !known.Has(pathOf(ref)) {
 				problems = append(problems, checkOwner(o.at.Index(i), ref)...)
 			}
 		}
@@ -66,6 +65,11 @@ func checkOwners(a admission.Attributes) error {
 		return nil
 	}
 	return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), problems)
+}
+
+// pathOf returns what the path to an owner is made of.
+func pathOf(ref metav1.OwnerReference) [3]string {
+	return [3]string{ref.APIVersion, ref.Kind, ref.Name}
 }
 
 func checkOwner(at *field.Path, ref metav1.OwnerReference) field.ErrorList {

@@ -67,13 +67,12 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := p.Validate(ctx, a, o); err != nil {
-		return err
+	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
+		if err := CheckElements(a); err != nil {
+			return err
+		}
 	}
-	if n, err := tenant.SpaceFrom(ctx); err != nil || n == tenant.System {
-		return err
-	}
-	return CheckElements(a)
+	return p.Validate(ctx, a, o)
 }
 
 // Validate refuses the object after mutation.

@@ -1,0 +1,65 @@
+package bounds
+
+// Protobuf returns an error if a message is nested so deep that to decode it may end the
+// process: upstream's decoders call themselves for each level, and Go's stacks have an end.
+// Without the types it takes everything for a message that can be one. It reads data once.
+func Protobuf(data []byte) error {
+	if tooDeep(data, levels.most) {
+		return levels.exceeded()
+	}
+	return nil
+}
+
+// tooDeep reports whether there are more levels in a message than are left. It stops at a
+// mistake, as decoders do.
+func tooDeep(message []byte, left int) bool {
+	if left < 0 {
+		return true
+	}
+	for len(message) > 0 {
+		var tag, length uint64
+		if tag, message = varint(message); message == nil {
+			return false
+		}
+		switch tag & 7 {
+		case 0:
+			_, message = varint(message)
+			continue
+		case 1:
+			length = 8
+		case 5:
+			length = 4
+		case 2:
+			if length, message = varint(message); length > uint64(len(message)) {
+				return false
+			}
+			if tooDeep(message[:length], left-1) {
+				return true
+			}
+		case 3, 4: // a group begins or ends
+		default:
+			return false
+		}
+		if length > uint64(len(message)) {
+			return false
+		}
+		message = message[length:]
+	}
+	return false
+}
+
+// varint returns the number at the beginning of data, and what follows it, nil if there is
+// no number. As in generated decoders, bits beyond the 64th do not count.
+func varint(data []byte) (uint64, []byte) {
+	var n uint64
+	for i, b := range data {
+		if i == 10 {
+			break
+		}
+		n |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			return n, data[i+1:]
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,196 @@
+package bounds
+
+import (
+	"bytes"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+)
+
+// Value returns an error if a decoded object has longer lists or maps than a space takes, or
+// would become very large when it is written.
+func Value(v any) error {
+	return (&walk{left: written.most}).value(v)
+}
+
+// walk goes through a value until a rule is broken.
+type walk struct {
+	// left is how many bytes may still be written.
+	left  int
+	level int
+}
+
+var (
+	ownersType = reflect.TypeFor[[]metav1.OwnerReference]()
+	timeType   = reflect.TypeFor[time.Time]()
+)
+
+// value visits what formats without types are decoded into, and everything else by
+// reflection.
+func (w *walk) value(v any) error {
+	switch v := v.(type) {
+	case string:
+		return w.size(len(v))
+	case []any:
+		return w.list(v, objects.lists)
+	case map[string]any:
+		return w.within(len(v), objects.maps, func() error {
+			for key, item := range v {
+				if err := w.member(key, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	case map[any]any:
+		return w.within(len(v), objects.maps, func() error {
+			for key, item := range v {
+				name, _ := key.(string)
+				if err := w.member(name, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	case nil:
+		return nil
+	default:
+		return w.reflected(reflect.ValueOf(v))
+	}
+}
+
+func (w *walk) member(key string, item any) error {
+	if err := w.size(len(key)); err != nil {
+		return err
+	}
+	if list, ok := item.([]any); ok && key == ownerReferences {
+		return w.list(list, objects.owners)
+	}
+	return w.value(item)
+}
+
+func (w *walk) list(items []any, rule *rule) error {
+	return w.within(len(items), rule, func() error {
+		for _, item := range items {
+			if err := w.value(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *walk) reflected(v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.String:
+		return w.size(v.Len())
+	case reflect.Pointer, reflect.Interface:
+		switch {
+		case v.IsNil():
+			return nil
+		case v.Kind() == reflect.Interface && v.CanInterface():
+			return w.value(v.Interface())
+		}
+		return w.within(0, levels, func() error { return w.reflected(v.Elem()) })
+	case reflect.Struct:
+		return w.fields(v)
+	case reflect.Slice:
+		return w.slice(v)
+	case reflect.Map:
+		if v.CanInterface() && v.Type() == reflect.TypeFor[map[string]any]() {
+			return w.value(v.Interface())
+		}
+		return w.within(v.Len(), objects.maps, func() error {
+			for entries := v.MapRange(); entries.Next(); {
+				if err := w.reflected(entries.Key()); err != nil {
+					return err
+				}
+				if err := w.reflected(entries.Value()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	default:
+		return nil
+	}
+}
+
+func (w *walk) fields(v reflect.Value) error {
+	if v.Type() == timeType {
+		return nil // with the history of its time zone
+	}
+	for i := range v.NumField() {
+		field := v.Field(i)
+		if isBytes(field) && v.Type().Field(i).Name == "Raw" {
+			if err := raw(field.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err := w.reflected(field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) slice(v reflect.Value) error {
+	if isBytes(v) {
+		return w.size(v.Len())
+	}
+	rule := objects.lists
+	if v.Type() == ownersType {
+		rule = objects.owners
+	}
+	return w.within(v.Len(), rule, func() error {
+		for i := range v.Len() {
+			if err := w.reflected(v.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func isBytes(v reflect.Value) bool {
+	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8
+}
+
+// raw checks what is decoded later: managed fields, extensions, values in schemas. It is
+// JSON, or CBOR that says so.
+func raw(data []byte) error {
+	if !bytes.HasPrefix(data, []byte{0xd9, 0xd9, 0xf7}) {
+		return JSON(data)
+	}
+	var v any
+	if direct.Unmarshal(data, &v) != nil {
+		return nil // as it is for upstream
+	}
+	return Value(v)
+}
+
+// within visits the elements of a list or map, or what a pointer points to.
+func (w *walk) within(length int, rule *rule, visit func() error) error {
+	if length > rule.most {
+		return rule.exceeded()
+	}
+	if w.level++; w.level > levels.most {
+		return levels.exceeded()
+	}
+	err := w.size(length * elementSize)
+	if err == nil {
+		err = visit()
+	}
+	w.level--
+	return err
+}
+
+// size counts bytes that are written.
+func (w *walk) size(bytes int) error {
+	if w.left -= bytes; w.left < 0 {
+		return written.exceeded()
+	}
+	return nil
+}
