@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -26,7 +27,7 @@ import (
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
 //	WithRequestLimit   is the request within the tenant's requestLimit
-//	WithTenantField    metadata.tenant of request bodies
+//	WithBody           metadata.tenant of request bodies, and how long their lists are
 //	(spaces)           what serves the space
 func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, generic *genericapiserver.Config) http.Handler {
 	withTenants := *generic
@@ -49,7 +50,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	handler := authentication.WithSpaceIssuers(spaces, authentication.Issuer{
 		URL: extra.ServiceAccountIssuerURL, JWKSURI: extra.ServiceAccountJWKSURI, Address: generic.ExternalAddress, Keys: extra.ServiceAccountPublicKeysGetter,
 	})
-	handler = filters.WithTenantField(handler, generic.Serializer)
+	handler = filters.WithBody(handler, generic.Serializer, apiextensionsapiserver.Codecs)
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)

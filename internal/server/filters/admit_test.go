@@ -132,6 +132,44 @@ func TestWithSpace(t *testing.T) {
 	}
 }
 
+// TestUsersAreAsAuthenticated checks that an impersonated user is what authentication would
+// have made of it, for all that comes behind authorization.
+func TestUsersAreAsAuthenticated(t *testing.T) {
+	bind := func(ctx context.Context, _ tenant.Name, _ types.UID, _ bool) (context.Context, context.CancelFunc) {
+		return ctx, func() {}
+	}
+	for name, tc := range map[string]struct {
+		of     tenant.Name
+		name   string
+		groups []string
+		code   int
+		want   []string
+	}{
+		"privileged":         {"a", "u", []string{"g", user.SystemPrivilegedGroup}, http.StatusOK, []string{"g", user.AllAuthenticated}},
+		"with a system name": {"a", "system:admin", nil, http.StatusForbidden, nil},
+		"a system user":      {tenant.System, "u", []string{user.SystemPrivilegedGroup}, http.StatusOK, []string{user.SystemPrivilegedGroup}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			handler := WithSpace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				u, _ := request.UserFrom(req.Context())
+				got = u.GetGroups()
+			}), known, nil, bind, scheme.Codecs.WithoutConversion())
+			ctx := tenant.WithRequest(t.Context(), checked("a", tc.of, types.UID("uid-"+tc.of)))
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "pods"})
+			ctx = request.WithUser(ctx, &user.DefaultInfo{Name: tc.name, Groups: tc.groups, Extra: map[string][]string{tenant.UserExtraKey: {string(tc.of)}}})
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil))
+			if recorder.Code != tc.code {
+				t.Errorf("status %d, want %d", recorder.Code, tc.code)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestWithTenant checks what the other filters see of a path.
 func TestWithTenant(t *testing.T) {
 	for path, tc := range map[string]struct {

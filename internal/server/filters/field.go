@@ -5,24 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"mime"
-	"net/http"
 
 	"github.com/tidwall/gjson"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
-	// maxTenantBody is the size in bytes up to which a body is searched for
-	// metadata.tenant. It is upstream's limit for objects, which refuses larger bodies.
-	maxTenantBody = 3 * 1024 * 1024
 	// maxShown is the longest refused value that the error repeats, in bytes. Names of tenants
 	// are not longer.
 	maxShown = 63
@@ -34,102 +24,9 @@ const (
 	maxPatchWork = 8 << 30
 )
 
-// WithTenantField checks metadata.tenant of a request body against the space of the request
-// and removes it, because upstream's types do not have the field. An empty value is
-// ignored. All formats that can have the field are covered: JSON, YAML, CBOR and the
-// patches. Protobuf cannot have it.
-//
-// Every user who may create a review gets here. So the work for a body, and for what
-// upstream makes of it, is linear in its size, and ends with the request.
-func WithTenantField(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		strip := stripperOf(req)
-		if strip == nil {
-			handler.ServeHTTP(w, req)
-			return
-		}
-		body, err := io.ReadAll(&contextReader{ctx: req.Context(), reader: io.LimitReader(req.Body, maxTenantBody+1)})
-		if err != nil {
-			if !apierrors.IsRequestEntityTooLargeError(err) { // that error has its own advice
-				err = apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err))
-			}
-			reject(w, req, serializer, err)
-			return
-		}
-		stripped := body
-		if len(body) <= maxTenantBody {
-			n, err := tenant.SpaceFrom(req.Context())
-			if err == nil {
-				stripped, err = strip(req.Context(), body, n)
-			}
-			if err != nil {
-				reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))
-				return
-			}
-		}
-		if req.ContentLength >= 0 {
-			req.ContentLength += int64(len(stripped) - len(body))
-		}
-		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(stripped), req.Body), Closer: req.Body}
-		handler.ServeHTTP(w, req)
-	})
-}
-
-// contextReader is a reader that ends with a context, even if its source is slow.
-type contextReader struct {
-	ctx    context.Context
-	reader io.Reader
-}
-
-// Read implements io.Reader.
-func (r *contextReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.reader.Read(p)
-}
-
-type restoredBody struct {
-	io.Reader
-	io.Closer
-}
-
 // stripper returns body without the tenant n, or an error if it names another. It returns a
 // body that it cannot read as it is, and upstream refuses it. It may change body in place.
 type stripper func(ctx context.Context, body []byte, n tenant.Name) ([]byte, error)
-
-// stripperOf returns the stripper for the body of a request, nil if the body cannot have
-// the field.
-func stripperOf(req *http.Request) stripper {
-	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || !info.IsResourceRequest || req.Body == nil || req.Body == http.NoBody {
-		return nil
-	}
-	switch req.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
-		return nil
-	}
-	if req.Header.Get("Content-Type") == "" {
-		return stripJSON
-	}
-	contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	if err != nil {
-		return nil
-	}
-	switch contentType {
-	case runtime.ContentTypeJSON, string(types.MergePatchType), string(types.StrategicMergePatchType):
-		return stripJSON
-	case runtime.ContentTypeYAML, string(types.ApplyYAMLPatchType):
-		return stripYAML
-	case string(types.JSONPatchType):
-		return stripJSONPatch
-	case runtime.ContentTypeCBOR, string(types.ApplyCBORPatchType):
-		return stripCBOR
-	default:
-		return nil
-	}
-}
 
 // mayName reports whether JSON or YAML can have the field, plain or escaped.
 func mayName(body []byte) bool {

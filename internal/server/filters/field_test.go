@@ -26,7 +26,7 @@ func send(t *testing.T, contentType, body string) (status int, arrived string) {
 
 func sendBy(t *testing.T, method, contentType, body string) (status int, arrived string) {
 	t.Helper()
-	handler := WithTenantField(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+	handler := WithBody(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		read, err := io.ReadAll(req.Body)
 		if err != nil {
 			t.Error(err)
@@ -108,7 +108,7 @@ func equal(want, got string) bool {
 // before upstream copies the list for each of them.
 func TestPatchesThatTakeLong(t *testing.T) {
 	const operation = `{"op":"add","path":"/zz/0","value":0},`
-	list := `{"op":"add","path":"/zz","value":[0` + strings.Repeat(",0", 1<<20) + `]}`
+	list := `{"op":"add","path":"/zz","value":["0"` + strings.Repeat(`,"`+strings.Repeat("0", 210)+`"`, 9_999) + `]}`
 	for body, want := range map[string]int{
 		"[" + strings.Repeat(operation, 100) + list + "]":                                       http.StatusOK,
 		"[" + strings.Repeat(operation, 9000) + list + "]":                                      http.StatusBadRequest,
@@ -117,6 +117,17 @@ func TestPatchesThatTakeLong(t *testing.T) {
 	} {
 		if status, _ := send(t, "application/json-patch+json", body); status != want {
 			t.Errorf("%d bytes, %q...: status %d, want %d", len(body), body[:60], status, want)
+		}
+	}
+}
+
+// TestPatchesOfTooManyOperations checks that no work is done for a patch that upstream refuses.
+func TestPatchesOfTooManyOperations(t *testing.T) {
+	for operations, stripped := range map[int]bool{10_000: true, 10_001: false} {
+		patch := "[" + strings.Repeat(`{"op":"remove","path":"/metadata/tenant"},`, operations-1) + `{"op":"remove","path":"/metadata/tenant"}]`
+		got, err := stripJSONPatch(t.Context(), []byte(patch), tenant.System)
+		if err != nil || (string(got) == "[]") != stripped || (string(got) == patch) == stripped {
+			t.Errorf("%d operations: %d bytes are left of %d, error %v", operations, len(got), len(patch), err)
 		}
 	}
 }

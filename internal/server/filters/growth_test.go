@@ -144,7 +144,7 @@ func TestReadingEndsWithTheRequest(t *testing.T) {
 	if _, err := io.ReadAll(reader); !errors.Is(err, gone) || reads != 3 {
 		t.Errorf("error %v after %d reads", err, reads)
 	}
-	handler := WithTenantField(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	handler := WithBody(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a request arrives that has ended")
 	}), scheme.Codecs.WithoutConversion())
 	request := newRequest(http.MethodPost, "application/json", strings.NewReader(`{"metadata":{"tenant":"a"}}`))

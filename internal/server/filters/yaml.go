@@ -47,7 +47,7 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 
 // maxExpanded is the maximum length of YAML with its aliases expanded, in bytes. Without
 // aliases, escapes at most double the length of a body.
-const maxExpanded = 2 * maxTenantBody
+const maxExpanded = 2 * maxBody
 
 // lengthWithout returns left minus the number of bytes of the texts in value. It ends when
 // the result is negative.
