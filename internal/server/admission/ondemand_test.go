@@ -347,20 +347,34 @@ func TestMutatingPolicies(t *testing.T) {
 }
 
 // TestWhatPoliciesMakeIsBounded checks that a policy cannot make a long list of a short
-// object.
+// object, not even when it is asked again, behind the plugins that are asked first.
 func TestWhatPoliciesMakeIsBounded(t *testing.T) {
-	objects := mutatingPolicy("a", "")
 	list := `[["x"]]` + strings.Repeat(".map(l, l + l)", 14) + "[0]"
-	objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy).Spec.Mutations[0].JSONPatch.Expression =
-		`[JSONPatch{op: "add", path: "/spec/containers/0/args", value: ` + list + `}]`
-	s := newServer(t, serverConfig{objects: spaces(objects...)})
-	var err error
-	eventually(t, "the policy to know what a pod is", func() bool {
-		err = s.create("a", pod("team"))
-		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
-	})
-	if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
-		t.Errorf("got error %.500v", err)
+	long := `JSONPatch{op: "add", path: "/spec/containers/0/args", value: ` + list + `}`
+	name := `JSONPatch{op: "add", path: "/spec/hostname", value: "named"}`
+	for title, expression := range map[string]string{
+		"at once":          "[" + long + "]",
+		"when asked again": "has(object.spec.hostname) ? [" + long + "] : [" + name + "]",
+	} {
+		t.Run(title, func(t *testing.T) {
+			objects, others := mutatingPolicy("a", ""), mutatingPolicy("a", "")
+			policy, other := &objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy).Spec, others[0].(*admissionregistrationv1.MutatingAdmissionPolicy)
+			policy.ReinvocationPolicy = admissionregistrationv1.IfNeededReinvocationPolicy
+			policy.Mutations[0].JSONPatch.Expression = expression
+			other.ObjectMeta = flatMeta("a", "", "other")
+			other.Spec.Mutations[0].JSONPatch.Expression = `[JSONPatch{op: "add", path: "/spec/subdomain", value: "other"}]`
+			binding := others[1].(*admissionregistrationv1.MutatingAdmissionPolicyBinding)
+			binding.ObjectMeta, binding.Spec.PolicyName = flatMeta("a", "", "other"), "other"
+			s := newServer(t, serverConfig{objects: spaces(append(objects, others...)...)})
+			var err error
+			eventually(t, "the policy to know what a pod is", func() bool {
+				err = s.create("a", pod("team"))
+				return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+			})
+			if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
+				t.Errorf("got error %.500v", err)
+			}
+		})
 	}
 }
 

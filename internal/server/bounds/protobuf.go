@@ -18,9 +18,7 @@ func tooDeep(message []byte, left int) bool {
 	}
 	for len(message) > 0 {
 		var tag, length uint64
-		if tag, message = varint(message); message == nil {
-			return false
-		}
+		tag, message = varint(message)
 		switch tag & 7 {
 		case 0:
 			_, message = varint(message)

@@ -87,10 +87,7 @@ func (w *walk) reflected(v reflect.Value) error {
 	case reflect.String:
 		return w.size(v.Len())
 	case reflect.Pointer, reflect.Interface:
-		switch {
-		case v.IsNil():
-			return nil
-		case v.Kind() == reflect.Interface && v.CanInterface():
+		if v.Kind() == reflect.Interface && v.CanInterface() {
 			return w.value(v.Interface())
 		}
 		return w.within(0, levels, func() error { return w.reflected(v.Elem()) })

@@ -92,6 +92,8 @@ func TestValue(t *testing.T) {
 		"no CBOR":                     {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte("\xd9\xd9\xf7")}}, ""},
 		"a large extension, decoded":  {&appsv1.ControllerRevision{Data: runtime.RawExtension{Object: &runtime.Unknown{Raw: []byte(object(20_001))}}}, "entries in one map"},
 		"a default of a schema":       {&apiextensionsv1.JSONSchemaProps{Default: &apiextensionsv1.JSON{Raw: []byte(list(10_001, "0"))}}, "elements in one list"},
+		"a certificate":               {&apiextensionsv1.WebhookClientConfig{CABundle: []byte(list(10_001, "0"))}, ""},
+		"much text in YAML":           {map[any]any{1: strings.Repeat("x", 16<<20+1)}, "when it is written out"},
 		"schemas":                     {schemas(10_000), ""},
 		"schemas in each other":       {schemas(20_001), "more than 20000 levels of lists and maps"},
 		"a custom list":               {custom(map[string]any{"spec": map[string]any{"list": make([]any, 10_000)}}), ""},

@@ -106,7 +106,9 @@ func TestBounds(t *testing.T) {
 		"JSON with a charset":         {"application/json; charset=utf-8", json.Marshal, 10_000, object},
 		"merge patch":                 {"application/merge-patch+json", json.Marshal, 10_000, object},
 		"merge patch, odd parameters": {"application/merge-patch+json;;=", json.Marshal, 10_000, object},
+		"JSON in capitals":            {"Application/JSON", json.Marshal, 10_000, object},
 		"strategic merge patch":       {"application/strategic-merge-patch+json", json.Marshal, 5_000, object},
+		"strategic, odd parameters":   {"application/strategic-merge-patch+json;;=", json.Marshal, 5_000, object},
 		"JSON patch":                  {"application/json-patch+json", json.Marshal, 10_000, func(v any) any { return patch(v) }},
 		"YAML":                        {"application/yaml", inYAML, 10_000, object},
 		"apply":                       {"application/apply-patch+yaml", inYAML, 10_000, object},
@@ -305,6 +307,36 @@ func TestYAMLIsCountedWithItsAliases(t *testing.T) {
 	body = []byte(lists.String() + "b: [" + aliases.String() + "]\n")
 	if status, message := sendIn(t, "a", http.MethodPost, runtime.ContentTypeYAML, int64(len(body)), body); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d, %s", status, message)
+	}
+}
+
+// TestHasBody checks that only what upstream decodes as an object is read.
+func TestHasBody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method string
+		body   io.Reader
+		info   *request.RequestInfo
+		want   bool
+	}{
+		"a creation":           {http.MethodPost, strings.NewReader("{}"), &request.RequestInfo{IsResourceRequest: true}, true},
+		"without a body":       {http.MethodPost, nil, &request.RequestInfo{IsResourceRequest: true}, false},
+		"with an empty one":    {http.MethodPost, http.NoBody, &request.RequestInfo{IsResourceRequest: true}, false},
+		"of no resource":       {http.MethodPost, strings.NewReader("{}"), &request.RequestInfo{}, false},
+		"of nobody knows what": {http.MethodPost, strings.NewReader("{}"), nil, false},
+		"a look":               {http.MethodGet, strings.NewReader("{}"), &request.RequestInfo{IsResourceRequest: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := httptest.NewRequest(tc.method, "/", tc.body)
+			if tc.body == nil {
+				req.Body = nil
+			}
+			if tc.info != nil {
+				req = req.WithContext(request.WithRequestInfo(req.Context(), tc.info))
+			}
+			if got := hasBody(req); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
 	}
 }
 
