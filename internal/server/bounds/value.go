@@ -36,29 +36,26 @@ func (w *walk) value(v any) error {
 	case []any:
 		return w.list(v, objects.lists)
 	case map[string]any:
-		return w.within(len(v), objects.maps, func() error {
-			for key, item := range v {
-				if err := w.member(key, item); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return members(w, v)
 	case map[any]any:
-		return w.within(len(v), objects.maps, func() error {
-			for key, item := range v {
-				name, _ := key.(string)
-				if err := w.member(name, item); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return members(w, v)
 	case nil:
 		return nil
 	default:
 		return w.reflected(reflect.ValueOf(v))
 	}
+}
+
+func members[K comparable](w *walk, m map[K]any) error {
+	return w.within(len(m), objects.maps, func() error {
+		for key, item := range m {
+			name, _ := any(key).(string)
+			if err := w.member(name, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (w *walk) member(key string, item any) error {
