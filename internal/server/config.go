@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -86,7 +87,11 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 		NotFound:    c.notFound,
 		Terminating: s.lookup.Terminating,
 		Ranges:      s.spaces.Ranges,
+		Fits: func(content crd.Content, definition *apiextensionsv1.CustomResourceDefinition) error {
+			return spacepolicy.CheckContent(content.Values, content.Objects, definition)
+		},
 	})
+	p.definitions = c.crds
 	c.installStorage(s, p)
 	return c, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/server/egressselector"
@@ -19,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
@@ -36,6 +39,8 @@ type policy struct {
 	egress    egress.Options
 	quotas    *quota.Store
 	ledger    *quota.Ledger
+	// definitions serves custom resources. It is set before anything is served.
+	definitions *crd.Servers
 	// admission tells which of its plugins are ready.
 	admission *admission.Readiness
 	usage     *usage.Meter
@@ -77,13 +82,16 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	p.ledger.ServeMetrics(opts.usage.Tenants)
 	p.meterUsage(opts.usage, s)
 	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
-		Quota:       p.ledger,
-		Informers:   b.views,
-		Client:      b.flattened,
-		Loopback:    b.loopback,
-		Egress:      p.egress,
-		Placement:   s.lookup.NodePlacement,
-		DaemonSets:  s.lookup.DaemonSets,
+		Quota:      p.ledger,
+		Informers:  b.views,
+		Client:     b.flattened,
+		Loopback:   b.loopback,
+		Egress:     p.egress,
+		Placement:  s.lookup.NodePlacement,
+		DaemonSets: s.lookup.DaemonSets,
+		Definition: func(n tenant.Name, r schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+			return p.definitions.Definition(n, r)
+		},
 		Terminating: s.lookup.Terminating,
 		TenantUID:   s.lookup.UID,
 		Published:   p.published,

@@ -36,6 +36,8 @@ type Config struct {
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
 	// DaemonSets returns a Tenant's rules for its DaemonSets. It may be nil.
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
+	// Definition returns the definition of a custom resource in a space. It may be nil.
+	Definition spacepolicy.Definitions
 	// Egress restricts the webhooks of tenants.
 	Egress egress.Options
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are

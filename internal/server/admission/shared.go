@@ -66,7 +66,9 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		spaces: newSpaceClients(config.Loopback),
 	}
 	s.replacements.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
-	spacepolicy.Register(s.replacements, spacepolicy.Rules{Placement: config.Placement, DaemonSets: config.DaemonSets})
+	spacepolicy.Register(s.replacements, spacepolicy.Rules{
+		Placement: config.Placement, DaemonSets: config.DaemonSets, Definition: config.Definition,
+	})
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)

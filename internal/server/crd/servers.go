@@ -13,6 +13,7 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,6 +49,8 @@ type Options struct {
 	NotFound http.Handler
 	// Terminating reports whether a tenant is being deleted.
 	Terminating func(tenant.Name) bool
+	// Fits returns why a body must not be decoded by a definition.
+	Fits func(Content, *apiextensionsv1.CustomResourceDefinition) error
 	// Ranges counts what tenants have in etcd.
 	Ranges *storage.Ranges
 }
@@ -70,9 +73,10 @@ type Servers struct {
 
 // server is a running extension server.
 type server struct {
-	handler http.Handler
-	groups  http.Handler
-	stop    context.CancelFunc
+	definitions listers.CustomResourceDefinitionLister
+	handler     http.Handler
+	groups      http.Handler
+	stop        context.CancelFunc
 }
 
 // New returns Servers that serve nothing before they are run.
@@ -112,6 +116,25 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 		})
 	}
 	return in
+}
+
+// Definition returns the definition by which a custom resource in the space of n is served.
+func (s *Servers) Definition(n tenant.Name, resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+	name := resource.String()
+	if !s.index.defines(n, name) {
+		n = tenant.System
+	}
+	s.mu.RLock()
+	running := s.servers[n]
+	s.mu.RUnlock()
+	if running == nil {
+		return nil, fmt.Errorf("the definition %q is not served yet; try again", name)
+	}
+	definition, err := running.definitions.Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("finding the definition by which the object is validated: %w", err)
+	}
+	return definition, nil
 }
 
 // Changes returns a channel that gets something after each change of what serves the

@@ -78,9 +78,11 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	running, cancel := context.WithCancel(ctx)
 	extensions.GenericAPIServer.PrepareRun()
 	extensions.GenericAPIServer.RunPostStartHooks(running)
+	definitions := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister()
 	return &server{
-		handler: extensions.GenericAPIServer.UnprotectedHandler(),
-		groups:  groups,
+		definitions: definitions,
+		handler:     withContent(extensions.GenericAPIServer.UnprotectedHandler(), definitions, s.Fits),
+		groups:      groups,
 		stop: func() {
 			cancel()
 			extensions.GenericAPIServer.Destroy()

@@ -29,6 +29,9 @@ type Rules struct {
 	// DaemonSets returns the rules for a tenant's DaemonSets, nil if its Tenant has
 	// none.
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
+	// Definition returns the definition of a custom resource in a space. If nil, what
+	// definitions say is taken to cost nothing.
+	Definition Definitions
 }
 
 // Register makes the plugin known by its name.
@@ -93,6 +96,12 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 				return err
 			}
 		}
+	}
+	if err := checkDefinition(a); err != nil {
+		return err
+	}
+	if err := p.checkCustomResource(a, n); err != nil {
+		return err
 	}
 	if err := checkDevices(a); err != nil {
 		return err
