@@ -108,11 +108,11 @@ type weight struct {
 // What a schema costs for each value, whatever it says.
 const (
 	schemaCost   = 64  // a tree of validators, and an error without a value
-	propertyCost = 2   // is looked for in each object
+	propertyCost = 8   // is looked for in each object
 	requiredCost = 128 // an error
-	// A pattern takes ten nanoseconds for each byte and instruction; so much of it takes as
-	// long as a byte of an error.
-	patternSteps = 32
+	// A pattern takes ten nanoseconds for each byte and instruction; so much of it counts as
+	// much as a byte of an error.
+	patternSteps = 8
 )
 
 // add adds a value at a path of so many bytes, to which schemas apply, those of branches
