@@ -18,7 +18,7 @@ const (
 	suites = `\[sig-(api-machinery|auth)\]`
 	// needsContainers looks into a pod, or runs an API server in one.
 	needsContainers = `Aggregat(or|ed APIServer)|sample-apiserver|mount an API token|mount projected service|OIDC discovery|` +
-		`InClusterConfig|ownership and permission|by-node`
+		`InClusterConfig|ownership and permission|by-node|Projected PodCertificate|ClusterTrustBundleProjection\] should`
 	// needsNodes asks nodes, or how many pods the cluster's nodes can take.
 	needsNodes = `|Node(Authorizer|Authenticator)|for nodes|keep the rc around|orphan pods created by rc if delete options|` +
 		`both valid owner and owner that's waiting`
@@ -31,6 +31,7 @@ const (
 // explained are the tests that a space fails on purpose, and why.
 var explained = map[string]string{
 	"requests can be classified by adding FlowSchema":           "a space's FlowSchemas have no effect: the server is shared",
+	"StorageVersionMigration CRUD Tests":                        "migrations are the platform's: all spaces are in one storage",
 	"requested by client-go's List method":                      "compares protobuf with JSON, in which objects have metadata.selfLink",
 	"volume attributes class scope (quota set to pvc count: 1)": "waits for claims to be bound to volumes, by nobody in a space",
 }

@@ -111,7 +111,7 @@ func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) 
 }
 
 var (
-	errUnreachable = errors.New("could not be reached: nothing answers there in time with a certificate that fits caBundle, " +
+	errUnreachable = errors.New("could not be reached: nothing answers there before the deadline with a certificate that fits caBundle, " +
 		"or webhooks of tenants may not be at this address; ask the platform's administrators")
 	errDenied = errors.New("webhooks of tenants may not be at this address")
 )
