@@ -233,8 +233,9 @@ func setBody(response *http.Response, body []byte) {
 }
 
 // notFound distinguishes an object that does not exist from a resource that the
-// space does not have: a resource of one space's definitions is unknown in another. Its
-// collections are empty there, and nothing is known about its objects.
+// space does not have: a resource of one space's definitions is unknown in another. Whoever
+// asks for metadata, of resources of any space, finds its collections empty there, and nothing
+// is known about its objects.
 func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http.Response, error) {
 	body, err := io.ReadAll(response.Body)
 	response.Body.Close()
@@ -247,7 +248,7 @@ func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http
 	switch {
 	case !known && r.collection && !r.everywhere && response.Request.Method == http.MethodDelete:
 		return answered(response, http.StatusOK, metav1.Status{TypeMeta: statusType, Status: metav1.StatusSuccess})
-	case !known && r.collection && !r.everywhere && response.Request.Method == http.MethodGet && !isWatch(r.query):
+	case !known && r.collection && !r.everywhere && asksMetadata(response.Request) && !isWatch(r.query):
 		return answered(response, http.StatusOK, metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: metav1.SchemeGroupVersion.String()},
 			Items:    []metav1.PartialObjectMetadata{},
@@ -262,6 +263,11 @@ func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http
 		})
 	}
 	return response, nil
+}
+
+// asksMetadata reports whether a request is for the metadata of objects alone.
+func asksMetadata(req *http.Request) bool {
+	return req.Method == http.MethodGet && strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadataList")
 }
 
 var statusType = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

@@ -331,6 +331,11 @@ func TestNotFound(t *testing.T) {
 	if err := client.Resource(things).Namespace("a|ns").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Errorf("deletecollection of a resource that the space lacks: %v", err)
 	}
+	// An autoscaler asks for the metrics of its space, which may have none.
+	whole := dynamic.NewForConfigOrDie(NewClientConfig(serve(t, &exchange{status: 404, answer: noResource})))
+	if _, err := whole.Resource(things).Namespace("a|ns").List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("list of objects of a resource that the space lacks: %v", err)
+	}
 }
 
 // TestForeignNames checks that no request names two spaces.
