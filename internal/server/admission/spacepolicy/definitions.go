@@ -2,7 +2,6 @@ package spacepolicy
 
 import (
 	"fmt"
-	"regexp/syntax"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,15 +28,13 @@ const (
 	maxBranches  = 128
 	maxRequired  = 128
 	maxEnumBytes = 64 << 10
-	// Instructions of compiled patterns. Each is tried at each byte of a text, and upstream
-	// keeps what it has compiled as long as the process lives.
-	maxPattern  = 6_000
-	maxPatterns = 48_000
 )
 
 // checkDefinition refuses definitions with which a small object takes much memory or time.
 // Those that were there before the rules can be changed in all but their spec.
-func checkDefinition(a admission.Attributes) error {
+//
+// keep is called for each pattern.
+func checkDefinition(a admission.Attributes, keep keep) error {
 	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
 	if !ok || a.GetSubresource() != "" {
 		return nil
@@ -58,7 +55,7 @@ func checkDefinition(a admission.Attributes) error {
 		}
 		before = elementsOfVersions(spec)
 	}
-	if err := checkSpec(spec, old == nil, before); err != nil {
+	if err := checkSpec(spec, old == nil, before, keep); err != nil {
 		return forbidden(a, err.Error())
 	}
 	return nil
@@ -86,7 +83,7 @@ func elementsOfVersions(spec *apiextensionsv1.CustomResourceDefinitionSpec) map[
 	return all
 }
 
-func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool, before map[string]elements) error {
+func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool, before map[string]elements, keep keep) error {
 	path := field.NewPath("spec", "versions")
 	if n := len(spec.Versions); n > maxVersions {
 		return fmt.Errorf("%s: these are %d versions, and a space takes definitions with at most %d; leave out those that nobody uses", path, n, maxVersions)
@@ -100,7 +97,7 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 			continue
 		}
 		at, schema := at.Child("schema", "openAPIV3Schema"), version.Schema.OpenAPIV3Schema
-		if err := (&patterns{}).check(at, schema); err != nil {
+		if err := (&patterns{keep: keep}).check(at, schema); err != nil {
 			return err
 		}
 		if err := checkValues(at, schema); err != nil {
@@ -146,35 +143,6 @@ func checkProperties(path *field.Path, schema *apiextensionsv1.JSONSchemaProps, 
 	return eachSchema(path, schema, func(path *field.Path, child *apiextensionsv1.JSONSchemaProps) error {
 		return checkProperties(path, child, listed || child == itemsOf(schema) || child == additionalOf(schema))
 	})
-}
-
-// patterns adds up what the patterns of a schema are when they are compiled.
-type patterns struct{ instructions int }
-
-func (p *patterns) check(path *field.Path, schema *apiextensionsv1.JSONSchemaProps) error {
-	if schema.Pattern != "" {
-		n := instructions(schema.Pattern)
-		p.instructions += n
-		if n > maxPattern || p.instructions > maxPatterns {
-			return fmt.Errorf("%s: the pattern has %d instructions when it is compiled, with those before it %d; a space takes definitions with at most %d in one pattern and %d in all: "+
-				"repeat less in patterns, and say maxLength instead of {1,1000}", path.Child("pattern"), n, p.instructions, maxPattern, maxPatterns)
-		}
-	}
-	return eachSchema(path, schema, p.check)
-}
-
-// instructions returns how many instructions a pattern has when it is compiled. What does
-// not compile has none: upstream refuses it.
-func instructions(pattern string) int {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	compiled, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
-	}
-	return len(compiled.Inst)
 }
 
 // eachSchema calls do for the schemas in a schema until it fails.

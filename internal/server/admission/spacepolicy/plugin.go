@@ -43,8 +43,9 @@ func Register(plugins *admission.Plugins, rules Rules) {
 // objects that would disturb a controller that serves all of them.
 type Plugin struct {
 	*admission.Handler
-	config *configv1alpha1.SpacePolicyConfiguration
-	rules  Rules
+	config   *configv1alpha1.SpacePolicyConfiguration
+	rules    Rules
+	patterns kept
 }
 
 var (
@@ -97,7 +98,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
-	if err := checkDefinition(a); err != nil {
+	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
 		return err
 	}
 	if err := p.checkCustomResource(a, n); err != nil {
