@@ -218,15 +218,15 @@ var table = []mutant{
 	{
 		name:   "what becomes of a body is bounded before its owners are compared",
 		file:   "internal/server/admission/spacepolicy/plugin.go",
-		before: `if err := CheckElements(a); err != nil {`,
-		after:  `if err := CheckElements(a); false && err != nil {`,
+		before: `if err := p.rules.Definition.Check(a, n); err != nil {`,
+		after:  `if err := p.rules.Definition.Check(a, n); false && err != nil {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestManyOwners"},
 	},
 	{
 		name:   "what policies and webhooks make of an object is bounded",
 		file:   "internal/server/admission/ondemand.go",
-		before: `return spacepolicy.CheckElements(shown)`,
-		after:  `_ = spacepolicy.CheckElements(shown); return nil`,
+		before: `return p.shared.Definition.Check(shown, n)`,
+		after:  `_ = p.shared.Definition.Check(shown, n); return nil`,
 		tests:  []string{"./internal/server/admission", "-run=TestWhatPoliciesMakeIsBounded"},
 	},
 	{

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
-	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -189,7 +188,11 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if err := mutate(ctx, i, shown, o); err != nil || i == p.system {
 		return err
 	}
-	return spacepolicy.CheckElements(shown)
+	n, err := tenant.SpaceFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return p.shared.Definition.Check(shown, n)
 }
 
 func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -33,16 +34,28 @@ const (
 	maxObjectCost = 32 << 20
 )
 
-// checkCustomResource refuses custom resources that take long to validate, or whose errors
-// would take much memory.
-func (p *Plugin) checkCustomResource(a admission.Attributes, n tenant.Name) error {
+// Check refuses objects in the space of n with too long lists and maps, which a patch may have
+// made of a short body, and custom resources that take long to validate, or whose errors
+// would take much memory. It is called before upstream validates, and again when webhooks and
+// policies of the tenant have changed the object.
+func (d Definitions) Check(a admission.Attributes, n tenant.Name) error {
+	if a.GetObject() == nil {
+		return nil
+	}
+	if err := bounds.Value(a.GetObject()); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return d.checkCustomResource(a, n)
+}
+
+func (d Definitions) checkCustomResource(a admission.Attributes, n tenant.Name) error {
 	object, ok := a.GetObject().(*unstructured.Unstructured)
 	if !ok {
 		return nil
 	}
 	var schemas []*apiextensionsv1.JSONSchemaProps // none without definitions
-	if p.rules.Definition != nil {
-		definition, err := p.rules.Definition(n, a.GetResource().GroupResource())
+	if d != nil {
+		definition, err := d(n, a.GetResource().GroupResource())
 		if err != nil {
 			return admission.NewForbidden(a, err)
 		}

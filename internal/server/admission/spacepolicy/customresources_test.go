@@ -67,7 +67,7 @@ func TestCheckCustomResource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = plugin.checkCustomResource(customResource(tc.object), "a")
+			err = plugin.rules.Definition.checkCustomResource(customResource(tc.object), "a")
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%.500v, want %q", err, tc.want)
 			}
@@ -86,7 +86,7 @@ func TestCustomResourceWithoutDefinition(t *testing.T) {
 	plugin := &Plugin{rules: Rules{Definition: func(tenant.Name, schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 		return nil, errors.New("not yet")
 	}}}
-	if err := plugin.checkCustomResource(customResource(map[string]any{}), "a"); !apierrors.IsForbidden(err) {
+	if err := plugin.rules.Definition.checkCustomResource(customResource(map[string]any{}), "a"); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v, want it forbidden", err)
 	}
 }

@@ -72,7 +72,7 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
-		if err := CheckElements(a); err != nil {
+		if err := p.rules.Definition.Check(a, n); err != nil {
 			return err
 		}
 	}
@@ -99,9 +99,6 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		}
 	}
 	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
-		return err
-	}
-	if err := p.checkCustomResource(a, n); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {
