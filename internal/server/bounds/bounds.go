@@ -37,7 +37,7 @@ var (
 	// strategicMergePatches are merged by looking for each element in the list that is stored.
 	strategicMergePatches = rules{
 		lists: objects.lists, maps: objects.maps, owners: objects.owners,
-		together: &rule{5_000, "elements in the lists of a strategic merge patch", "send it in parts, or use server-side apply"},
+		together: &rule{5_000, "elements in the lists of a strategic merge patch", "use kubectl replace, or kubectl apply --server-side --force-conflicts"},
 	}
 
 	// written is about the bytes of all strings, and elementSize for each element. Decoded

@@ -30,7 +30,7 @@ func Bound() error {
 	}
 	extended, err := shared.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        []cel.EnvOption{guardFunctions},
+		EnvOptions:        []cel.EnvOption{guardFunctions, guardMacros},
 		ProgramOptions:    []cel.ProgramOption{cel.CustomDecoratorV2(planner.node), trackCosts(shared.StoredExpressionsEnv())},
 	})
 	if err != nil {

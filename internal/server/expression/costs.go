@@ -2,6 +2,8 @@ package expression
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -24,11 +26,9 @@ const (
 // types are known only when it is made is "".
 func trackCosts(env *cel.Env) cel.ProgramOption {
 	ids := []string{"", celoverloads.Equals, celoverloads.NotEquals, celoverloads.InList, celoverloads.InMap}
-	for name := range checks {
-		if declared, ok := env.Functions()[name]; ok {
-			for _, o := range declared.OverloadDecls() {
-				ids = append(ids, o.ID())
-			}
+	for name := range env.Functions() {
+		if !slices.Contains(cheap, name) && !strings.ContainsAny(name[:1], "_@!-") {
+			ids = append(ids, overloadsOf(env, name)...)
 		}
 	}
 	options := []interpreter.CostTrackerOption{
@@ -38,7 +38,44 @@ func trackCosts(env *cel.Env) cel.ProgramOption {
 	for _, id := range ids {
 		options = append(options, interpreter.OverloadCostTracker(id, costOf))
 	}
+	for _, id := range searches(env) {
+		options = append(options, interpreter.OverloadCostTracker(id, searchCosts))
+	}
 	return cel.CostTrackerOptions(options...)
+}
+
+// cheap are functions of which upstream's cost is right, or that do not look into what they
+// are given.
+var cheap = []string{celoverloads.Size, celoverloads.Contains, celoverloads.StartsWith, celoverloads.EndsWith,
+	celoverloads.Matches, "find", "findAll", "dyn", "type", "optional.of", "hasValue", "value", "or", "orValue"}
+
+func overloadsOf(env *cel.Env, function string) (ids []string) {
+	if declared, ok := env.Functions()[function]; ok {
+		for _, o := range declared.OverloadDecls() {
+			ids = append(ids, o.ID())
+		}
+	}
+	return ids
+}
+
+// searches returns the overloads that search patterns.
+func searches(env *cel.Env) []string {
+	return slices.Concat(overloadsOf(env, celoverloads.Matches), overloadsOf(env, "find"), overloadsOf(env, "findAll"))
+}
+
+// perSearch is what a unit of cost buys of maxSearch: the largest search costs all that
+// Kubernetes allows an expression.
+const perSearch = 100
+
+// searchCosts is the cost of a search with a pattern that repeats its parts, which upstream
+// takes for as many as are written; nil for others.
+func searchCosts(args []ref.Val, _ ref.Val) *uint64 {
+	pattern := text(args[1])
+	if !strings.Contains(pattern, "{") {
+		return nil
+	}
+	cost := uint64(length(args[0])*instructionsOf(pattern)/perSearch + 1)
+	return &cost
 }
 
 // costOf returns the cost of a call with large values, nil for upstream's cost.

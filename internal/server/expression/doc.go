@@ -13,5 +13,6 @@
 //   - Where the work is a product, of a text and a pattern or of two lists, the product is
 //     bounded (functions.go).
 //   - Operators, for which upstream has nodes of its own, are planned anew (nodes.go).
-//   - Calls with large values cost what their values take (costs.go).
+//   - Calls with large values or results cost what these take (costs.go).
+//   - Macros do not copy large parts of an expression (macros.go).
 package expression

@@ -1,6 +1,9 @@
 package expression
 
 import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -8,25 +11,29 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/utils/lru"
 )
 
 const (
-	// maxWork bounds a product of two sizes. With it a regular expression is searched for
-	// some tenths of a second, and some seconds if it repeats its parts.
+	// maxWork bounds a product of the sizes of two lists.
 	maxWork = 16 << 20
+	// maxSearch bounds the product of the bytes of a text and the instructions of the pattern
+	// that is searched in it, each of which takes ten nanoseconds.
+	maxSearch = 100_000_000
+	// maxPattern is how many instructions a pattern may have when it is compiled, which is
+	// before anything is searched.
+	maxPattern = 2000
 	// maxRange is the maximum length of lists.range.
 	maxRange = 10_000
-	// maxRepetition is by how much a pattern can grow when its repetitions are written out.
-	maxRepetition = 100
 	// perPiece is what a piece of a split text takes in memory, in bytes.
 	perPiece = 64
-	// maxVerb is the length of what a verb of string.format makes of a number. The precision
-	// of a verb has at most precisionDigits digits.
-	maxVerb, precisionDigits = 512, 2
+	// maxVerb is the length of what a verb of string.format makes of a number, whose
+	// precision has at most precisionDigits digits.
+	maxVerb, precisionDigits = 1300, 3
 )
 
-// check reports whether a function may be called with some arguments.
-type check func(args []ref.Val) bool
+// check returns an error if a function may not be called with some arguments.
+type check func(args []ref.Val) error
 
 // checks are those of functions that take more than their arguments have elements.
 var checks = map[string]check{
@@ -34,7 +41,7 @@ var checks = map[string]check{
 	"join":            joined,
 	"split":           split,
 	"format":          formatted,
-	"lists.range":     func(args []ref.Val) bool { return number(args[0]) <= maxRange },
+	"lists.range":     ranged,
 	"flatten":         written,
 	"sum":             written,
 	"min":             written,
@@ -48,18 +55,46 @@ var checks = map[string]check{
 	"sets.intersects": compared,
 	"find":            searched,
 	"findAll":         searched,
+	"quantity":        quantified,
+	"isQuantity":      quantified,
 }
 
-func written(args []ref.Val) bool { return fits(args...) }
+var (
+	errCompared = fmt.Errorf("two values of this expression are too large to be compared in all their elements: the product of their sizes may be %d", maxWork*perElement)
+	errRange    = fmt.Errorf("lists.range makes at most %d elements in a space", maxRange)
+	errPattern  = fmt.Errorf("a pattern of this expression has more than %d instructions when it is compiled; repeat less in it", maxPattern)
+	errQuantity = fmt.Errorf("a quantity of this expression has more than %d digits, or an exponent of more than three", maxQuantity)
+	errFormat   = fmt.Errorf("a format has at most %d digits of precision and %d verbs", precisionDigits, MaxBytes/maxVerb)
+)
+
+func written(args []ref.Val) error { return fitting(sizeOf(args...)) }
+
+// fitting returns an error if so many bytes are more than a value may have.
+func fitting(size int) error {
+	if size > MaxBytes {
+		return errTooLarge
+	}
+	return nil
+}
+
+func ranged(args []ref.Val) error {
+	if number(args[0]) > maxRange {
+		return errRange
+	}
+	return nil
+}
 
 // compared is for functions that may compare each element of one argument with each of
 // another, or of the same.
-func compared(args []ref.Val) bool {
+func compared(args []ref.Val) error {
 	other := args[0]
 	if len(args) > 1 {
 		other = args[1]
 	}
-	return product(sizeOf(args[0]), length(other)) && product(sizeOf(other), length(args[0])) && fits(args...)
+	if !product(sizeOf(args[0]), length(other)) || !product(sizeOf(other), length(args[0])) {
+		return errCompared
+	}
+	return written(args)
 }
 
 func product(a, b int) bool { return a*b <= maxWork*perElement }
@@ -87,55 +122,97 @@ func text(v ref.Val) string {
 }
 
 // replaced is for text.replace(old, new, most).
-func replaced(args []ref.Val) bool {
+func replaced(args []ref.Val) error {
 	s, old, replacement := text(args[0]), text(args[1]), text(args[2])
 	count := strings.Count(s, old)
 	if len(args) > 3 && number(args[3]) >= 0 {
 		count = min(count, number(args[3]))
 	}
-	return len(s)+count*max(0, len(replacement)-len(old)) <= MaxBytes
+	return fitting(len(s) + count*max(0, len(replacement)-len(old)))
 }
 
 // joined is for list.join(separator).
-func joined(args []ref.Val) bool {
+func joined(args []ref.Val) error {
 	size := sizeOf(args[0])
 	if len(args) > 1 {
 		size += length(args[0]) * length(args[1])
 	}
-	return size <= MaxBytes
+	return fitting(size)
 }
 
 // split is for text.split(separator, most).
-func split(args []ref.Val) bool {
+func split(args []ref.Val) error {
 	pieces := strings.Count(text(args[0]), text(args[1])) + 1
 	if len(args) > 2 && number(args[2]) >= 0 {
 		pieces = min(pieces, number(args[2]))
 	}
-	return pieces*perPiece <= MaxBytes
+	return fitting(pieces * perPiece)
 }
 
 // formatted is for text.format(arguments).
-func formatted(args []ref.Val) bool {
+func formatted(args []ref.Val) error {
 	verbs := strings.Split(text(args[0]), "%")
 	for _, verb := range verbs[1:] {
 		if precision, ok := strings.CutPrefix(verb, "."); ok && len(precision)-len(strings.TrimLeft(precision, "0123456789")) > precisionDigits {
-			return false
+			return errFormat
 		}
 	}
-	return len(verbs)*maxVerb <= MaxBytes && fits(args...)
+	if len(verbs)*maxVerb > MaxBytes {
+		return errFormat
+	}
+	return written(args)
 }
 
 // searched is for text.matches(pattern) and its like.
-func searched(args []ref.Val) bool {
-	return length(args[0])*weight(text(args[1])) <= maxWork
+func searched(args []ref.Val) error {
+	bytes, instructions := length(args[0]), instructionsOf(text(args[1]))
+	if instructions > maxPattern {
+		return errPattern
+	}
+	if bytes*instructions > maxSearch {
+		return fmt.Errorf("to search a text of %d bytes for a pattern of %d instructions takes too long, their product may be %d; "+
+			"repeat less in the pattern ({1,100} is compiled as a hundred parts, + is not), or bound the text", bytes, instructions, maxSearch)
+	}
+	return nil
 }
 
-// weight returns about how long a pattern is with its repetitions written out.
-func weight(pattern string) int {
-	if strings.Contains(pattern, "{") {
-		return len(pattern) * maxRepetition
+// compiled has the number of instructions of the patterns that were used last.
+var compiled = lru.New(1000)
+
+// longPattern is the length of a pattern from which on it is not compiled to be weighed.
+const longPattern = 4000
+
+// maxQuantity is the length of a quantity, and longExponent an exponent that takes long to
+// write out.
+const maxQuantity = 1000
+
+var longExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3,}$`)
+
+// quantified is for quantity(text).
+func quantified(args []ref.Val) error {
+	if s := text(args[0]); len(s) > maxQuantity || longExponent.MatchString(s) {
+		return errQuantity
 	}
-	return len(pattern)
+	return nil
+}
+
+// instructionsOf returns how many instructions a pattern has when it is compiled. What does
+// not compile has one: upstream's call fails.
+func instructionsOf(pattern string) int {
+	if len(pattern) > longPattern {
+		return longPattern * len(pattern)
+	}
+	if n, ok := compiled.Get(pattern); ok {
+		return n.(int)
+	}
+	n := 1
+	if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+		if program, err := syntax.Compile(parsed.Simplify()); err == nil {
+			n = len(program.Inst)
+		}
+	}
+	compiled.Add(pattern, n)
+	return n
 }
 
 // guardFunctions defines the functions of an environment anew, with their checks.
@@ -183,8 +260,8 @@ func callOf(binding *functions.Overload) functions.FunctionOp {
 
 func guard(check check, call functions.FunctionOp) functions.FunctionOp {
 	return func(args ...ref.Val) ref.Val {
-		if !check(args) {
-			return errTooLarge()
+		if err := check(args); err != nil {
+			return types.WrapErr(err)
 		}
 		return call(args...)
 	}

@@ -40,7 +40,7 @@ func newPlanner(env *cel.Env) (planner, error) {
 func (p planner) node(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	switch node := node.(type) {
 	case interpreter.InterpretableCall:
-		return p.call(node), nil
+		return p.call(node)
 	case interpreter.InterpretableConstructor:
 		switch node.Type() {
 		case types.ListType, types.MapType: // whatever uses them is checked
@@ -53,10 +53,10 @@ func (p planner) node(node interpreter.InterpretableV2) (interpreter.Interpretab
 	}
 }
 
-func (p planner) call(call interpreter.InterpretableCall) interpreter.InterpretableV2 {
+func (p planner) call(call interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	args := call.Args()
 	if len(args) != 2 {
-		return call
+		return call, nil
 	}
 	var operation functions.FunctionOp
 	switch call.Function() {
@@ -70,15 +70,18 @@ func (p planner) call(call interpreter.InterpretableCall) interpreter.Interpreta
 		operation = add
 	case overloads.Matches:
 		operation = guard(searched, matches)
+		if err := checkPattern(args[1]); err != nil {
+			return nil, err
+		}
 		args = searchable(args)
 	case sortFunction:
 		operation = guard(written, p.sort)
 	case "find", "findAll": // dynamic patterns have their checks as functions
-		return search{call, searchable(args)}
+		return search{call, searchable(args)}, checkPattern(args[1])
 	default:
-		return call
+		return call, nil
 	}
-	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), args, operation)
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), args, operation), nil
 }
 
 func contains(args ...ref.Val) ref.Val {
@@ -108,7 +111,7 @@ func add(args ...ref.Val) ref.Val {
 		return adder.Add(args[1])
 	}
 	if (length(first)+length(second))*perElement > MaxBytes {
-		return errTooLarge()
+		return types.WrapErr(errTooLarge)
 	}
 	sum := adder.Add(args[1])
 	if reflect.Indirect(reflect.ValueOf(sum)).Type().PkgPath() != celTypes {
@@ -125,6 +128,14 @@ func add(args ...ref.Val) ref.Val {
 
 // celTypes is the package of lists without a schema.
 var celTypes = reflect.TypeFor[types.Int]().PkgPath()
+
+// checkPattern refuses a constant pattern before it is compiled.
+func checkPattern(pattern interpreter.InterpretableV2) error {
+	if constant, ok := pattern.(interpreter.InterpretableConst); ok && instructionsOf(text(constant.Value())) > maxPattern {
+		return errPattern
+	}
+	return nil
+}
 
 // search is a call with a pattern that upstream plans anew with its arguments, if the
 // pattern is constant.
@@ -154,8 +165,8 @@ type searchedText struct {
 // Exec implements interpreter.InterpretableV2.
 func (t searchedText) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := t.InterpretableV2.Exec(frame)
-	if !searched([]ref.Val{v, t.pattern}) {
-		return errTooLarge()
+	if err := searched([]ref.Val{v, t.pattern}); err != nil {
+		return types.WrapErr(err)
 	}
 	return v
 }
@@ -177,7 +188,7 @@ func (c constructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		v = &patch{JSONPatchVal: p}
 	}
 	if !types.IsUnknownOrError(v) && !fits(v) {
-		return errTooLarge()
+		return types.WrapErr(errTooLarge)
 	}
 	return v
 }

@@ -1,11 +1,13 @@
 package expression
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
@@ -18,10 +20,7 @@ const (
 	perElement = 8
 )
 
-// errTooLarge is the result of a call with a value that is too large.
-func errTooLarge() ref.Val {
-	return types.NewErr("a value of this expression has more than %d bytes when it is written out; make it smaller, or of fewer parts", MaxBytes)
-}
+var errTooLarge = fmt.Errorf("a value of this expression has more than %d bytes when it is written out; make it smaller, or of fewer parts", MaxBytes)
 
 // sizeOf returns the size of values, written out, but not more than a little over MaxBytes.
 func sizeOf(values ...ref.Val) int {
@@ -53,6 +52,13 @@ func (m *meter) value(v ref.Val) bool {
 		return m.take(len(v))
 	case types.Bytes:
 		return m.take(len(v))
+	case apiservercel.Quantity:
+		if _, small := v.AsInt64(); small {
+			return m.take(perElement)
+		}
+		return m.take(v.AsDec().UnscaledBig().BitLen() / 8)
+	case apiservercel.URL:
+		return m.take(len(v.RawQuery) + len(v.Path))
 	case *types.Optional:
 		return !v.HasValue() || m.value(v.GetValue())
 	case *dynamic.ObjectVal:
