@@ -97,6 +97,9 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 			continue
 		}
 		at, schema := at.Child("schema", "openAPIV3Schema"), version.Schema.OpenAPIV3Schema
+		if err := (&rules{}).check(at, schema); err != nil {
+			return err
+		}
 		if err := (&patterns{keep: keep}).check(at, schema); err != nil {
 			return err
 		}

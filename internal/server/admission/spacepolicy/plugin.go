@@ -98,6 +98,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
+	if err := checkExpressions(a); err != nil {
+		return err
+	}
 	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
 		return err
 	}

@@ -1,0 +1,75 @@
+package spacepolicy
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestCheckExpressions(t *testing.T) {
+	validating := func(variables int) *admissionregistration.ValidatingAdmissionPolicy {
+		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+			Variables:   make([]admissionregistration.Variable, variables),
+			Validations: make([]admissionregistration.Validation, 1), AuditAnnotations: make([]admissionregistration.AuditAnnotation, 1),
+			MatchConditions: make([]admissionregistration.MatchCondition, 1),
+		}}
+	}
+	mutating := func(variables int) *admissionregistration.MutatingAdmissionPolicy {
+		return &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
+			Variables: make([]admissionregistration.Variable, variables),
+			Mutations: make([]admissionregistration.Mutation, 1), MatchConditions: make([]admissionregistration.MatchCondition, 1),
+		}}
+	}
+	for name, tc := range map[string]struct {
+		object, old runtime.Object
+		refused     bool
+	}{
+		"most that validate":      {object: validating(maxExpressions - 3)},
+		"too many that validate":  {object: validating(maxExpressions - 2), refused: true},
+		"most that mutate":        {object: mutating(maxExpressions - 2)},
+		"too many that mutate":    {object: mutating(maxExpressions - 1), refused: true},
+		"as many as before":       {object: validating(maxExpressions), old: validating(maxExpressions)},
+		"more than before":        {object: validating(maxExpressions + 1), old: validating(maxExpressions), refused: true},
+		"another kind of objects": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin, err := New(nil, Rules{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			operation := admission.Create
+			if tc.old != nil {
+				operation = admission.Update
+			}
+			resource := admissionregistration.SchemeGroupVersion.WithResource("policies")
+			a := admission.NewAttributesRecord(tc.object, tc.old, admissionregistration.SchemeGroupVersion.WithKind("Policy"), "", "x", resource, "", operation, nil, false, nil)
+			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+			if refused := err != nil && strings.Contains(err.Error(), "expressions, and a policy in a space at most"); refused != tc.refused || err != nil && !refused {
+				t.Errorf("%v, want refused: %v", err, tc.refused)
+			}
+		})
+	}
+}
+
+// TestRules checks the number of rules in a whole schema.
+func TestRules(t *testing.T) {
+	of := func(count int) props {
+		return props{Type: "string", XValidations: make(apiextensions.ValidationRules, count)}
+	}
+	for more, refused := range map[int]bool{0: false, 1: true} {
+		spec, err := withSchemas(definition(props{Type: "object", Properties: map[string]props{"a": of(maxRules / 2), "b": of(maxRules/2 + more)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = checkSpec(spec, true, nil, (&kept{}).in("a"))
+		if got := err != nil && strings.Contains(err.Error(), "rules, and a space takes definitions with at most"); got != refused {
+			t.Errorf("%d more: %v", more, err)
+		}
+	}
+}
