@@ -35,7 +35,7 @@ func TestProtobuf(t *testing.T) {
 		}
 		return append(b, byte(n)|0x7e)
 	}
-	aGroup, aString := []byte{1<<3 | 3, 2<<3 | 0, 0xff, 0x01, 1<<3 | 4}, []byte("\x0a\x03\xff\xff\xff")
+	aGroup, aString := []byte{1<<3 | 3, 2 << 3, 0xff, 0x01, 1<<3 | 4}, []byte("\x0a\x03\xff\xff\xff")
 	fixed := []byte("\x09--------\x0d----")
 	for name, tc := range map[string]struct {
 		data    []byte

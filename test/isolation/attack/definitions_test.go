@@ -95,7 +95,7 @@ var _ = Describe("Definitions that make much of little", func() {
 		Eventually(func() error { return create(0) }, "30s").Should(Succeed())
 		Expect(create(1_000)).To(MatchError(ContainSubstring("more is wrong with it than the server lists")))
 		Expect(create(9_000)).To(MatchError(ContainSubstring("units of work to validate it")))
-		Expect(create(200_000)).To(MatchError(ContainSubstring("in a space at most 100000")))
+		Expect(create(10_001)).To(MatchError(ContainSubstring("more than 10000 elements in one list")))
 
 		Eventually(func() error {
 			current, err := definitions.Get(ctx, definition.Name, metav1.GetOptions{})
