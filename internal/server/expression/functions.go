@@ -3,7 +3,6 @@ package expression
 import (
 	"fmt"
 	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -12,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/utils/lru"
+
+	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
 const (
@@ -205,12 +206,7 @@ func instructionsOf(pattern string) int {
 	if n, ok := compiled.Get(pattern); ok {
 		return n.(int)
 	}
-	n := 1
-	if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-		if program, err := syntax.Compile(parsed.Simplify()); err == nil {
-			n = len(program.Inst)
-		}
-	}
+	n := max(1, bounds.Instructions(pattern))
 	compiled.Add(pattern, n)
 	return n
 }

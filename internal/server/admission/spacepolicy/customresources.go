@@ -190,7 +190,7 @@ func (w *weight) instructionsOf(pattern string) int {
 		if w.instructions == nil {
 			w.instructions = make(map[string]int)
 		}
-		n = instructions(pattern)
+		n = bounds.Instructions(pattern)
 		w.instructions[pattern] = n
 	}
 	return n

@@ -3,12 +3,12 @@ package spacepolicy
 import (
 	"fmt"
 	"hash/maphash"
-	"regexp/syntax"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -34,7 +34,7 @@ type patterns struct {
 
 func (p *patterns) check(path *field.Path, schema *apiextensionsv1.JSONSchemaProps) error {
 	if schema.Pattern != "" {
-		n := instructions(schema.Pattern)
+		n := bounds.Instructions(schema.Pattern)
 		p.instructions += n
 		if n > maxPattern || p.instructions > maxPatterns {
 			return fmt.Errorf("%s: the pattern has %d instructions when it is compiled, with those before it %d; a space takes definitions with at most %d in one pattern and %d in all: "+
@@ -45,20 +45,6 @@ func (p *patterns) check(path *field.Path, schema *apiextensionsv1.JSONSchemaPro
 		}
 	}
 	return eachSchema(path, schema, p.check)
-}
-
-// instructions returns how many instructions a pattern has when it is compiled. What does
-// not compile has none: upstream refuses it.
-func instructions(pattern string) int {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	compiled, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
-	}
-	return len(compiled.Inst)
 }
 
 // kept are the patterns of each tenant's definitions since the server has started. It has
