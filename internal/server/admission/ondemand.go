@@ -185,8 +185,15 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if err != nil || i == nil {
 		return err
 	}
-	if err := mutate(ctx, i, shown, o); err != nil || i == p.system {
+	if i == p.system {
+		return mutate(ctx, i, shown, o)
+	}
+	quick := &quickDefaults{ObjectInterfaces: o}
+	if err := mutate(ctx, i, shown, quick); err != nil {
 		return err
+	}
+	if quick.err != nil {
+		return admission.NewForbidden(shown, quick.err)
 	}
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {

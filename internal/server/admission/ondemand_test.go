@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -375,6 +377,26 @@ func TestWhatPoliciesMakeIsBounded(t *testing.T) {
 				t.Errorf("got error %.500v", err)
 			}
 		})
+	}
+}
+
+// TestQuantitiesOfPolicies checks that nothing is compared with a quantity that takes hours,
+// not even to set defaults.
+func TestQuantitiesOfPolicies(t *testing.T) {
+	objects := mutatingPolicy("a", "")
+	policy := objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy)
+	policy.Spec.Mutations[0].JSONPatch.Expression =
+		`[JSONPatch{op: "add", path: "/spec/resources", value: {"limits": {"cpu": "1e1000000000"}, "requests": {"cpu": "1"}}}]`
+	s := newServer(t, serverConfig{objects: spaces(objects...)})
+	p := pod("team")
+	p.Spec.Containers[0].Resources.Requests = core.ResourceList{"cpu": resource.MustParse("2")}
+	var err error
+	eventually(t, "the policy to know what a pod is", func() bool {
+		err = s.create("a", p)
+		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+	})
+	if err == nil || !strings.Contains(err.Error(), "a quantity") || !strings.Contains(err.Error(), "has an exponent of more than 3 digits") {
+		t.Errorf("got error %.500v", err)
 	}
 }
 

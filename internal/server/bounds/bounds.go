@@ -34,6 +34,8 @@ var (
 		owners:   &rule{1_000, "ownerReferences", "name fewer owners"},
 		together: unbounded,
 	}
+	// numbersOnly is for objects that may have any lists and maps.
+	numbersOnly = rules{unbounded, unbounded, unbounded, unbounded}
 	// strategicMergePatches are merged by looking for each element in the list that is stored.
 	strategicMergePatches = rules{
 		lists: objects.lists, maps: objects.maps, owners: objects.owners,

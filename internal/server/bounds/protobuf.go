@@ -4,17 +4,14 @@ package bounds
 // process: upstream's decoders call themselves for each level, and Go's stacks have an end.
 // Without the types it takes everything for a message that can be one. It reads data once.
 func Protobuf(data []byte) error {
-	if tooDeep(data, levels.most) {
-		return levels.exceeded()
-	}
-	return nil
+	return payloads(data, levels.most, func([]byte) error { return nil })
 }
 
-// tooDeep reports whether there are more levels in a message than are left. It stops at a
-// mistake, as decoders do.
-func tooDeep(message []byte, left int) bool {
+// payloads visits what may be a string, bytes or a message in a message, and in each of those,
+// on as many levels as are left. It stops at a mistake, as decoders do.
+func payloads(message []byte, left int, visit func([]byte) error) error {
 	if left < 0 {
-		return true
+		return levels.exceeded()
 	}
 	for len(message) > 0 {
 		var tag, length uint64
@@ -29,21 +26,24 @@ func tooDeep(message []byte, left int) bool {
 			length = 4
 		case 2:
 			if length, message = varint(message); length > uint64(len(message)) {
-				return false
+				return nil
 			}
-			if tooDeep(message[:length], left-1) {
-				return true
+			if err := visit(message[:length]); err != nil {
+				return err
+			}
+			if err := payloads(message[:length], left-1, visit); err != nil {
+				return err
 			}
 		case 3, 4: // a group begins or ends
 		default:
-			return false
+			return nil
 		}
 		if length > uint64(len(message)) {
-			return false
+			return nil
 		}
 		message = message[length:]
 	}
-	return false
+	return nil
 }
 
 // varint returns the number at the beginning of data, and what follows it, nil if there is

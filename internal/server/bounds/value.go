@@ -5,14 +5,16 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
 // Value returns an error if a decoded object has longer lists or maps than a space takes, or
 // would become very large when it is written.
 func Value(v any) error {
-	return (&walk{left: written.most}).value(v)
+	return (&walk{left: written.most, rules: objects}).value(v)
 }
 
 // walk goes through a value until a rule is broken.
@@ -20,6 +22,7 @@ type walk struct {
 	// left is how many bytes may still be written.
 	left  int
 	level int
+	rules rules
 }
 
 var (
@@ -32,9 +35,9 @@ var (
 func (w *walk) value(v any) error {
 	switch v := v.(type) {
 	case string:
-		return w.size(len(v))
+		return w.text(v)
 	case []any:
-		return w.list(v, objects.lists)
+		return w.list(v, w.rules.lists)
 	case map[string]any:
 		return members(w, v)
 	case map[any]any:
@@ -47,7 +50,7 @@ func (w *walk) value(v any) error {
 }
 
 func members[K comparable](w *walk, m map[K]any) error {
-	return w.within(len(m), objects.maps, func() error {
+	return w.within(len(m), w.rules.maps, func() error {
 		for key, item := range m {
 			name, _ := any(key).(string)
 			if err := w.member(name, item); err != nil {
@@ -63,7 +66,7 @@ func (w *walk) member(key string, item any) error {
 		return err
 	}
 	if list, ok := item.([]any); ok && key == ownerReferences {
-		return w.list(list, objects.owners)
+		return w.list(list, w.rules.owners)
 	}
 	return w.value(item)
 }
@@ -82,7 +85,7 @@ func (w *walk) list(items []any, rule *rule) error {
 func (w *walk) reflected(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
-		return w.size(v.Len())
+		return w.text(v.String())
 	case reflect.Pointer, reflect.Interface:
 		if v.Kind() == reflect.Interface && v.CanInterface() {
 			return w.value(v.Interface())
@@ -96,7 +99,7 @@ func (w *walk) reflected(v reflect.Value) error {
 		if v.CanInterface() && v.Type() == reflect.TypeFor[map[string]any]() {
 			return w.value(v.Interface())
 		}
-		return w.within(v.Len(), objects.maps, func() error {
+		return w.within(v.Len(), w.rules.maps, func() error {
 			for entries := v.MapRange(); entries.Next(); {
 				if err := w.reflected(entries.Key()); err != nil {
 					return err
@@ -113,13 +116,19 @@ func (w *walk) reflected(v reflect.Value) error {
 }
 
 func (w *walk) fields(v reflect.Value) error {
-	if v.Type() == timeType {
+	switch v.Type() {
+	case timeType:
 		return nil // with the history of its time zone
+	case quantityType:
+		if v.CanInterface() { // what is decoded is
+			q := v.Interface().(resource.Quantity)
+			return Quantity(q.String())
+		}
 	}
 	for i := range v.NumField() {
 		field := v.Field(i)
 		if isBytes(field) && v.Type().Field(i).Name == "Raw" {
-			if err := raw(field.Bytes()); err != nil {
+			if err := w.raw(field.Bytes()); err != nil {
 				return err
 			}
 		}
@@ -134,9 +143,9 @@ func (w *walk) slice(v reflect.Value) error {
 	if isBytes(v) {
 		return w.size(v.Len())
 	}
-	rule := objects.lists
+	rule := w.rules.lists
 	if v.Type() == ownersType {
-		rule = objects.owners
+		rule = w.rules.owners
 	}
 	return w.within(v.Len(), rule, func() error {
 		for i := range v.Len() {
@@ -154,15 +163,18 @@ func isBytes(v reflect.Value) bool {
 
 // raw checks what is decoded later: managed fields, extensions, values in schemas. It is
 // JSON, or CBOR that says so.
-func raw(data []byte) error {
+func (w *walk) raw(data []byte) error {
 	if !bytes.HasPrefix(data, []byte{0xd9, 0xd9, 0xf7}) {
-		return JSON(data)
+		if _, err := Numbers(runtime.ContentTypeJSON, data); err != nil {
+			return err
+		}
+		return w.rules.check(data)
 	}
 	var v any
 	if direct.Unmarshal(data, &v) != nil {
 		return nil // as it is for upstream
 	}
-	return Value(v)
+	return w.value(v)
 }
 
 // within visits the elements of a list or map, or what a pointer points to.
@@ -179,6 +191,14 @@ func (w *walk) within(length int, rule *rule, visit func() error) error {
 	}
 	w.level--
 	return err
+}
+
+// text visits a string.
+func (w *walk) text(s string) error {
+	if err := Text(s); err != nil {
+		return err
+	}
+	return w.size(len(s))
 }
 
 // size counts bytes that are written.

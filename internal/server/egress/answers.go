@@ -2,14 +2,10 @@ package egress
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/tidwall/gjson"
 )
 
 const (
@@ -20,14 +16,10 @@ const (
 	// growth is how many bytes of a response are read for each byte of the request: a
 	// conversion request has all objects of a list, and so has its response.
 	growth = 4
-	// maxPatchWork bounds the product of a patch's operations and of the bytes that each may
-	// copy. With it the patch takes some seconds.
-	maxPatchWork = 8 << 30
 )
 
 var (
 	errRedirect = errors.New("the webhook answers with a redirect, and none is followed")
-	errTooLong  = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes, and %d for each byte that it is asked", maxAnswer, growth)
 )
 
@@ -54,25 +46,11 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if workOf(body, asked) > maxPatchWork {
-		return nil, errTooLong
+	if err := checkPatch(req, patchOf(body)); err != nil {
+		return nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
-}
-
-// workOf returns the operations of the patch in an admission review, each of which may copy
-// a list as long as the patch and the object of the request.
-func workOf(body []byte, asked int64) int64 {
-	patch, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "response.patch").Str)
-	if err != nil {
-		return 0 // upstream refuses it
-	}
-	var operations []json.RawMessage
-	if json.Unmarshal(patch, &operations) != nil {
-		return 0
-	}
-	return int64(len(operations)) * (int64(len(patch)) + asked)
 }
 
 // bounded is a body that fails beyond left bytes.

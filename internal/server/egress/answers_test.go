@@ -122,6 +122,40 @@ func TestPatchesThatTakeLong(t *testing.T) {
 	}
 }
 
+// TestPatchesOfQuantities checks that a webhook cannot make a quantity that takes hours to
+// read or to compare, while others may change what looks alike.
+func TestPatchesOfQuantities(t *testing.T) {
+	const object = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"version":"7e1000000"}},` +
+		`"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}`
+	review := fmt.Sprintf(`{"request":{"object":%s}}`, object)
+	for patch, message := range map[string]string{
+		`[{"op":"add","path":"/metadata/labels/a","value":"1e12345"}]`:                                                           "",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e3"}]`:                                      "",
+		`[{"op":"copy","from":"/metadata/labels/version","path":"/metadata/labels/a"}]`:                                          "",
+		`[{"op":"move","from":"/spec/containers/0/resources/limits","path":"/spec/containers/0/resources/requests"}]`:            "",
+		`[{"op":"copy","from":"/nothing","path":"/metadata/labels/a"}]`:                                                          "",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                            "a number in it",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                             "a number in it",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e100000000"}]`:                              "a quantity",
+		`[{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"a\":1e-10000}]"}}]`: "a number in it",
+		`[{"op":"copy","from":"/metadata/labels/version","path":"/spec/containers/0/resources/limits/cpu"}]`:                     "a quantity",
+		`[{"op":"move","from":"/metadata/labels","path":"/spec/containers/0/resources/limits"}]`:                                 "a quantity",
+	} {
+		t.Run(patch, func(t *testing.T) {
+			answer := fmt.Sprintf(`{"response":{"allowed":true,"patchType":"JSONPatch","patch":%q}}`, base64.StdEncoding.EncodeToString([]byte(patch)))
+			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+			defer hook.Close()
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(review))
+			if err == nil {
+				defer response.Body.Close()
+			}
+			if (err != nil) != (message != "") || err != nil && !strings.Contains(err.Error(), message) {
+				t.Errorf("got %v, want %q", err, message)
+			}
+		})
+	}
+}
+
 // TestNoAnswer checks that there is none of a webhook that is not there.
 func TestNoAnswer(t *testing.T) {
 	hook := httptest.NewServer(http.NotFoundHandler())

@@ -97,6 +97,8 @@ func TestBombs(t *testing.T) {
 		`l.map(x, JSONPatch{op: 'remove', path: s}).size() > 0`,
 		`[quantity('1' + s.replace('a', '0'))].map(q, l.map(x, q.add(1))).size() > 0`,
 		`quantity('1e1000000000') == quantity('1')`, `isQuantity('1e-1000000000')`,
+		`JSONPatch{op: 'add', path: '/a', value: {'cpu': '1e-' + '1000000000'}} != JSONPatch{}`, `JSONPatch{op: 'add', path: '/a', value: '[{"a":"1e-1000"}]'} != JSONPatch{}`,
+		`Object{spec: Object.spec{a: ['1e-1000']}} != Object{}`, `Object{metadata: Object.metadata{labels: {'a': '1' + s.replace('a', '0')}}} != Object{}`,
 		`[(l + l).map(y, optional.of(y))].map(m, l.map(x, l.map(b, m.unwrapOpt()))).size() > 0`,
 		`[url('http://a/?' + s.replace('a', 'a=b&', 9900))].map(u, l.map(x, u.getQuery())).size() > 0`,
 		`'a'.matches('x{1000}x{1000}x{1000}')`, `'a'.matches(s.substring(0, 1).replace('a', 'x{1000}x{1000}x{1000}'))`, `'a'.find('x{1000}x{1000}x{1000}') == ''`,
@@ -178,6 +180,7 @@ func TestMeaning(t *testing.T) {
 		`sets.contains(l, [1])`, `sets.equivalent(l, [2, 1, 0])`, `sets.intersects(l, [5, 2])`,
 		`Object{spec: Object.spec{a: 1}} == Object{spec: Object.spec{a: 1}}`, `Object{a: 1} != Object{a: 2}`,
 		`[JSONPatch{op: 'add', path: '/a', value: 1}].size() == 1`, `JSONPatch{op: 'add', path: '/a'}.path == '/a'`,
+		`JSONPatch{op: 'add', path: '/a', value: {'cpu': '1e-3', 'version': '1e12345'}} != JSONPatch{}`,
 	} {
 		for _, env := range environments(t) {
 			if v, err := evaluate(t, env, expression, variables(10, 3)); err != nil || v.Value() != true {

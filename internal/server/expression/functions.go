@@ -2,7 +2,6 @@ package expression
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -64,7 +63,6 @@ var (
 	errCompared = fmt.Errorf("two values of this expression are too large to be compared in all their elements: the product of their sizes may be %d", maxWork*perElement)
 	errRange    = fmt.Errorf("lists.range makes at most %d elements in a space", maxRange)
 	errPattern  = fmt.Errorf("a pattern of this expression has more than %d instructions when it is compiled; repeat less in it", maxPattern)
-	errQuantity = fmt.Errorf("a quantity of this expression has more than %d digits, or an exponent of more than three", maxQuantity)
 	errFormat   = fmt.Errorf("a format has at most %d digits of precision and %d verbs", precisionDigits, MaxBytes/maxVerb)
 )
 
@@ -183,19 +181,8 @@ var compiled = lru.New(1000)
 // longPattern is the length of a pattern from which on it is not compiled to be weighed.
 const longPattern = 4000
 
-// maxQuantity is the length of a quantity, and longExponent an exponent that takes long to
-// write out.
-const maxQuantity = 1000
-
-var longExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3,}$`)
-
 // quantified is for quantity(text).
-func quantified(args []ref.Val) error {
-	if s := text(args[0]); len(s) > maxQuantity || longExponent.MatchString(s) {
-		return errQuantity
-	}
-	return nil
-}
+func quantified(args []ref.Val) error { return bounds.Quantity(text(args[0])) }
 
 // instructionsOf returns how many instructions a pattern has when it is compiled. What does
 // not compile has one: upstream's call fails.

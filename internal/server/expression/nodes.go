@@ -187,8 +187,11 @@ func (c constructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if p, ok := v.(*mutation.JSONPatchVal); ok {
 		v = &patch{JSONPatchVal: p}
 	}
-	if !types.IsUnknownOrError(v) && !fits(v) {
-		return types.WrapErr(errTooLarge)
+	if types.IsUnknownOrError(v) {
+		return v
+	}
+	if err := writable(v); err != nil {
+		return types.WrapErr(err)
 	}
 	return v
 }

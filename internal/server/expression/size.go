@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
 const (
@@ -31,12 +33,39 @@ func sizeOf(values ...ref.Val) int {
 	return MaxBytes - m.left
 }
 
-// fits reports whether values can be written out.
-func fits(values ...ref.Val) bool { return sizeOf(values...) <= MaxBytes }
+// writable returns an error for a value that is too large to be written out, or has numbers
+// that upstream takes long to read when it makes an object of it.
+func writable(v ref.Val) error {
+	m := meter{left: MaxBytes, read: true}
+	m.value(v)
+	switch {
+	case m.err != nil:
+		return fmt.Errorf("a value of this expression is not taken: %w", m.err)
+	case m.left < 0:
+		return errTooLarge
+	default:
+		return nil
+	}
+}
 
 // meter adds up sizes until nothing is left. Values may share their parts, so that written
 // out they are far larger than in memory.
-type meter struct{ left int }
+type meter struct {
+	left int
+	// read is whether strings are read as numbers, and err the first that takes long.
+	read bool
+	err  error
+}
+
+// text takes the size of a string.
+func (m *meter) text(s string) bool {
+	if m.read {
+		if m.err = bounds.Text(s); m.err != nil {
+			return false
+		}
+	}
+	return m.take(len(s))
+}
 
 func (m *meter) take(bytes int) (more bool) {
 	m.left -= bytes
@@ -49,7 +78,7 @@ func (m *meter) value(v ref.Val) bool {
 	case nil:
 		return m.left >= 0
 	case types.String:
-		return m.take(len(v))
+		return m.text(string(v))
 	case types.Bytes:
 		return m.take(len(v))
 	case apiservercel.Quantity:
@@ -118,7 +147,7 @@ func (m *meter) native(v any) bool {
 	case ref.Val:
 		return m.value(v)
 	case string:
-		return m.take(len(v))
+		return m.text(v)
 	case []any:
 		for _, element := range v {
 			if !m.take(perElement) || !m.native(element) {
@@ -144,7 +173,7 @@ func (m *meter) native(v any) bool {
 func (m *meter) reflected(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
-		return m.take(v.Len())
+		return m.text(v.String())
 	case reflect.Pointer, reflect.Interface:
 		return v.IsNil() || m.reflected(v.Elem())
 	case reflect.Struct:

@@ -63,7 +63,10 @@ func WithBody(handler http.Handler, serializer runtime.NegotiatedSerializer, oth
 		}
 		checked := body
 		if len(body) <= maxBody {
-			if checked, err = f.apply(req.Context(), body, n); err != nil {
+			if checked, err = f.apply(req.Context(), body, n); err == nil {
+				err = f.checkNumbers(req.Context(), checked)
+			}
+			if err != nil {
 				reject(w, req, serializer, err)
 				return
 			}
@@ -131,23 +134,24 @@ type format struct {
 	strip stripper
 	// check returns an error for a body with too long lists and maps.
 	check func(body []byte) error
+	// numbers is the format in which numbers are looked for here. It is empty for what upstream
+	// decodes by package serializer, which does so when patches are applied.
+	numbers string
 }
 
 func newFormats(serializers []runtime.NegotiatedSerializer) map[string]format {
-	asJSON := format{stripJSON, bounds.JSON}
-	asYAML := format{stripYAML, checkYAML}
-	asCBOR := format{stripCBOR, checkCBOR}
+	asJSON := format{stripJSON, bounds.JSON, ""}
 	return map[string]format{
 		"":                                    asJSON,
 		runtime.ContentTypeJSON:               asJSON,
 		string(types.MergePatchType):          asJSON,
-		string(types.StrategicMergePatchType): {stripJSON, bounds.StrategicMergePatch},
-		string(types.JSONPatchType):           {stripJSONPatch, bounds.JSON},
-		runtime.ContentTypeYAML:               asYAML,
-		string(types.ApplyYAMLPatchType):      asYAML,
-		runtime.ContentTypeCBOR:               asCBOR,
-		string(types.ApplyCBORPatchType):      asCBOR,
-		runtime.ContentTypeProtobuf:           {nil, checkProtobuf(protobufDecoders(serializers))},
+		string(types.StrategicMergePatchType): {stripJSON, bounds.StrategicMergePatch, runtime.ContentTypeJSON},
+		string(types.JSONPatchType):           {stripJSONPatch, bounds.JSON, ""},
+		runtime.ContentTypeYAML:               {stripYAML, checkYAML, ""},
+		string(types.ApplyYAMLPatchType):      {stripYAML, checkYAML, runtime.ContentTypeYAML},
+		runtime.ContentTypeCBOR:               {stripCBOR, checkCBOR, ""},
+		string(types.ApplyCBORPatchType):      {stripCBOR, checkCBOR, runtime.ContentTypeCBOR},
+		runtime.ContentTypeProtobuf:           {nil, checkProtobuf(protobufDecoders(serializers)), ""},
 	}
 }
 
@@ -205,6 +209,9 @@ func protobufDecoders(serializers []runtime.NegotiatedSerializer) []runtime.Deco
 func checkProtobuf(decoders []runtime.Decoder) func([]byte) error {
 	return func(body []byte) error {
 		if err := bounds.Protobuf(bytes.TrimPrefix(body, []byte("k8s\x00"))); err != nil {
+			return err
+		}
+		if _, err := bounds.Numbers(runtime.ContentTypeProtobuf, body); err != nil {
 			return err
 		}
 		for _, decoder := range decoders {

@@ -39,13 +39,19 @@ import (
 // returns the status and the message of the response.
 func sendIn(t *testing.T, n tenant.Name, method, contentType string, length int64, body []byte) (status int, message string) {
 	t.Helper()
+	req := newRequest(method, contentType, bytes.NewReader(body))
+	req.ContentLength = length
+	return sendRequest(t, n, req, body)
+}
+
+// sendRequest passes a request with a body through the filter in the space of n.
+func sendRequest(t *testing.T, n tenant.Name, req *http.Request, body []byte) (status int, message string) {
+	t.Helper()
 	handler := WithBody(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		if arrived, err := io.ReadAll(req.Body); err != nil || !bytes.Equal(arrived, body) {
 			t.Errorf("%d of %d bytes arrive, error %v", len(arrived), len(body), err)
 		}
 	}), legacyscheme.Codecs, apiextensionsapiserver.Codecs)
-	req := newRequest(method, contentType, bytes.NewReader(body))
-	req.ContentLength = length
 	response := httptest.NewRecorder()
 	ctx := tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: n})
 	handler.ServeHTTP(response, req.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "u"})))

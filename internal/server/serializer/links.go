@@ -82,11 +82,13 @@ func escape(name string) string {
 	return escaped
 }
 
-// Wrap returns delegate with tenants shown in JSON and YAML, and lists written in
-// few pieces.
+// Wrap returns delegate with tenants shown in JSON and YAML, lists written in few pieces, and
+// numbers refused that take long to decode.
 func Wrap(delegate runtime.NegotiatedSerializer, links Links) runtime.NegotiatedSerializer {
 	w := &negotiated{NegotiatedSerializer: delegate}
 	for _, info := range delegate.SupportedMediaTypes() {
+		info.Serializer = boundNumbers(info.Serializer, info.MediaType)
+		info.StrictSerializer = boundNumbers(info.StrictSerializer, info.MediaType)
 		switch info.MediaTypeSubType {
 		case "json", "yaml":
 			info.Serializer = wrapSerializer(info.Serializer, links)

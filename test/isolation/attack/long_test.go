@@ -58,3 +58,47 @@ var _ = Describe("Bodies with long lists", func() {
 		})
 	})
 })
+
+// What upstream would read or compare for hours.
+var _ = Describe("Numbers with long exponents", func() {
+	const (
+		pods        = "/api/v1/namespaces/default/pods"
+		scaler      = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
+		deployments = "/apis/apps/v1/namespaces/default/deployments"
+	)
+	limited := func(cpu string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"long"},"spec":{"containers":[{"name":"c","image":"i"}],"resources":{"limits":{"cpu":"` + cpu + `"}}}}`
+	}
+	DescribeTable("are refused", func(ctx SpecContext, c call, message string) {
+		answer := newWire(tenantry.Config("a")).send(ctx, c, nil)
+		Expect(answer.status).To(BeElementOf(http.StatusBadRequest, http.StatusUnprocessableEntity), answer.body)
+		Expect(answer.body).To(ContainSubstring(message))
+	},
+		Entry("when they are read", call{method: http.MethodPost, path: pods, body: limited("1e-1000000000")}, "a number in it"),
+		Entry("when defaults are set", call{method: http.MethodPost, path: pods, body: limited("1e999999999")}, "a quantity"),
+		Entry("in YAML", call{method: http.MethodPost, path: pods, contentType: runtime.ContentTypeYAML, body: `{apiVersion: v1, kind: Pod, metadata: {name: long}, spec: {overhead: {cpu: "\x31e-1000000000"}}}`}, "a number in it"),
+		Entry("when they are applied", call{method: http.MethodPatch, path: pods + "/long?fieldManager=f", contentType: string(types.ApplyYAMLPatchType), body: limited("1e999999999")}, "a quantity"),
+		Entry("in annotations", call{method: http.MethodPost, path: scaler, body: `{"metadata":{"name":"long","annotations":{"autoscaling.alpha.kubernetes.io/metrics":` +
+			`"[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"targetAverageValue\":\"1e-1000000000\"}}]"}},"spec":{"maxReplicas":1,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`}, "a number in it"),
+	)
+
+	It("are refused when a patch copies them, and stay what they are elsewhere", func(ctx SpecContext) {
+		deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"long","labels":{"version":"1e1000000"}},"spec":{"selector":{"matchLabels":{"a":"b"}},` +
+			`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}}}`
+		wire := newWire(tenantry.Config("a"))
+		answer := wire.send(ctx, call{method: http.MethodPost, path: deployments, body: deployment}, nil)
+		Expect(answer.status).To(Equal(http.StatusCreated), answer.body)
+		answer = wire.send(ctx, call{
+			method: http.MethodPatch, path: deployments + "/long", contentType: string(types.JSONPatchType),
+			body: `[{"op":"copy","from":"/metadata/labels/version","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]`,
+		}, nil)
+		Expect(answer.status).To(BeElementOf(http.StatusBadRequest, http.StatusUnprocessableEntity), answer.body)
+		Expect(answer.body).To(ContainSubstring("a quantity"))
+		answer = wire.send(ctx, call{
+			method: http.MethodPatch, path: deployments + "/long", contentType: string(types.StrategicMergePatchType),
+			body: `{"spec":{"template":{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1e999999999"}}}]}}}}`,
+		}, nil)
+		Expect(answer.status).To(Equal(http.StatusForbidden), answer.body)
+		Expect(answer.body).To(ContainSubstring("a quantity"))
+	})
+})

@@ -1,0 +1,176 @@
+package bounds
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+)
+
+// slowNumbers take long to decode as quantities.
+var slowNumbers = []string{
+	"1e-1000", "1E-1000000000", "-1.5e-9999", "+.1e-0001", " 1e-1000\n", "1e3294967296", "9e2147483648",
+	"123456789012345678e1000", "0.000000000000000001e+1000", strings.Repeat("1", 2001), strings.Repeat("1.", 1001) + "Ki", "1" + strings.Repeat("0", 2000) + "e1",
+}
+
+// quickNumbers do not, or are none.
+var quickNumbers = []string{
+	"", "1", "1e3", "1e-999", "1.5e+999", "100m", "16Gi", "1e12345", "7e123456789", "12345678901234567e1000", strings.Repeat("1", 2000),
+	"e-1000", "v1e-1000", "1e-1000-a", "1e-1000.1", "us-east-1e-1000", "foo-1e-1000", "1e--", "1ee", "sha256:1e-1000", "0x1e-1000", "2026-11-22", "10.0.0.1",
+	"3f2504e0-4f89-11d3-9a0c-0305e82c3301", "1 e-1000", strings.Repeat("1", 2001) + "g", "1Ki-1000", "[1e-1000", "{}", "é1e-1000",
+}
+
+func TestText(t *testing.T) {
+	for _, text := range slowNumbers {
+		if text == "1e-1000" { // and the other ways to write it
+			for _, other := range []string{`[1e-1000]`, `{"a":{"b":"1e-1000"}}`, ` {"a":["1\u0065-1000"]}`, `["{\"a\":\"1e-1000\"}"]`, `["{\"a\":\"1\\u0065-1000\"}"]`, `{"1e-1000":0}`} {
+				checkMessage(t, Text(other), `a number in it, "1e-1000", has an exponent of more than 3 digits`)
+			}
+		}
+		checkMessage(t, Text(text), "write it with fewer")
+	}
+	for _, text := range quickNumbers {
+		if text != "[1e-1000" { // it is left to upstream, but is JSON as far as it goes
+			checkMessage(t, Text(text), "")
+		}
+	}
+}
+
+// TestReadingQuicklyIsQuick checks that upstream reads the other numbers, without a limit of
+// time: it would take hours.
+func TestReadingQuicklyIsQuick(t *testing.T) {
+	for _, text := range quickNumbers {
+		_, _ = resource.ParseQuantity(strings.TrimSpace(text))
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, text := range append(slowNumbers, quickNumbers...) {
+		message := ""
+		if Text(text) != nil {
+			message = "write it with fewer"
+		}
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": text}}}
+		message1, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		binary, err := direct.Marshal(map[string]any{"a": []any{text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct{ mediaType, data string }{
+			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":[{"b":"c\"d","e": %s}]}`, quoted)},
+			{runtime.ContentTypeJSON, fmt.Sprintf(`[{"op":"add","path":"/a","value":"%s"}]`, escaped(text))},
+			{runtime.ContentTypeJSON, fmt.Sprintf(`{%s:null}`, quoted)},
+			{runtime.ContentTypeYAML, fmt.Sprintf("a:\n- b: %s\n", quoted)},
+			{runtime.ContentTypeYAML, fmt.Sprintf("a: \"%s\"\n", escaped(text))},
+			{runtime.ContentTypeProtobuf, "k8s\x00" + string(message1)},
+			{runtime.ContentTypeCBOR, string(binary)},
+		} {
+			t.Run(fmt.Sprintf("%.20s in %s", text, tc.mediaType), func(t *testing.T) {
+				_, err := Numbers(tc.mediaType, []byte(tc.data))
+				checkMessage(t, err, message)
+			})
+		}
+	}
+	for _, tc := range []struct{ mediaType, data string }{
+		{runtime.ContentTypeJSON, `{"cpu":-1e-1000}`},
+		{runtime.ContentTypeJSON, `{"cpu":1e-1000`},
+		{runtime.ContentTypeYAML, "cpu: '1e-1000'\n"}, // without quotes it is 0
+		{runtime.ContentTypeYAML, "cpu: !!binary MWUtMTAwMA==\n"},
+		{runtime.ContentTypeYAML, "cpu: \"1e-\\\n  1000\"\n"},
+		{runtime.ContentTypeYAML, "cpu: \"\\x31e-1000\"\n"},
+		{runtime.ContentTypeCBOR, "\xa1\x63cpu\x7f\x621e\x65-1000\xff"}, // in two pieces
+		{runtime.ContentTypeCBOR, "\xa1\x63cpu\x471e-1000"},             // as bytes
+	} {
+		_, err := Numbers(tc.mediaType, []byte(tc.data))
+		if tc.mediaType == runtime.ContentTypeCBOR && err == nil {
+			var v any
+			if direct.Unmarshal([]byte(tc.data), &v) != nil {
+				continue // upstream does not decode it, either
+			}
+		}
+		checkMessage(t, err, "1e-1000")
+	}
+}
+
+// TestNumbersAreFound checks that decoded objects are looked at if they may have quantities
+// with long exponents, and others are not.
+func TestNumbersAreFound(t *testing.T) {
+	for data, want := range map[string]bool{
+		`{"cpu":"1e1000"}`: true, `{"cpu":1E+1000}`: true, `{"cpu":"\u0031e1000"}`: true, `{"a":"1.e1000"}`: true,
+		`{"cpu":"1e100"}`: false, `{"a":"\u003c\u0026\u2028"}`: false, `{"a":"e1000"}`: false, `{"a":"3e","b":"1000"}`: false, `{"a":"1e`: false, `{"a":"\u`: false,
+	} {
+		for _, mediaType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+			if found, err := Numbers(mediaType, []byte(data)); found != want || err != nil {
+				t.Errorf("%s, %s: %v, %v", mediaType, data, found, err)
+			}
+		}
+	}
+}
+
+// TestNumbersInMessages checks that the time for strings in strings is bounded: each of
+// these is looked at, but not on all levels.
+func TestNumbersInMessages(t *testing.T) {
+	long := []byte("{1e1000" + strings.Repeat(" ", 10_000))
+	for range 1000 {
+		long = append([]byte{'{', 0x0a, byte(len(long)&0x7f | 0x80), byte(len(long)>>7&0x7f | 0x80), byte(len(long) >> 14)}, long...)
+	}
+	_, err := Numbers(runtime.ContentTypeProtobuf, long)
+	checkMessage(t, err, "send JSON")
+	for _, annotation := range []string{`[{"type":"Resource","resource":{"targetAverageValue":"1e-1000"}}]`} {
+		hpa := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": annotation}}}
+		data, err := hpa.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Numbers(runtime.ContentTypeProtobuf, data)
+		checkMessage(t, err, "1e-1000")
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	limited := func(text string) *corev1.Pod {
+		limits := corev1.ResourceList{"cpu": resource.MustParse(text)}
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: limits}}}}}
+	}
+	for text, message := range map[string]string{
+		"1": "", "1e999": "", "1e-999": "", "16Gi": "", "1e1002": `a quantity, "1e1002"`, "5e1000000000": "50e999999999", "-1e1002": "-1e1002",
+	} {
+		checkMessage(t, Quantities(limited(text)), message)
+		checkMessage(t, Value(limited(text)), message)
+	}
+	divisor := &corev1.ResourceFieldSelector{Divisor: resource.MustParse("1e1000000000")}
+	checkMessage(t, Quantities(&corev1.EnvVarSource{ResourceFieldRef: divisor}), "10e999999999")
+	checkMessage(t, Quantities(map[string]any{"a": strings.Repeat("a", math.MaxInt16), "b": make([]any, 20_001), "c": "1e1000"}), "")
+	checkMessage(t, Quantities(map[string]any{"a": []any{"1e-1000"}}), "1e-1000")
+	checkMessage(t, Quantities(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "1e-1000"}}}}), "1e-1000")
+	checkMessage(t, Quantities(&runtime.RawExtension{Raw: []byte(`{"cpu":"1e-1000"}`)}), "1e-1000")
+}
+
+// BenchmarkNumbers looks for numbers in 100 kB of what clients send.
+func BenchmarkNumbers(b *testing.B) {
+	element := `{"name":"container-of-a-pod","image":"registry.example.com/team/image:v1.2.3","args":["--verbose","--port=8080"],"ports":[{"containerPort":8080,"protocol":"TCP"}],` +
+		`"env":[{"name":"KEY","value":"a value of some length"}]}`
+	data := []byte(list(425, element))
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if found, err := Numbers(runtime.ContentTypeJSON, data); found || err != nil {
+			b.Fatal(found, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package egress
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/internal/server/bounds"
+)
+
+// maxPatchWork bounds the product of a patch's operations and of the bytes that each may
+// copy. With it the patch takes some seconds.
+const maxPatchWork = 8 << 30
+
+var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
+
+// patchOf returns the patch in an admission review, empty if there is none.
+func patchOf(review []byte) []byte {
+	patch, err := base64.StdEncoding.DecodeString(gjson.GetBytes(review, "response.patch").Str)
+	if err != nil {
+		return nil // upstream refuses it
+	}
+	return patch
+}
+
+// checkPatch refuses a patch that takes long to apply, or makes an object that takes long to
+// decode or to compare. Errors of the patch itself are left to upstream.
+func checkPatch(req *http.Request, patch []byte) error {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil
+	}
+	if int64(len(operations))*(int64(len(patch))+max(0, req.ContentLength)) > maxPatchWork {
+		return errTooLong
+	}
+	found, err := bounds.Numbers(runtime.ContentTypeJSON, patch)
+	if err == nil && (found || slices.ContainsFunc(operations, copies)) {
+		err = checkPatched(req, operations)
+	}
+	if err != nil {
+		return fmt.Errorf("the webhook answers with a patch that is not taken: %w", err)
+	}
+	return nil
+}
+
+// copies reports whether an operation takes a value from elsewhere in the object.
+func copies(operation jsonpatch.Operation) bool {
+	return operation.Kind() == "copy" || operation.Kind() == "move"
+}
+
+// checkPatched checks the quantities of the object that a patch makes. Objects of kinds that
+// are not built in have none.
+func checkPatched(req *http.Request, operations jsonpatch.Patch) error {
+	if req.GetBody == nil {
+		return errors.New("the object it is for is not known")
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return err
+	}
+	review, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	patched, err := operations.Apply([]byte(gjson.GetBytes(review, "request.object").Raw))
+	if err != nil {
+		return nil
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(patched, nil, nil)
+	if err != nil {
+		return nil
+	}
+	return bounds.Quantities(object)
+}
