@@ -5,32 +5,88 @@ import (
 	"encoding/json"
 )
 
-// JSON returns an error if JSON has longer lists or maps than a space takes. It reads data
-// once and decodes nothing. It counts what comes before a mistake, and returns nil for the
-// rest, as for what is nested too deep: upstream refuses both.
+// JSON returns an error if JSON has longer lists, maps or paths than a space takes. It reads
+// data once and decodes nothing. It counts what comes before a mistake, and returns nil for the
+// rest: upstream refuses it.
 func JSON(data []byte) error { return objects.check(data) }
 
 // StrategicMergePatch is like JSON, for a strategic merge patch.
 func StrategicMergePatch(data []byte) error { return strategicMergePatches.check(data) }
+
+// JSONPatch is like JSON, for a JSON patch, whose values get where its paths say. What is copied
+// or moved may be a whole object.
+func JSONPatch(data []byte) error {
+	if err := objects.check(data); err != nil {
+		return err
+	}
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if json.Unmarshal(data, &operations) != nil {
+		return nil // as it is for upstream
+	}
+	s := scan{rules: objects}
+	for _, o := range operations {
+		values := 1
+		if o.Op == "copy" || o.Op == "move" {
+			values = maxObject
+		}
+		if err := s.at(len(o.Path), values); err != nil {
+			return err
+		}
+		if err := s.read(o.Value, len(o.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxObject is how many values an object has, about.
+const maxObject = 100_000
+
+func (r rules) check(data []byte) error {
+	s := scan{rules: r}
+	return s.read(data, 0)
+}
 
 // collection is a list or an object whose end is not read yet.
 type collection struct {
 	rule   *rule
 	isList bool
 	count  int
+	// path is the length of the path to it.
+	path int
 }
 
 // structural are the characters that are looked at, outside of strings.
 var structural = [256]bool{'"': true, ':': true, '[': true, '{': true, ']': true, '}': true, ',': true}
 
-func (r rules) check(data []byte) error {
+// scan is what has been counted.
+type scan struct {
+	rules
+	elements, bytes int
+}
+
+// at counts the path to some values.
+func (s *scan) at(path, values int) error {
+	if path > s.path.most {
+		return s.path.exceeded()
+	}
+	if s.bytes += path * values; s.bytes > s.paths.most {
+		return s.paths.exceeded()
+	}
+	return nil
+}
+
+// read counts what is in data, to which a path of some bytes leads.
+func (s *scan) read(data []byte, path int) error {
 	var (
-		buffer   [32]collection
-		around   = buffer[:0]
-		inner    = collection{rule: unbounded}
-		text     []byte // the last string, without its quotes
-		isKey    bool   // a colon is behind it
-		together int
+		buffer [32]collection
+		around = buffer[:0]
+		inner  = collection{rule: unbounded, path: path}
+		text   []byte // the last string, without its quotes
+		isKey  bool   // a colon is behind it
 	)
 	for i := 0; i < len(data); i++ {
 		c := data[i]
@@ -44,19 +100,16 @@ func (r rules) check(data []byte) error {
 			continue
 		case ':':
 			isKey = true
+			if err := s.at(inner.path+len(text), 1); err != nil {
+				return err
+			}
 			continue
 		case '[', '{':
-			if len(around) > maxDepth {
-				return nil
+			if len(around) >= s.levels.most {
+				return s.levels.exceeded()
 			}
 			around = append(around, inner)
-			inner = collection{rule: r.maps, isList: c == '['}
-			if inner.isList {
-				inner.rule = r.lists
-				if isKey && isOwnerReferences(text) {
-					inner.rule = r.owners
-				}
-			}
+			inner = s.opened(c, inner, text, isKey)
 			isKey = false
 			if isEmpty(data[i+1:]) {
 				continue
@@ -70,16 +123,43 @@ func (r rules) check(data []byte) error {
 		case ',':
 			isKey = false
 		}
-		if inner.count++; inner.count > inner.rule.most {
-			return inner.rule.exceeded()
-		}
-		if inner.isList {
-			if together++; together > r.together.most {
-				return r.together.exceeded()
-			}
+		if err := s.element(&inner); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// opened returns the collection that begins with c in another one, behind a text that is its
+// key or is not.
+func (s *scan) opened(c byte, in collection, text []byte, isKey bool) collection {
+	opened := collection{rule: s.maps, isList: c == '[', path: in.path}
+	if isKey {
+		opened.path += len(text)
+	} else if in.isList {
+		opened.path += indexSize
+	}
+	if opened.isList {
+		opened.rule = s.lists
+		if isKey && isOwnerReferences(text) {
+			opened.rule = s.owners
+		}
+	}
+	return opened
+}
+
+// element counts an element or member of a collection.
+func (s *scan) element(of *collection) error {
+	if of.count++; of.count > of.rule.most {
+		return of.rule.exceeded()
+	}
+	if !of.isList {
+		return nil // its path ends with its name
+	}
+	if s.elements++; s.elements > s.together.most {
+		return s.together.exceeded()
+	}
+	return s.at(of.path+indexSize, 1)
 }
 
 // endOfString returns the index of the quote that ends a string, which begins at from. All

@@ -51,10 +51,17 @@ func TestJSON(t *testing.T) {
 		"quotes in strings of many":       {list(10_001, `"\",\\\","`), "elements in one list"},
 		"backslashes at the end":          {list(10_001, `"\\"`), "elements in one list"},
 		"a comma behind a backslash":      {list(10_000, `"\\\\"`), ""},
-		"deep":                            {strings.Repeat(`{"a":[`, 5_000) + strings.Repeat("]}", 5_000), ""},
-		"long in the deep":                {strings.Repeat(`[`, 9_999) + list(10_001, "0") + strings.Repeat("]", 9_999), "elements in one list"},
-		"deeper than upstream takes":      {strings.Repeat(`[`, 3<<20), ""},
-		"long beyond that":                {strings.Repeat(`[`, 10_001) + list(10_001, "0"), ""},
+		"deep":                            {strings.Repeat(`{"a":[`, 125) + strings.Repeat("]}", 125), ""},
+		"long in the deep":                {strings.Repeat(`[`, 249) + list(10_001, "0") + strings.Repeat("]", 249), "elements in one list"},
+		"too deep":                        {strings.Repeat(`{"a":[`, 125) + "{", "more than 250 levels of lists and maps"},
+		"a long name":                     {`{"` + strings.Repeat("k", 8<<10) + `":{"":0}}`, ""},
+		"a longer name":                   {`{"` + strings.Repeat("k", 8<<10+1) + `":0}`, "more than 8192 bytes in the names that lead to one of its fields"},
+		"a long path":                     {`{"` + strings.Repeat("k", 8<<10-6) + `":[{"":0}]}`, ""},
+		"a longer path":                   {`{"` + strings.Repeat("k", 8<<10-6) + `":[{"a":0}]}`, "bytes in the names that lead to one"},
+		"a longer path of a list":         {`{"` + strings.Repeat("k", 8<<10-5) + `":[0]}`, "bytes in the names that lead to one"},
+		"long paths":                      {`{"` + strings.Repeat("k", 1<<11) + `":{` + strings.Repeat(`"":0,`, 1<<13-2) + `"":0}}`, ""},
+		"long paths, too many":            {`{"` + strings.Repeat("k", 1<<11) + `":{` + strings.Repeat(`"":0,`, 1<<13) + `"":0}}`, "more than 16777216 bytes in the names that lead to its fields"},
+		"long paths of lists":             {`{"` + strings.Repeat("k", 1<<12-6) + `":` + list(1<<12, "0") + `}`, "names that lead to its fields"},
 		"ends of nothing":                 {"]" + list(10_001, "0"), ""},
 		"a string without an end":         {`["` + strings.Repeat(`,\"`, 10_001), ""},
 		"a key without an end":            {`{"`, ""},
@@ -94,6 +101,27 @@ func TestStrategicMergePatch(t *testing.T) {
 		"order of a field": {`{"$setElementOrder/ports":` + list(5_001, "0") + "}", "strategic merge patch"},
 	} {
 		t.Run(name, func(t *testing.T) { checkMessage(t, StrategicMergePatch([]byte(tc.data)), tc.message) })
+	}
+}
+
+func TestJSONPatch(t *testing.T) {
+	long := "/" + strings.Repeat("k", 4_000)
+	for name, tc := range map[string]struct{ data, message string }{
+		"a patch":                    {`[{"op":"add","path":"/a","value":` + list(10_000, "[0]") + `}]`, ""},
+		"a long list":                {`[{"op":"add","path":"/a","value":` + list(10_001, "[0]") + `}]`, "elements in one list"},
+		"a long text":                {`[{"op":"add","path":"` + long + `","value":"` + strings.Repeat("[", 1<<20) + `"}]`, ""},
+		"a long path":                {`[{"op":"add","path":"` + strings.Repeat(long, 2) + `","value":0}]`, ""},
+		"a long path of a field":     {`[{"op":"add","path":"` + strings.Repeat(long, 2) + `","value":{"` + strings.Repeat("a", 200) + `":0}}]`, "names that lead to one of its fields"},
+		"a longer path":              {`[{"op":"remove","path":"` + strings.Repeat(long, 3) + `"}]`, "names that lead to one of its fields"},
+		"long paths of a list":       {`[{"op":"add","path":"` + long + `","value":` + list(9_000, "0") + `}]`, "names that lead to its fields"},
+		"long paths of lists":        {`[{"op":"add","path":"` + long + `","value":` + list(5_000, "0") + `},{"path":"` + long + `","value":` + list(5_000, "0") + `}]`, "names that lead to its fields"},
+		"usual copies":               {`[{"op":"copy","from":"/a","path":"/spec/template/metadata"},{"op":"move","from":"/a","path":"/spec/selector"}]`, ""},
+		"a copy to a long path":      {`[{"op":"copy","from":"/a","path":"` + long + `"}]`, "names that lead to its fields"},
+		"what is moved again":        {list(10, `{"op":"move","from":"/a","path":"/b/`+strings.Repeat("c", 40)+`"}`), "names that lead to its fields"},
+		"no patch":                   {`{"a":"b"}`, ""},
+		"operations that are no map": {`[0]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) { checkMessage(t, JSONPatch([]byte(tc.data)), tc.message) })
 	}
 }
 
@@ -167,7 +195,8 @@ func FuzzJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		exactly := func(c counts) rules {
-			return rules{lists: &rule{most: c.list}, maps: &rule{most: c.object}, owners: &rule{most: c.owners}, together: &rule{most: c.together}}
+			return rules{lists: &rule{most: c.list}, maps: &rule{most: c.object}, owners: &rule{most: c.owners}, together: &rule{most: c.together},
+				path: unbounded, paths: unbounded, levels: unbounded}
 		}
 		if err := exactly(most).check(data); err != nil {
 			t.Errorf("%s: %v, but there are %+v", data, err, most)

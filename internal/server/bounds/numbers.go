@@ -205,7 +205,7 @@ const maxVisits = 64
 // numbersInMessage checks everything in a message that may be a string.
 func numbersInMessage(message []byte) error {
 	left := maxVisits * len(message)
-	return payloads(message, levels.most, func(payload []byte) error {
+	return payloads(message, 2*maxDepth, func(payload []byte) error {
 		if len(payload) == 0 || !strings.ContainsRune(" \t\r\n+-.0123456789{[", rune(payload[0])) {
 			return nil
 		}

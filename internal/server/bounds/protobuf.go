@@ -4,14 +4,14 @@ package bounds
 // process: upstream's decoders call themselves for each level, and Go's stacks have an end.
 // Without the types it takes everything for a message that can be one. It reads data once.
 func Protobuf(data []byte) error {
-	return payloads(data, levels.most, func([]byte) error { return nil })
+	return payloads(data, 2*maxLevels, func([]byte) error { return nil })
 }
 
 // payloads visits what may be a string, bytes or a message in a message, and in each of those,
 // on as many levels as are left. It stops at a mistake, as decoders do.
 func payloads(message []byte, left int, visit func([]byte) error) error {
 	if left < 0 {
-		return levels.exceeded()
+		return objects.levels.exceeded()
 	}
 	for len(message) > 0 {
 		var tag, length uint64

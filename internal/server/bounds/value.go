@@ -23,6 +23,8 @@ type walk struct {
 	left  int
 	level int
 	rules rules
+	// path is the length of the path to what is visited, and paths those of all values.
+	path, paths int
 }
 
 var (
@@ -65,16 +67,32 @@ func (w *walk) member(key string, item any) error {
 	if err := w.size(len(key)); err != nil {
 		return err
 	}
-	if list, ok := item.([]any); ok && key == ownerReferences {
-		return w.list(list, w.rules.owners)
+	return w.at(len(key), func() error {
+		if list, ok := item.([]any); ok && key == ownerReferences {
+			return w.list(list, w.rules.owners)
+		}
+		return w.value(item)
+	})
+}
+
+// at visits a value to which some bytes more lead.
+func (w *walk) at(bytes int, visit func() error) error {
+	w.path += bytes
+	if w.path > w.rules.path.most {
+		return w.rules.path.exceeded()
 	}
-	return w.value(item)
+	if w.paths += w.path; w.paths > w.rules.paths.most {
+		return w.rules.paths.exceeded()
+	}
+	err := visit()
+	w.path -= bytes
+	return err
 }
 
 func (w *walk) list(items []any, rule *rule) error {
 	return w.within(len(items), rule, func() error {
 		for _, item := range items {
-			if err := w.value(item); err != nil {
+			if err := w.at(indexSize, func() error { return w.value(item) }); err != nil {
 				return err
 			}
 		}
@@ -90,7 +108,7 @@ func (w *walk) reflected(v reflect.Value) error {
 		if v.Kind() == reflect.Interface && v.CanInterface() {
 			return w.value(v.Interface())
 		}
-		return w.within(0, levels, func() error { return w.reflected(v.Elem()) })
+		return w.within(0, w.rules.levels, func() error { return w.reflected(v.Elem()) })
 	case reflect.Struct:
 		return w.fields(v)
 	case reflect.Slice:
@@ -104,7 +122,7 @@ func (w *walk) reflected(v reflect.Value) error {
 				if err := w.reflected(entries.Key()); err != nil {
 					return err
 				}
-				if err := w.reflected(entries.Value()); err != nil {
+				if err := w.at(lengthOf(entries.Key()), func() error { return w.reflected(entries.Value()) }); err != nil {
 					return err
 				}
 			}
@@ -149,7 +167,7 @@ func (w *walk) slice(v reflect.Value) error {
 	}
 	return w.within(v.Len(), rule, func() error {
 		for i := range v.Len() {
-			if err := w.reflected(v.Index(i)); err != nil {
+			if err := w.at(indexSize, func() error { return w.reflected(v.Index(i)) }); err != nil {
 				return err
 			}
 		}
@@ -182,8 +200,8 @@ func (w *walk) within(length int, rule *rule, visit func() error) error {
 	if length > rule.most {
 		return rule.exceeded()
 	}
-	if w.level++; w.level > levels.most {
-		return levels.exceeded()
+	if w.level++; w.level > 2*w.rules.levels.most { // of which one may be a pointer
+		return w.rules.levels.exceeded()
 	}
 	err := w.size(length * elementSize)
 	if err == nil {
@@ -191,6 +209,14 @@ func (w *walk) within(length int, rule *rule, visit func() error) error {
 	}
 	w.level--
 	return err
+}
+
+// lengthOf returns the length of a key.
+func lengthOf(key reflect.Value) int {
+	if key.Kind() == reflect.String {
+		return key.Len()
+	}
+	return indexSize
 }
 
 // text visits a string.

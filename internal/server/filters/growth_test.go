@@ -173,3 +173,30 @@ func TestMessagesDoNotRepeatTheBody(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysOfYAML checks that keys are judged as they are written: upstream has an error for
+// each that is there again, with all of its text.
+func TestKeysOfYAML(t *testing.T) {
+	repeated := func(key string, times int) string {
+		return "x: &a key\ny: {a: b}\nq: {" + strings.Repeat(key+": z,", times) + "}\n"
+	}
+	filler := "\nz: " + strings.Repeat("z", 10_000) + "\n"
+	for name, tc := range map[string]struct{ body, message string }{
+		"aliases as keys":              {repeated("*a ", 1), "line 3 of the YAML has a key that is no text"},
+		"aliases as values":            {"x: &a {b: c}\ny: [*a, *a]\nz: {<<: *a}\n", ""},
+		"keys that are repeated":       {repeated("k", 101) + filler, ""},
+		"keys that are repeated often": {repeated("k", 102) + filler, "more than 100 keys that are in it before"},
+		"in lists":                     {"l:\n- [" + strings.Repeat("{k: 1, k: 2},", 200) + "]" + filler, ""},
+		"a key that is a list":         {"? [a]\n: b" + filler, ""}, // left to upstream
+		"a short text":                 {repeated("k", 1000)[12:], ""},
+		"what aliases make long":       {"x: &a [" + strings.Repeat("b,", 101) + "]\ny: &c [" + strings.Repeat("*a,", 101) + "]\nz: {a: *c}\n", ""},
+		"what aliases make too long":   {"x: &a [" + strings.Repeat("b,", 10_001) + "]\ny: *a\n", "elements in one list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, message := sendIn(t, "a", http.MethodPost, "application/yaml", int64(len(tc.body)), []byte(tc.body))
+			if (status == http.StatusOK) != (tc.message == "") || !strings.Contains(message, tc.message) {
+				t.Errorf("got %d %q, want %q", status, message, tc.message)
+			}
+		})
+	}
+}

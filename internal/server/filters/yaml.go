@@ -8,7 +8,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 	goyaml "sigs.k8s.io/yaml/goyaml.v2"
+	goyamlv3 "sigs.k8s.io/yaml/goyaml.v3"
 
+	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -20,12 +22,15 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 		return stripJSON(ctx, body, n)
 	}
 	named, aliased := mayName(body) || isUTF16(body), bytes.IndexByte(body, '*') >= 0
-	if !named && !aliased {
+	if !named && !aliased && len(body) < bounds.MinBody {
 		return body, nil
 	}
 	var object any
 	if goyaml.Unmarshal(body, &object) != nil { // as upstream reads it
 		return body, nil
+	}
+	if err := checkKeys(body); err != nil {
+		return nil, err
 	}
 	if left := lengthWithout(object, maxExpanded); left < 0 {
 		return nil, fmt.Errorf("the YAML has more than %d bytes with its aliases written out; use fewer aliases", maxExpanded)
@@ -43,6 +48,44 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 		return body, nil
 	}
 	return stripJSON(ctx, asJSON, n) // upstream reads JSON as YAML
+}
+
+// maxRepeated is how many keys of a map may be there before: upstream has an error for each,
+// which shows the key. For JSON it has as many errors at most.
+const maxRepeated = 100
+
+// checkKeys refuses maps with many keys that are there before, which a decoded map does not
+// show, and keys that are aliases: what they stand for may be long.
+func checkKeys(body []byte) error {
+	var document goyamlv3.Node
+	if err := goyamlv3.Unmarshal(body, &document); err != nil {
+		return fmt.Errorf("the YAML is not YAML 1.2, too: %w", err)
+	}
+	return checkNode(&document)
+}
+
+func checkNode(node *goyamlv3.Node) error {
+	if node.Kind == goyamlv3.MappingNode {
+		known, repeated := make(map[string]struct{}, len(node.Content)/2), 0
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Kind != goyamlv3.ScalarNode {
+				return fmt.Errorf("line %d of the YAML has a key that is no text; write it out", key.Line)
+			}
+			if _, ok := known[key.Value]; ok {
+				repeated++
+			}
+			if known[key.Value] = struct{}{}; repeated > maxRepeated {
+				return fmt.Errorf("the YAML has a map with more than %d keys that are in it before; write each once", maxRepeated)
+			}
+		}
+	}
+	for _, child := range node.Content {
+		if err := checkNode(child); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxExpanded is the maximum length of YAML with its aliases expanded, in bytes. Without

@@ -59,6 +59,33 @@ var _ = Describe("Bodies with long lists", func() {
 	})
 })
 
+// What upstream would say thousands of times, in gigabytes.
+var _ = Describe("Long names", func() {
+	long := strings.Repeat("k", 200_000)
+	DescribeTable("are refused", func(ctx SpecContext, c call, status int, message string) {
+		answer := newWire(tenantry.Config("a")).send(ctx, c, nil)
+		Expect(answer.status).To(Equal(status), answer.body)
+		Expect(answer.body).To(ContainSubstring(message))
+	},
+		Entry("in JSON", call{
+			method: http.MethodPost, path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+			body: `{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"` + long + `":{"properties":{` + strings.Repeat(`"a":{},`, 4_000) + `"a":{}}}}}}}]}}`,
+		}, http.StatusRequestEntityTooLarge, "in the names that lead to one of its fields"),
+		Entry("when they are applied", call{
+			method: http.MethodPatch, path: "/api/v1/namespaces/default/configmaps/long?fieldManager=f", contentType: string(types.ApplyYAMLPatchType),
+			body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: long}\nx: {? " + long + " : {a: b}}\n",
+		}, http.StatusRequestEntityTooLarge, "in the names that lead to one of its fields"),
+		Entry("as keys of YAML that are aliases", call{
+			method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", contentType: runtime.ContentTypeYAML,
+			body: "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {nonResourceAttributes: {path: /}}\nx: &a " + long + "\nq: {" + strings.Repeat("*a : z,", 8_000) + "}\n",
+		}, http.StatusBadRequest, "a key that is no text"),
+		Entry("in JSON patches", call{
+			method: http.MethodPatch, path: "/api/v1/namespaces/default/configmaps/" + "kube-root-ca.crt", contentType: string(types.JSONPatchType),
+			body: `[{"op":"add","path":"/x","value":{"` + strings.Repeat("k", 20_000) + `":{"a":"b"}}}]`,
+		}, http.StatusRequestEntityTooLarge, "in the names that lead to one of its fields"),
+	)
+})
+
 // What upstream would read or compare for hours.
 var _ = Describe("Numbers with long exponents", func() {
 	const (

@@ -155,7 +155,7 @@ func (w *weight) add(value any, path int, schemas []*apiextensionsv1.JSONSchemaP
 		w.bytes += bytes
 	}
 	for _, s := range schemas {
-		w.cost += path + w.costOf(s, value, bytes)
+		w.cost += path*(1+len(s.XValidations)) + w.costOf(s, value, bytes) // a rule may fail, too
 	}
 	w.check()
 	return bytes + len(`"",`)

@@ -40,6 +40,9 @@ func checkFailures(object map[string]any, schema *apiextensionsv1.JSONSchemaProp
 
 // add adds what is wrong with a value by schemas.
 func (f *failures) add(value any, path string, schemas []*spec.Schema) error {
+	if len(schemas) == 0 {
+		return nil
+	}
 	switch value := value.(type) {
 	case map[string]any:
 		if !isLarge(value) {
