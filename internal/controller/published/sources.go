@@ -38,8 +38,8 @@ func (s *sources) version(o Object) (string, bool) {
 	return version, ok
 }
 
-// fill reports whether there are published objects in a namespace.
-func (s *sources) fill(namespace string) bool {
+// hasObjectsIn reports whether there are published objects in a namespace.
+func (s *sources) hasObjectsIn(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.inside[namespace] > 0

@@ -56,43 +56,43 @@ func (r *report) status() v1alpha1.PublishedObjectStatus {
 	}
 }
 
-// announce makes the report of an object that has none yet, before its copies are
-// written.
-func (r *Reconciler) announce(ctx context.Context, e *edition, spaces int) error {
-	if e.implied {
+// createReport creates the report of an object that has none yet, before its copies
+// are written.
+func (r *Reconciler) createReport(ctx context.Context, desired *desiredCopy, spaces int) error {
+	if desired.implied {
 		return nil
 	}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(e.object)}, &v1alpha1.PublishedObject{})
+	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(desired.object)}, &v1alpha1.PublishedObject{})
 	if !apierrors.IsNotFound(err) {
-		return wrap(err, "reading the report about %s", e.object)
+		return wrap(err, "reading the report about %s", desired.object)
 	}
 	begun := newReport(spaces)
-	_, err = r.tell(ctx, e.object, begun.status(), begun.condition())
+	_, err = r.writeReport(ctx, desired.object, begun.status(), begun.condition())
 	return err
 }
 
-// commit tells an administrator what was found, if it is news. After a restart, what
-// the report says already, and took no work, is none.
-func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
-	if e.implied {
+// reportFound writes what was found to the report and, if it is news, an event. After a
+// restart, what the report says already and took no request is no news.
+func (r *Reconciler) reportFound(ctx context.Context, desired *desiredCopy, found *report) error {
+	if desired.implied {
 		return nil
 	}
 	condition := found.condition()
-	reported, err := r.tell(ctx, e.object, found.status(), condition)
+	reported, err := r.writeReport(ctx, desired.object, found.status(), condition)
 	if err != nil {
 		return err
 	}
-	about := e.from.Value() + condition.Reason + found.problems()
+	about := desired.from.Value() + condition.Reason + found.problems()
 	r.mu.Lock()
-	recorded, ok := r.recorded[e.object]
-	r.recorded[e.object] = about
+	recorded, ok := r.recorded[desired.object]
+	r.recorded[desired.object] = about
 	r.mu.Unlock()
 	switch {
 	case recorded == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked:
 	case condition.Status == metav1.ConditionTrue:
-		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
+		r.Events.Eventf(desired.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
 	default:
-		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, condition.Reason, "Publish", "%s", condition.Message)
+		r.Events.Eventf(desired.published, nil, corev1.EventTypeWarning, condition.Reason, "Publish", "%s", condition.Message)
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (r *Reconciler) requeueAfter(ctx context.Context, o Object) time.Duration {
 	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), seldom)
 }
 
-// tell writes the report of an object if it says something new, and returns whether
-// it does.
-func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) (bool, error) {
+// writeReport updates the report of an object if it says something new, and returns
+// whether it does.
+func (r *Reconciler) writeReport(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) (bool, error) {
 	if len(condition.Message) > messageLimit {
 		condition.Message = condition.Message[:messageLimit] + "..."
 	}

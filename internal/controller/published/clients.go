@@ -96,13 +96,13 @@ func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path st
 	return answer, request.Do(ctx).Into(answer)
 }
 
-func (c *clients) create(ctx context.Context, n tenant.Name, e *edition) (*metav1.PartialObjectMetadata, error) {
-	return c.write(ctx, http.MethodPost, n, path(e.resource, e.object.Namespace, ""), e.body(0))
+func (c *clients) create(ctx context.Context, n tenant.Name, desired *desiredCopy) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPost, n, path(desired.resource, desired.object.Namespace, ""), desired.body(0))
 }
 
 // update replaces a version of an object.
-func (c *clients) update(ctx context.Context, n tenant.Name, e *edition, version uint64) (*metav1.PartialObjectMetadata, error) {
-	return c.write(ctx, http.MethodPut, n, path(e.resource, e.object.Namespace, e.object.Name), e.body(version))
+func (c *clients) update(ctx context.Context, n tenant.Name, desired *desiredCopy, version uint64) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPut, n, path(desired.resource, desired.object.Namespace, desired.object.Name), desired.body(version))
 }
 
 func (c *clients) get(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object) (*metav1.PartialObjectMetadata, error) {
