@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"strings"
+	"path"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -51,8 +51,8 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/tenants/" + t.String()
-	switch err := client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); {
+	found := client.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupVersion.String(), "tenants", t.String()).Do(ctx)
+	switch err := found.Error(); {
 	case apierrors.IsNotFound(err) && !isOfTenants(err):
 		return notOfSystem(config.Host)
 	case apierrors.IsNotFound(err):
@@ -64,10 +64,17 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	}
 }
 
-// inSpace reports whether a server's URL is that of a tenant's space.
+// inSpace reports whether a server's URL is that of the root of a space, which may be
+// behind a path of a proxy.
 func inSpace(server string) bool {
 	u, err := url.Parse(server)
-	return err == nil && strings.Contains(u.Path+"/", "/tenants/")
+	if err != nil {
+		return false
+	}
+	parent, name := path.Split(path.Clean("/" + u.Path))
+	root := path.Join("/", path.Base(parent), name)
+	target, err := tenant.ParsePath(root, root)
+	return err != nil || target.Scope != ""
 }
 
 // isOfTenants reports whether a server has said of a Tenant that it is not there. In a
