@@ -14,15 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	// deletions is how many requests of one space are under way at once.
-	deletions = 8
-	// named is how many objects a message names.
-	named = 5
-)
+// deletions is how many requests of one space are under way at once.
+const deletions = 8
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
@@ -49,7 +46,7 @@ func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (
 	}
 	switch {
 	case len(waiting) > 0:
-		return outcome{waiting: "the finalizers of " + enumerate(waiting)}, nil
+		return outcome{waiting: "the finalizers of " + conditions.Enumerate(waiting)}, nil
 	case found == 0:
 		return outcome{waiting: "objects that cannot be listed: no API serves them"}, nil
 	default:
@@ -105,7 +102,7 @@ func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left re
 		if err != nil || len(held) == 0 {
 			return outcome{}, err
 		}
-		return outcome{waiting: "the finalizers of " + enumerate(held)}, nil
+		return outcome{waiting: "the finalizers of " + conditions.Enumerate(held)}, nil
 	}
 	if unknown {
 		return outcome{waiting: "namespaces " + progressOf(list)}, nil
@@ -197,7 +194,7 @@ func progressOf(list []corev1.Namespace) string {
 	for i := range list {
 		progress[i] = namespaceProgress(&list[i])
 	}
-	return enumerate(progress)
+	return conditions.Enumerate(progress)
 }
 
 // namespaceProgress says what a namespace waits for, if its controller has said
@@ -250,11 +247,3 @@ func describe(left remaining) string {
 }
 
 func compareResources(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
-
-// enumerate joins the first few names.
-func enumerate(names []string) string {
-	if len(names) <= named {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
-}
