@@ -27,7 +27,7 @@ type Options struct {
 	// Kube are the options of kube-apiserver.
 	Kube *options.ServerRunOptions
 	// DefaultTenant is the tenant of users whose credentials carry none. Empty
-	// (the default) refuses them (arktos-api-resource-model, "default-tenant").
+	// (the default) refuses them.
 	DefaultTenant string
 	// RootCAFile is the bundle by which pods verify the server, published in
 	// every namespace. Defaults to the serving certificate.

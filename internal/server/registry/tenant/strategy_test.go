@@ -54,7 +54,7 @@ func TestValidate(t *testing.T) {
 		tenant *v1alpha1.Tenant
 		want   string // part of the error, empty for none
 	}{
-		"the seed's sample":          {tenant: newTenant("sample-tenant-1")},
+		"letters, digits, hyphens":   {tenant: newTenant("sample-tenant-1")},
 		"digits":                     {tenant: newTenant("1")},
 		"63 characters":              {tenant: newTenant(strings.Repeat("a", 63))},
 		"built in":                   {tenant: newTenant("system")},
