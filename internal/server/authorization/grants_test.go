@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// sealB is the seal of a tenant with the UID "b-1", as the storage writes it.
-const sealB = "AAAAAAAAAAAAAAAAAAAAALyxSTjWDeX+9/qEOQ7nn2U+/PzrRj/Z6nK086J8cDkK"
+// digestB is the digest of the UID "b-1", as the storage writes it.
+const digestB = "AAAAAAAAAAAAAAAAAAAAALyxSTjWDeX+9/qEOQ7nn2U+/PzrRj/Z6nK086J8cDkK"
 
 func accessPolicy(space tenant.Name, name string, rules ...v1alpha1.AccessRule) *v1alpha1.TenantAccessPolicy {
 	return &v1alpha1.TenantAccessPolicy{
@@ -30,7 +30,7 @@ func accessPolicy(space tenant.Name, name string, rules ...v1alpha1.AccessRule) 
 			},
 			Rules: rules,
 		},
-		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "b", Seal: sealB}}},
+		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "b", Seal: digestB}}},
 	}
 }
 
@@ -64,7 +64,7 @@ func TestGrants(t *testing.T) {
 		"granted to the group":       {rules: []v1alpha1.AccessRule{readPods}, user: "joe", groups: []string{"devs"}, request: in("list", "", "pods", "x", ""), allowed: true},
 		"another user":               {rules: []v1alpha1.AccessRule{readPods}, user: "joe", request: in("list", "", "pods", "x", "")},
 		"the same name elsewhere":    {rules: []v1alpha1.AccessRule{readPods}, userTenant: "d", request: in("list", "", "pods", "x", "")},
-		"without seal":               {rules: []v1alpha1.AccessRule{readPods}, userTenant: "c", request: in("list", "", "pods", "x", "")},
+		"without digest":             {rules: []v1alpha1.AccessRule{readPods}, userTenant: "c", request: in("list", "", "pods", "x", "")},
 		"a tenant created anew":      {rules: []v1alpha1.AccessRule{readPods}, uid: "b-2", request: in("list", "", "pods", "x", "")},
 		"a tenant out of service":    {rules: []v1alpha1.AccessRule{readPods}, away: true, request: in("list", "", "pods", "x", "")},
 		"another space":              {rules: []v1alpha1.AccessRule{readPods}, space: "e", request: in("list", "", "pods", "x", "")},
@@ -183,7 +183,7 @@ func TestGrantsFollowPolicies(t *testing.T) {
 		p.Spec.Subjects, p.Status.Grantees = nil, nil
 		for _, n := range tenants {
 			p.Spec.Subjects = append(p.Spec.Subjects, v1alpha1.ForeignSubject{Tenant: n, Kind: v1alpha1.SubjectUser, Name: "jane"})
-			p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: n, Seal: sealB})
+			p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: n, Seal: digestB})
 		}
 		return p
 	}

@@ -14,7 +14,7 @@ import (
 // grant is what a TenantAccessPolicy grants to the users of one other tenant.
 type grant struct {
 	policy   string
-	seal     accesspolicy.Seal
+	digest   accesspolicy.UIDDigest
 	subjects []v1alpha1.ForeignSubject
 	rules    []grantedRule
 }
@@ -58,7 +58,7 @@ func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 	}
 	for _, grantee := range stored.Status.Grantees {
 		userTenant := tenant.Name(grantee.Tenant)
-		g := &grant{policy: stored.Name, seal: accesspolicy.ParseSeal(grantee.Seal), rules: rules}
+		g := &grant{policy: stored.Name, digest: accesspolicy.ParseUIDDigest(grantee.Seal), rules: rules}
 		for _, subject := range stored.Spec.Subjects {
 			if tenant.Name(subject.Tenant) == userTenant {
 				g.subjects = append(g.subjects, subject)

@@ -70,8 +70,8 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 	return &REST{Store: store, escalation: escalation, seen: seen}, nil
 }
 
-// Status returns the storage of the subresource status, which nobody writes: it seals
-// whom a policy lets in.
+// Status returns the storage of the subresource status, which nobody writes: its digests
+// say which tenants a policy lets in.
 func (r *REST) Status() rest.Storage { return definition.StatusReader{Store: r.Store} }
 
 // ShortNames implements rest.ShortNamesProvider.
