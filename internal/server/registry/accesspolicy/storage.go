@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/client-go/tools/cache"
 	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 
@@ -117,6 +116,6 @@ func (r *REST) confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) erro
 }
 
 // Follow tells index of the policies of every space until ctx ends.
-func (r *REST) Follow(ctx context.Context, index cache.ReflectorStore) {
-	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, &v1alpha1.TenantAccessPolicy{}, index, r.seen)
+func (r *REST) Follow(ctx context.Context, index follow.Index[*v1alpha1.TenantAccessPolicy]) {
+	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, index, r.seen)
 }
