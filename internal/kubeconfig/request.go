@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -137,7 +136,7 @@ func issue(ctx context.Context, client kubernetes.Interface, request []byte, val
 		},
 	}
 	if validity > 0 {
-		made.Spec.ExpirationSeconds = ptr.To(int32(min(validity/time.Second, math.MaxInt32)))
+		made.Spec.ExpirationSeconds = new(int32(min(validity/time.Second, math.MaxInt32)))
 	}
 	made, err := requests.Create(ctx, made, metav1.CreateOptions{})
 	if err != nil {

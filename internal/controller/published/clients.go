@@ -121,11 +121,10 @@ func (c *clients) mark(ctx context.Context, n tenant.Name, r schema.GroupVersion
 
 // delete deletes a version of an object.
 func (c *clients) delete(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object, version uint64) error {
-	background := metav1.DeletePropagationBackground
-	expected := strconv.FormatUint(version, 10)
 	options, err := json.Marshal(&metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{ResourceVersion: &expected},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+		Preconditions:     &metav1.Preconditions{ResourceVersion: new(strconv.FormatUint(version, 10))},
 	})
 	if err != nil {
 		return err

@@ -97,7 +97,8 @@ func (s *Spaces) DeleteObject(ctx context.Context, n tenant.Name, object StoredO
 	if err != nil {
 		return err
 	}
-	background := metav1.DeletePropagationBackground
-	options := metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(object.UID))}
+	options := metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: metav1.NewUIDPreconditions(string(object.UID)),
+	}
 	return client.Resource(object.Resource).Namespace(object.Namespace).Delete(ctx, object.Name, options)
 }

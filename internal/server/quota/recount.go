@@ -266,7 +266,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 		r.observe(n, q.ResourceVersion)
 		return r.settle, nil
 	case o.counted != nil:
-		return r.correct(ctx, n, q, o, o.counted)
+		return r.correct(ctx, n, q, o.counted)
 	}
 	counted, err := r.measure(ctx, n, q.Status.Hard)
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 		return r.forget(n, o), nil
 	}
 	if fits, _ := quota.LessThanOrEqual(counted, q.Status.Used); !fits {
-		return r.correct(ctx, n, q, o, quota.Max(counted, q.Status.Used))
+		return r.correct(ctx, n, q, quota.Max(counted, q.Status.Used))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 }
 
 // correct replaces what is used, if nothing else has changed the quota.
-func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, o *observation, used corev1.ResourceList) (time.Duration, error) {
+func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, used corev1.ResourceList) (time.Duration, error) {
 	updated, err := r.store.Update(ctx, keyOf(n), func(q *corev1.ResourceQuota) error {
 		if q.ResourceVersion != known.ResourceVersion {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("it is in use"))

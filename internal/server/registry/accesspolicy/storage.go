@@ -50,18 +50,9 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 		return nil, err
 	}
 	s := strategy{Strategy: common, uidOf: uidOf, now: time.Now}
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
-		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} },
-		DefaultQualifiedResource:  Resource,
-		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("tenantaccesspolicy").GroupResource(),
-		CreateStrategy:            s,
-		UpdateStrategy:            s,
-		DeleteStrategy:            s,
-		ResetFieldsStrategy:       s,
-		TableConvertor:            table,
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	store, err := definition.NewStore(options, Resource, "tenantaccesspolicy", func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
+		func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} }, s, table)
+	if err != nil {
 		return nil, err
 	}
 	seen := &progress.Progress{}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -31,13 +30,6 @@ type strategy struct {
 	uidOf UIDOf
 	now   func() time.Time
 }
-
-var (
-	_ rest.RESTCreateStrategy  = strategy{}
-	_ rest.RESTUpdateStrategy  = strategy{}
-	_ rest.RESTDeleteStrategy  = strategy{}
-	_ rest.ResetFieldsStrategy = strategy{}
-)
 
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	p := obj.(*v1alpha1.TenantAccessPolicy)

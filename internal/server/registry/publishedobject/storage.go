@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -45,18 +44,9 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, 
 		return nil, err
 	}
 	s := strategy{Strategy: common}
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &v1alpha1.PublishedObject{} },
-		NewListFunc:               func() runtime.Object { return &v1alpha1.PublishedObjectList{} },
-		DefaultQualifiedResource:  Resource,
-		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("publishedobject").GroupResource(),
-		CreateStrategy:            s,
-		UpdateStrategy:            s,
-		DeleteStrategy:            s,
-		ResetFieldsStrategy:       s,
-		TableConvertor:            table,
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	store, err := definition.NewStore(options, Resource, "publishedobject", func() runtime.Object { return &v1alpha1.PublishedObject{} },
+		func() runtime.Object { return &v1alpha1.PublishedObjectList{} }, s, table)
+	if err != nil {
 		return nil, err
 	}
 	return &REST{store, definition.NewStatusREST(store, statusStrategy{s})}, nil
@@ -69,12 +59,6 @@ func (*REST) ShortNames() []string { return []string{"pub"} }
 type strategy struct {
 	definition.Strategy
 }
-
-var (
-	_ rest.RESTCreateStrategy = strategy{}
-	_ rest.RESTUpdateStrategy = strategy{}
-	_ rest.RESTDeleteStrategy = strategy{}
-)
 
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	report := obj.(*v1alpha1.PublishedObject)
