@@ -169,7 +169,7 @@ func TestOrder(t *testing.T) {
 	}
 	s := newSources(func(Object) {})
 	for _, o := range objects {
-		s.put(o, "1")
+		s.put(o, &source{version: "1"})
 	}
 	for _, group := range byRank(s.list()) {
 		name := ""

@@ -96,8 +96,8 @@ func TestSourcesWithInvalidValues(t *testing.T) {
 		{"from before", "yes", func() { of.set(metaOf("ns", "a", "1", valued("yes"))) }, true, false, 1},
 		{"seen again", "yes", func() { of.set(metaOf("ns", "a", "2", valued("yes"))) }, true, false, 0},
 		{"empty", "", func() { of.set(metaOf("ns", "a", "3", valued(""))) }, true, false, 1},
-		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 3}, // the namespace, too
-		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 3},
+		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 2}, // the namespace, too
+		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 2},
 		{"gone", "", func() { of.replace(nil) }, false, false, 1},
 	} {
 		changed = nil
