@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -24,16 +23,6 @@ import (
 
 // Resource is the resource of this package.
 var Resource = v1alpha1.GroupVersion.WithResource("tenantaccesspolicies").GroupResource()
-
-// AddToScheme registers policies in the server's scheme. The versions are one Go
-// type, so that there is nothing to convert.
-func AddToScheme(scheme *runtime.Scheme) {
-	for _, gv := range []schema.GroupVersion{
-		v1alpha1.GroupVersion, {Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
-	} {
-		scheme.AddKnownTypes(gv, &v1alpha1.TenantAccessPolicy{}, &v1alpha1.TenantAccessPolicyList{})
-	}
-}
 
 // REST serves policies. Their status is the server's own.
 type REST struct {

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -19,16 +18,6 @@ import (
 
 // Resource is the resource of this package.
 var Resource = v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource()
-
-// AddToScheme registers the reports in the server's scheme. The versions are one
-// Go type, so that there is nothing to convert.
-func AddToScheme(scheme *runtime.Scheme) {
-	for _, gv := range []schema.GroupVersion{
-		v1alpha1.GroupVersion, {Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
-	} {
-		scheme.AddKnownTypes(gv, &v1alpha1.PublishedObject{}, &v1alpha1.PublishedObjectList{})
-	}
-}
 
 // REST serves the reports.
 type REST struct {

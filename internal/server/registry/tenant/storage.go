@@ -26,6 +26,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// Resource is the resource of this package.
+var Resource = v1alpha1.GroupVersion.WithResource("tenants").GroupResource()
+
 // SpaceCounter counts the keys that a tenant has in etcd, by resource.
 type SpaceCounter interface {
 	Count(ctx context.Context, n tenant.Name) (map[string]int64, error)

@@ -354,7 +354,7 @@ func TestReleases(t *testing.T) {
 // sets its apiVersion, and decoding gives the same object.
 func TestScheme(t *testing.T) {
 	scheme := runtime.NewScheme()
-	AddToScheme(scheme)
+	definition.AddToScheme(scheme)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	codecs := serializer.NewCodecFactory(scheme)
 	want := newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Suspended = true })
