@@ -151,6 +151,11 @@ func (o CompletedOptions) Validate() []error {
 	if clients := o.authentication.Upstream.ClientCert; clients != nil {
 		trusted = append(trusted, clients.ClientCA)
 	}
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...),
-		validateNodes(o.kube.Authorization, o.kube.Admission), validateSpaces(o.kube.Admission), validateFeatures())
+	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
+	for _, err := range []error{validateNodes(o.kube.Authorization, o.kube.Admission), admission.ValidateSpaces(o.kube.Admission)} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return append(errs, validateFeatures()...)
 }

@@ -89,15 +89,11 @@ func newDesiredCopy(object Object, resource schema.GroupVersionResource, source 
 		// be able to add to them.
 		delete(content, "aggregationRule")
 	}
-	annotations, labels := maps.Clone(source.GetAnnotations()), maps.Clone(source.GetLabels())
+	annotations, labels := map[string]string{}, map[string]string{}
+	maps.Copy(annotations, source.GetAnnotations())
+	maps.Copy(labels, source.GetLabels())
 	for _, key := range notCopied {
 		delete(annotations, key)
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if labels == nil {
-		labels = map[string]string{}
 	}
 	// The hash is that of earlier versions, whose copies are current.
 	labels[tenant.Former(tenant.PublishedCopyLabel)] = tenant.PublishedCopy

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -68,11 +69,8 @@ type measureFunc func(ctx context.Context, n tenant.Name, limits corev1.Resource
 type countFunc func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
 
 func newRecounter(s store, measure measureFunc, countIn countFunc, settle time.Duration) *recounter {
-	if settle == 0 {
-		settle = SettleTime
-	}
 	return &recounter{
-		store: s, measure: measure, countIn: countIn, settle: settle,
+		store: s, measure: measure, countIn: countIn, settle: cmp.Or(settle, SettleTime),
 		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[flatName](),
 			workqueue.TypedRateLimitingQueueConfig[flatName]{Name: "tenant_quota_count"}),
 		quiet: workqueue.NewTypedDelayingQueueWithConfig(
