@@ -1,7 +1,7 @@
 // Package v1alpha1 is the API of tenants, group tenantry.io.
 //
-// The same Go types are served as core v1, so that the manifest of
-// arktos-api-resource-model ("Tenant Object") works as it stands.
+// The same Go types are served as core v1, as Arktos serves Tenants, so that manifests
+// written for it work.
 //
 // +kubebuilder:object:generate=true
 // +k8s:openapi-gen=true

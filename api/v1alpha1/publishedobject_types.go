@@ -17,9 +17,8 @@ const (
 )
 
 // PublishedObject says how far an object of the system space that is published is
-// copied to the spaces (arktos-access-control, "Enforce policies Cross-Tenant"). It
-// is written by the operator and read by administrators; what is published is said
-// by the annotation multi-tenancy.k8s.io/published of the object itself.
+// copied to the spaces. The operator writes it and administrators read it; what is
+// published is said by the annotation multi-tenancy.k8s.io/published of the object itself.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

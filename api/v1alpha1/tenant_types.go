@@ -92,7 +92,7 @@ type TenantSpec struct {
 	Quota map[corev1.ResourceName]resource.Quantity `json:"quota,omitempty"`
 	// nodePlacement is how far the tenant's pods may choose their nodes. Defaults to
 	// what the server's admission configuration says for SpacePolicy, without which
-	// they may not (arktos-access-control, "Node, NodeSelector and DaemonSet").
+	// they may not.
 	// +optional
 	NodePlacement *NodePlacement `json:"nodePlacement,omitempty"`
 	// daemonSets is what becomes of the tenant's DaemonSets. Defaults to what the

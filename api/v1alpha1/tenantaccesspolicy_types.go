@@ -15,11 +15,10 @@ const (
 	AllNamespaces = "*"
 )
 
-// TenantAccessPolicy lets users of other tenants into the space that it is in
-// (arktos-access-control, "Cross-Tenant Access"). What it grants is added to what
-// other policies grant, ends at the edge of the space, and includes neither
-// impersonation nor what gives rights to others. Whoever writes one must have
-// the rights that it grants.
+// TenantAccessPolicy lets users of other tenants into the space that it is in. What it
+// grants is added to what other policies grant, ends at the edge of the space, and
+// includes neither impersonation nor what gives rights to others. Whoever writes one
+// must have the rights that it grants.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -139,8 +138,8 @@ type TenantAccessPolicyStatus struct {
 type Grantee struct {
 	// tenant is its name.
 	Tenant string `json:"tenant"`
-	// seal is by what the server tells the tenant from a later one of that name.
-	// It looks the same whether or not there was such a tenant.
+	// seal is a salted digest of the tenant's UID, by which the server tells it from a
+	// later tenant of that name. It looks the same if there was no such tenant.
 	Seal string `json:"seal"`
 }
 

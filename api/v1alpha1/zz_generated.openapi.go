@@ -353,7 +353,7 @@ func schema_tenantry_tenantry_api_v1alpha1_Grantee(ref common.ReferenceCallback)
 					},
 					"seal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "seal is by what the server tells the tenant from a later one of that name. It looks the same whether or not there was such a tenant.",
+							Description: "seal is a salted digest of the tenant's UID, by which the server tells it from a later tenant of that name. It looks the same if there was no such tenant.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -431,7 +431,7 @@ func schema_tenantry_tenantry_api_v1alpha1_PublishedObject(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PublishedObject says how far an object of the system space that is published is copied to the spaces (arktos-access-control, \"Enforce policies Cross-Tenant\"). It is written by the operator and read by administrators; what is published is said by the annotation multi-tenancy.k8s.io/published of the object itself.",
+				Description: "PublishedObject says how far an object of the system space that is published is copied to the spaces. The operator writes it and administrators read it; what is published is said by the annotation multi-tenancy.k8s.io/published of the object itself.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -792,7 +792,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantAccessPolicy(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TenantAccessPolicy lets users of other tenants into the space that it is in (arktos-access-control, \"Cross-Tenant Access\"). What it grants is added to what other policies grant, ends at the edge of the space, and includes neither impersonation nor what gives rights to others. Whoever writes one must have the rights that it grants.",
+				Description: "TenantAccessPolicy lets users of other tenants into the space that it is in. What it grants is added to what other policies grant, ends at the edge of the space, and includes neither impersonation nor what gives rights to others. Whoever writes one must have the rights that it grants.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1180,7 +1180,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 					},
 					"nodePlacement": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodePlacement is how far the tenant's pods may choose their nodes. Defaults to what the server's admission configuration says for SpacePolicy, without which they may not (arktos-access-control, \"Node, NodeSelector and DaemonSet\").",
+							Description: "nodePlacement is how far the tenant's pods may choose their nodes. Defaults to what the server's admission configuration says for SpacePolicy, without which they may not.",
 							Ref:         ref(NodePlacement{}.OpenAPIModelName()),
 						},
 					},

@@ -63,7 +63,7 @@ func SpaceURL(server string, t tenant.Name) (string, error) {
 	if t == tenant.System {
 		return strings.TrimSuffix(u.String(), "/"), nil
 	}
-	return u.JoinPath("tenants", t.String()).String(), nil
+	return u.JoinPath(t.Root()).String(), nil
 }
 
 // Server returns the URL of the current context's server in a kubeconfig file.

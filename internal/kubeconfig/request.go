@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"strings"
+	"path"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -51,8 +50,8 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/tenants/" + t.String()
-	switch err := client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); {
+	found := client.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupVersion.String(), "tenants", t.String()).Do(ctx)
+	switch err := found.Error(); {
 	case apierrors.IsNotFound(err) && !isOfTenants(err):
 		return notOfSystem(config.Host)
 	case apierrors.IsNotFound(err):
@@ -64,10 +63,17 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	}
 }
 
-// inSpace reports whether a server's URL is that of a tenant's space.
+// inSpace reports whether a server's URL is that of the root of a space, which may be
+// behind a path of a proxy.
 func inSpace(server string) bool {
 	u, err := url.Parse(server)
-	return err == nil && strings.Contains(u.Path+"/", "/tenants/")
+	if err != nil {
+		return false
+	}
+	parent, name := path.Split(path.Clean("/" + u.Path))
+	root := path.Join("/", path.Base(parent), name)
+	target, err := tenant.ParsePath(root, root)
+	return err != nil || target.Scope != ""
 }
 
 // isOfTenants reports whether a server has said of a Tenant that it is not there. In a
@@ -130,7 +136,7 @@ func issue(ctx context.Context, client kubernetes.Interface, request []byte, val
 		},
 	}
 	if validity > 0 {
-		made.Spec.ExpirationSeconds = ptr.To(int32(min(validity/time.Second, math.MaxInt32)))
+		made.Spec.ExpirationSeconds = new(int32(min(validity/time.Second, math.MaxInt32)))
 	}
 	made, err := requests.Create(ctx, made, metav1.CreateOptions{})
 	if err != nil {

@@ -52,7 +52,10 @@ func TestFind(t *testing.T) {
 		"no API server":               {tenant: "acme", code: http.StatusNotFound, answer: "404 page not found", want: ofSystem},
 		"a space":                     {root: "/tenants/acme", tenant: "acme", code: http.StatusNotFound, answer: unknown, want: ofSystem},
 		"a space, for a user of none": {root: "/tenants/acme", tenant: tenant.System, code: http.StatusNotFound, want: ofSystem},
+		"behind a proxy":              {root: "/base/tenants/acme/", tenant: tenant.System, code: http.StatusNotFound, want: ofSystem},
+		"no name of a space":          {root: "/tenants/A_B", tenant: tenant.System, code: http.StatusNotFound, want: ofSystem},
 		"the system":                  {tenant: tenant.System, code: http.StatusNotFound},
+		"the system behind a proxy":   {root: "/base/", tenant: tenant.System, code: http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

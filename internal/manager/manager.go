@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,20 +55,11 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 		opts.Config = &configv1alpha1.ManagerConfiguration{}
 		opts.Config.Default()
 	}
-	if opts.MetricsBindAddress == "" {
-		opts.MetricsBindAddress = "0"
-	}
-	if opts.HealthProbeBindAddress == "" {
-		opts.HealthProbeBindAddress = "0"
-	}
 	if opts.ShowMetrics == nil {
 		opts.ShowMetrics = func(c prometheus.Collector) { metrics.Registry.MustRegister(c) }
 	}
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	unlimited := rest.CopyConfig(restConfig)
@@ -75,8 +67,8 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	unlimited.ContentType, unlimited.AcceptContentTypes = "", ""
 	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
 		Scheme:                  scheme,
-		Metrics:                 metricsserver.Options{BindAddress: opts.MetricsBindAddress},
-		HealthProbeBindAddress:  opts.HealthProbeBindAddress,
+		Metrics:                 metricsserver.Options{BindAddress: cmp.Or(opts.MetricsBindAddress, "0")},
+		HealthProbeBindAddress:  cmp.Or(opts.HealthProbeBindAddress, "0"),
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		LeaderElection:          opts.LeaderElection,
 		LeaderElectionID:        "tenantry-manager",

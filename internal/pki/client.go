@@ -15,7 +15,7 @@ import (
 
 // ClientCertificate issues a certificate, and its key, for a user of a tenant, both as
 // PEM, valid for a year unless validity is another time. The subject is CN={user},
-// O=tenant:{tenant}, OU={groups} (arktos-access-control, "Certificate Authenticator").
+// O=tenant:{tenant}, OU={groups}.
 func (p *PKI) ClientCertificate(validity time.Duration, t tenant.Name, user string, groups ...string) (certPEM, keyPEM []byte, err error) {
 	if user == "" {
 		return nil, nil, errors.New("a client certificate needs a user name")

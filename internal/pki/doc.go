@@ -2,7 +2,6 @@
 // DIR/pki, made on first start and used again after that, and the client
 // certificates signed by them.
 //
-// It knows where a certificate says which tenant its user belongs to
-// (arktos-access-control, "Certificate Authenticator"), but decides nothing:
-// authentication reads it back.
+// It knows where a certificate says which tenant its user belongs to, but decides
+// nothing: authentication reads it back.
 package pki

@@ -23,9 +23,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/metrics"
-	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
-	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
-	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/version"
 )
@@ -48,11 +46,7 @@ type base struct {
 
 // registerTypes makes Tenants and what belongs to them known to the scheme of the
 // built-in resources.
-var registerTypes = sync.OnceFunc(func() {
-	tenantregistry.AddToScheme(legacyscheme.Scheme)
-	accesspolicy.AddToScheme(legacyscheme.Scheme)
-	publishedobject.AddToScheme(legacyscheme.Scheme)
-})
+var registerTypes = sync.OnceFunc(func() { definition.AddToScheme(legacyscheme.Scheme) })
 
 // openAPIDefinitions are those of the built-in resources and of Tenants.
 func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {

@@ -27,7 +27,7 @@ type Options struct {
 	// Kube are the options of kube-apiserver.
 	Kube *options.ServerRunOptions
 	// DefaultTenant is the tenant of users whose credentials carry none. Empty
-	// (the default) refuses them (arktos-api-resource-model, "default-tenant").
+	// (the default) refuses them.
 	DefaultTenant string
 	// RootCAFile is the bundle by which pods verify the server, published in
 	// every namespace. Defaults to the serving certificate.
@@ -151,6 +151,11 @@ func (o CompletedOptions) Validate() []error {
 	if clients := o.authentication.Upstream.ClientCert; clients != nil {
 		trusted = append(trusted, clients.ClientCA)
 	}
-	return slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...),
-		validateNodes(o.kube.Authorization, o.kube.Admission), validateSpaces(o.kube.Admission), validateFeatures())
+	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
+	for _, err := range []error{validateNodes(o.kube.Authorization, o.kube.Admission), admission.ValidateSpaces(o.kube.Admission)} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return append(errs, validateFeatures()...)
 }

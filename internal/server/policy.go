@@ -150,7 +150,7 @@ func (a *assembly) newAccessPolicies(options generic.RESTOptionsGetter) (*access
 }
 
 // validateNodes refuses authorization mode Node without what restricts nodes.
-func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugins *kubeoptions.AdmissionOptions) []error {
+func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugins *kubeoptions.AdmissionOptions) error {
 	config, err := authorization.ToAuthorizationConfig(nil)
 	if err != nil || config == nil {
 		return nil // upstream says what is wrong
@@ -159,17 +159,7 @@ func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugi
 	if !slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, isNode) {
 		return nil
 	}
-	if err := admission.ValidateNodes(plugins); err != nil {
-		return []error{err}
-	}
-	return nil
-}
-
-func validateSpaces(plugins *kubeoptions.AdmissionOptions) []error {
-	if err := admission.ValidateSpaces(plugins); err != nil {
-		return []error{err}
-	}
-	return nil
+	return admission.ValidateNodes(plugins)
 }
 
 // serviceAccounts returns how tokens of tenants' service accounts are verified:

@@ -48,9 +48,9 @@ func TestValidateNodes(t *testing.T) {
 			if o.Kube.Authorization.AuthorizationConfigurationFile != "" {
 				o.Kube.Authorization.Modes = nil // as upstream does
 			}
-			errs := validateNodes(o.Kube.Authorization, o.Kube.Admission)
-			if refused := len(errs) == 1 && errors.Is(errs[0], admission.ErrUnrestrictedNodes); refused != tc.refused {
-				t.Errorf("%v, want refused: %v", errs, tc.refused)
+			err := validateNodes(o.Kube.Authorization, o.Kube.Admission)
+			if refused := errors.Is(err, admission.ErrUnrestrictedNodes); refused != tc.refused {
+				t.Errorf("%v, want refused: %v", err, tc.refused)
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func TestValidateSpaces(t *testing.T) {
 		if err := flags.Parse(strings.Fields(flag)); err != nil {
 			t.Fatal(err)
 		}
-		if errs := validateSpaces(o.Kube.Admission); (len(errs) > 0) != refused {
-			t.Errorf("%q: %v, want refused: %v", flag, errs, refused)
+		if err := admission.ValidateSpaces(o.Kube.Admission); (err != nil) != refused {
+			t.Errorf("%q: %v, want refused: %v", flag, err, refused)
 		}
 	}
 }

@@ -3,8 +3,8 @@ package tenant
 import "strings"
 
 // Keys of annotations, labels, audit annotations and extras of users. Ours are below
-// tenantry.io/. They were below multi-tenancy.k8s.io/, of which PublishedAnnotation alone
-// is left, because the seed prescribes it. What is done about the former names is in
+// tenantry.io/. They were below multi-tenancy.k8s.io/, where PublishedAnnotation and
+// TokenClaim still are. Why, and what is done about the former names, is in
 // docs/adr/0017-keys-are-below-tenantry-io.md.
 const (
 	// Annotation carries the tenant of a stored object. The server sets it on
@@ -22,13 +22,12 @@ const (
 	SpaceExtraKey     = "tenantry.io/space"
 	TenantUIDExtraKey = "tenantry.io/tenant-uid"
 	SpaceUIDExtraKey  = "tenantry.io/space-uid"
-	// TokenClaim is the claim of a service account token that names its tenant
-	// (arktos-access-control, "Service Account Authenticator"). Signed tokens are older
-	// than the server that reads them, so it keeps its name.
+	// TokenClaim is the claim of a service account token that names its tenant. Signed
+	// tokens are older than the server that reads them, so it keeps its name.
 	TokenClaim = "multi-tenancy.k8s.io/tenant"
 
 	// PublishedAnnotation marks an object of the system space that is copied to
-	// every space (arktos-access-control, "Enforce policies Cross-Tenant").
+	// every space.
 	PublishedAnnotation = "multi-tenancy.k8s.io/published"
 	// PublishedCopyLabel marks copies in spaces, with the value PublishedCopy, and
 	// a tenant's own namespaces that hold copies, with PublishedNamespace.

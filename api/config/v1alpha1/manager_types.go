@@ -16,16 +16,15 @@ type ManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// defaultQuota is the hard limits of the mandatory ResourceQuota of Tenants
-	// that name none (arktos-access-control, "Resource Quota Isolation").
+	// that name none.
 	// +optional
 	DefaultQuota corev1.ResourceList `json:"defaultQuota,omitempty"`
 	// concurrency is the number of Tenants reconciled at once. Defaults to 16.
 	// +optional
 	Concurrency int `json:"concurrency,omitempty"`
 	// publishable are the built-in resources of which objects can be published to
-	// all spaces, as "resource" or "resource.group" (arktos-access-control,
-	// "Enforce policies Cross-Tenant"). Defaults to policies, RBAC, configuration,
-	// classes, definitions and webhooks. Namespaces always can.
+	// all spaces, as "resource" or "resource.group". Defaults to policies, RBAC,
+	// configuration, classes, definitions and webhooks. Namespaces always can.
 	// +optional
 	Publishable []string `json:"publishable,omitempty"`
 }

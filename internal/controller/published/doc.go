@@ -1,13 +1,12 @@
 // Package published copies the objects of the system space that are published to
-// the spaces of all tenants (arktos-access-control, "Enforce policies
-// Cross-Tenant").
+// the spaces of all tenants.
 //
-// What is to be is read from the system space, what there is from a watch of the
-// copies in all spaces, one for each resource: there is nothing for each tenant. A
-// copy says by which content it was written, so that what is current is known
-// without reading it and is not written again.
+// The desired state comes from the system space, the observed state from one watch of
+// the copies of each resource in all spaces; there is no watch for each tenant. A copy
+// has an annotation with the hash of its content, so that a current copy is neither read
+// nor written again.
 //
-// Copies are written as tenant.Publisher, which the server lets write them and
-// nobody else. The package never changes a tenant's own object, unless the
-// published one says "force".
+// Copies are written as tenant.Publisher, whom alone the server lets write them. The
+// package never changes a tenant's own object, unless the published one says "force".
+// How and why is in docs/adr/0010-published-objects-are-copies-written-by-one-publisher.md.
 package published

@@ -27,44 +27,44 @@ const (
 )
 
 // known returns the outcome if it is known without a request.
-func (r *Reconciler) known(n tenant.Name, e *edition) (outcome, bool) {
-	if e.object.Resource == definitions { // the server shows them in every space
-		if r.conflicts.at(e.object, n) {
+func (r *Reconciler) known(n tenant.Name, desired *desiredCopy) (outcome, bool) {
+	if desired.object.Resource == definitions { // the server shows them in every space
+		if r.conflicts.at(desired.object, n) {
 			return kept, true
 		}
 		return current, true
 	}
-	have, ok := r.copies.get(e.object, n)
+	have, ok := r.copies.get(desired.object, n)
 	switch {
 	case ok && have.terminating:
 		return pending, true
-	case ok && !have.held && have.from == e.from:
+	case ok && !have.held && have.from == desired.from:
 		return current, true
-	case ok && have.held && e.implied:
+	case ok && have.held && desired.implied:
 		return current, true
-	case ok && have.held && !e.force:
+	case ok && have.held && !desired.force:
 		return kept, true
-	case !ok && !e.force && !e.implied && r.conflicts.at(e.object, n):
+	case !ok && !desired.force && !desired.implied && r.conflicts.at(desired.object, n):
 		return kept, true
 	default:
 		return 0, false
 	}
 }
 
-// ensure makes the copy in the space of n that e is.
-func (r *Reconciler) ensure(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
-	if result, ok := r.known(n, e); ok {
+// ensure makes the desired copy in the space of n.
+func (r *Reconciler) ensure(ctx context.Context, n tenant.Name, desired *desiredCopy) (outcome, error) {
+	if result, ok := r.known(n, desired); ok {
 		return result, nil
 	}
-	if e.object.Namespace != "" {
-		if result, err := r.ensureNamespace(ctx, n, e.object.Namespace); err != nil || result != current {
+	if desired.object.Namespace != "" {
+		if result, err := r.ensureNamespace(ctx, n, desired.object.Namespace); err != nil || result != current {
 			return result, err
 		}
 	}
-	if have, ok := r.copies.get(e.object, n); ok {
-		return r.replace(ctx, n, e, have.version)
+	if have, ok := r.copies.get(desired.object, n); ok {
+		return r.replace(ctx, n, desired, have.version)
 	}
-	return r.create(ctx, n, e)
+	return r.create(ctx, n, desired)
 }
 
 // ensureNamespace sees to it that the space has a namespace that stays as long as
@@ -80,54 +80,54 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, n tenant.Name, name st
 	if slices.Contains(tenant.Namespaces, name) {
 		return r.hold(ctx, n, object)
 	}
-	e, err := r.edition(ctx, object)
-	if err != nil || e == nil {
+	desired, err := r.desired(ctx, object)
+	if err != nil || desired == nil {
 		return pending, err
 	}
-	lenient := *e
-	lenient.implied, lenient.force = true, false
-	return r.create(ctx, n, &lenient)
+	asImplied := *desired
+	asImplied.implied, asImplied.force = true, false
+	return r.create(ctx, n, &asImplied)
 }
 
-func (r *Reconciler) create(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
-	created, err := r.clients.create(ctx, n, e)
+func (r *Reconciler) create(ctx context.Context, n tenant.Name, desired *desiredCopy) (outcome, error) {
+	created, err := r.clients.create(ctx, n, desired)
 	switch {
 	case err == nil:
-		r.note(n, e.object, created)
+		r.observe(n, desired.object, created)
 		return current, nil
 	case apierrors.IsAlreadyExists(err):
-		return r.meet(ctx, n, e)
+		return r.reconcileExisting(ctx, n, desired)
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return pending, nil // of the namespace or the space itself
 	default:
-		return 0, fmt.Errorf("creating %s: %w", e.object, err)
+		return 0, fmt.Errorf("creating %s: %w", desired.object, err)
 	}
 }
 
-// meet decides about what is there already.
-func (r *Reconciler) meet(ctx context.Context, n tenant.Name, e *edition) (outcome, error) {
-	existing, err := r.clients.get(ctx, n, e.resource, e.object)
+// reconcileExisting decides about what is there already.
+func (r *Reconciler) reconcileExisting(ctx context.Context, n tenant.Name, desired *desiredCopy) (outcome, error) {
+	existing, err := r.clients.get(ctx, n, desired.resource, desired.object)
 	if apierrors.IsNotFound(err) {
 		return pending, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("reading %s: %w", e.object, err)
+		return 0, fmt.Errorf("reading %s: %w", desired.object, err)
 	}
 	seen, marked := copyOf(existing)
 	if marked {
-		r.note(n, e.object, existing)
-		if result, ok := r.known(n, e); ok {
+		r.observe(n, desired.object, existing)
+		if result, ok := r.known(n, desired); ok {
 			return result, nil
 		}
-		return r.replace(ctx, n, e, seen.version)
+		return r.replace(ctx, n, desired, seen.version)
 	}
 	switch {
-	case e.implied:
-		return r.hold(ctx, n, e.object)
-	case e.force && seen.terminating:
+	case desired.implied:
+		return r.hold(ctx, n, desired.object)
+	case desired.force && seen.terminating:
 		return pending, nil
-	case e.force:
-		return r.replace(ctx, n, e, seen.version)
+	case desired.force:
+		return r.replace(ctx, n, desired, seen.version)
 	default:
 		return kept, nil
 	}
@@ -144,28 +144,28 @@ func (r *Reconciler) hold(ctx context.Context, n tenant.Name, object Object) (ou
 	case held.DeletionTimestamp != nil:
 		return pending, nil
 	}
-	r.note(n, object, held)
+	r.observe(n, object, held)
 	return current, nil
 }
 
 // replace replaces a version of what is there.
-func (r *Reconciler) replace(ctx context.Context, n tenant.Name, e *edition, version uint64) (outcome, error) {
-	updated, err := r.clients.update(ctx, n, e, version)
+func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desiredCopy, version uint64) (outcome, error) {
+	updated, err := r.clients.update(ctx, n, desired, version)
 	switch {
 	case err == nil:
-		r.note(n, e.object, updated)
+		r.observe(n, desired.object, updated)
 		return current, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return pending, r.look(ctx, n, e.object)
-	case apierrors.IsInvalid(err) && e.object.Resource != namespaces:
+		return pending, r.reread(ctx, n, desired.object)
+	case apierrors.IsInvalid(err) && desired.object.Resource != namespaces:
 		// Something that cannot be changed has changed.
-		if err := r.clients.delete(ctx, n, e.resource, e.object, version); err != nil && !apierrors.IsNotFound(err) {
-			return pending, fmt.Errorf("replacing %s: %w", e.object, err)
+		if err := r.clients.delete(ctx, n, desired.resource, desired.object, version); err != nil && !apierrors.IsNotFound(err) {
+			return pending, fmt.Errorf("replacing %s: %w", desired.object, err)
 		}
-		r.copies.drop(e.object, n, forever)
-		return r.create(ctx, n, e)
+		r.copies.drop(desired.object, n, forever)
+		return r.create(ctx, n, desired)
 	default:
-		return 0, fmt.Errorf("updating %s: %w", e.object, err)
+		return 0, fmt.Errorf("updating %s: %w", desired.object, err)
 	}
 }
 
@@ -185,7 +185,7 @@ func (r *Reconciler) remove(ctx context.Context, n tenant.Name, o Object, conten
 	}
 }
 
-func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have copied) (outcome, error) {
+func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have observedCopy) (outcome, error) {
 	err := r.clients.delete(ctx, n, r.resources[o.Resource], o, have.version)
 	switch {
 	case err == nil && o.Resource == namespaces:
@@ -194,14 +194,14 @@ func (r *Reconciler) delete(ctx context.Context, n tenant.Name, o Object, have c
 		r.copies.drop(o, n, forever)
 		return current, nil
 	case apierrors.IsConflict(err):
-		return pending, r.look(ctx, n, o)
+		return pending, r.reread(ctx, n, o)
 	default:
 		return 0, fmt.Errorf("deleting %s: %w", o, err)
 	}
 }
 
-// look reads what has turned out to be different from what was known.
-func (r *Reconciler) look(ctx context.Context, n tenant.Name, o Object) error {
+// reread reads what has turned out to be different from what was known.
+func (r *Reconciler) reread(ctx context.Context, n tenant.Name, o Object) error {
 	existing, err := r.clients.get(ctx, n, r.resources[o.Resource], o)
 	if apierrors.IsNotFound(err) {
 		r.copies.drop(o, n, forever)
@@ -210,12 +210,12 @@ func (r *Reconciler) look(ctx context.Context, n tenant.Name, o Object) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", o, err)
 	}
-	r.note(n, o, existing)
+	r.observe(n, o, existing)
 	return nil
 }
 
-// note remembers what the watch of all copies will tell later.
-func (r *Reconciler) note(n tenant.Name, o Object, is *metav1.PartialObjectMetadata) {
+// observe remembers what the watch of all copies will tell later.
+func (r *Reconciler) observe(n tenant.Name, o Object, is *metav1.PartialObjectMetadata) {
 	if seen, marked := copyOf(is); marked {
 		r.copies.put(o, n, seen)
 	} else {

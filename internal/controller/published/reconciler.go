@@ -43,13 +43,13 @@ type Reconciler struct {
 	// contents are the built-in resources of which there may be objects in a namespace.
 	contents  []schema.GroupVersionResource
 	sources   *sources
-	copies    *copies
+	copies    *observedCopies
 	conflicts *conflicts
 	// watching is the context of the watches of conflicts.
 	watching context.Context
 
-	mu       sync.Mutex
-	editions map[Object]*edition
+	mu            sync.Mutex
+	desiredCopies map[Object]*desiredCopy
 	// recorded is what the last event about an object was about.
 	recorded map[Object]string
 }
@@ -58,28 +58,28 @@ var _ reconcile.TypedReconciler[Object] = &Reconciler{}
 
 // Reconcile implements reconcile.TypedReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result, error) {
-	e, err := r.edition(ctx, o)
+	desired, err := r.desired(ctx, o)
 	switch {
 	case isNotPublishable(err):
 		return r.refuse(ctx, o, err)
 	case err != nil:
 		return reconcile.Result{}, err
-	case e == nil:
+	case desired == nil:
 		return r.withdraw(ctx, o)
 	}
 	tenants, err := r.tenants(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if e.implied {
+	if desired.implied {
 		tenants = r.copied(o, tenants)
 	}
-	if err := r.announce(ctx, e, len(tenants)); err != nil {
+	if err := r.createReport(ctx, desired, len(tenants)); err != nil {
 		return reconcile.Result{}, err
 	}
 	began := time.Now()
-	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, e) },
-		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, e) })
+	found := r.inEach(tenants, func(n tenant.Name) (outcome, bool) { return r.known(n, desired) },
+		func(n tenant.Name) (outcome, error) { return r.ensure(ctx, n, desired) })
 	if found.worked {
 		syncSeconds.Observe(time.Since(began).Seconds())
 	}
@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	} else {
 		r.conflicts.unwatch(o)
 	}
-	if err := r.commit(ctx, e, found); err != nil {
+	if err := r.reportFound(ctx, desired, found); err != nil {
 		return reconcile.Result{}, err
 	}
 	switch err := found.err(); {
@@ -103,12 +103,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	}
 }
 
-// edition returns what is to be in every space, or nil if there is nothing.
-func (r *Reconciler) edition(ctx context.Context, o Object) (*edition, error) {
+// desired returns what is to be in every space, nil for nothing.
+func (r *Reconciler) desired(ctx context.Context, o Object) (*desiredCopy, error) {
 	version, published := r.sources.version(o)
 	if !published {
-		r.keep(o, nil)
-		if o.Resource == namespaces && r.sources.fill(o.Name) {
+		r.cache(o, nil)
+		if o.Resource == namespaces && r.sources.hasObjectsIn(o.Name) {
 			return impliedNamespace(o.Name)
 		}
 		if value, invalid := r.sources.invalidValue(o); invalid {
@@ -117,7 +117,7 @@ func (r *Reconciler) edition(ctx context.Context, o Object) (*edition, error) {
 		return nil, nil
 	}
 	r.mu.Lock()
-	known := r.editions[o]
+	known := r.desiredCopies[o]
 	r.mu.Unlock()
 	if known != nil && known.version == version {
 		return known, nil
@@ -132,22 +132,22 @@ func (r *Reconciler) edition(ctx context.Context, o Object) (*edition, error) {
 	if !tenant.IsPublished(source.GetAnnotations()) || source.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	e, err := newEdition(o, r.resources[o.Resource], source)
+	desired, err := newDesiredCopy(o, r.resources[o.Resource], source)
 	if err != nil {
 		return nil, err
 	}
-	r.keep(o, e)
-	return e, nil
+	r.cache(o, desired)
+	return desired, nil
 }
 
-func (r *Reconciler) keep(o Object, e *edition) {
+func (r *Reconciler) cache(o Object, desired *desiredCopy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e == nil {
-		delete(r.editions, o)
+	if desired == nil {
+		delete(r.desiredCopies, o)
 		return
 	}
-	r.editions[o] = e
+	r.desiredCopies[o] = desired
 }
 
 // tenants returns those whose spaces are to have copies.
@@ -242,7 +242,7 @@ func (r *Reconciler) refuse(ctx context.Context, o Object, reason error) (reconc
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	_, err = r.tell(ctx, o, v1alpha1.PublishedObjectStatus{}, metav1.Condition{
+	_, err = r.writeReport(ctx, o, v1alpha1.PublishedObjectStatus{}, metav1.Condition{
 		Type: v1alpha1.ConditionPublished, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPublishable, Message: reason.Error(),
 	})
 	return reconcile.Result{}, err

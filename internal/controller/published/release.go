@@ -24,14 +24,14 @@ import (
 
 // release removes the copy of a namespace from a space, or leaves it to the tenant. It
 // has to be without copies first.
-func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have copied, contents []schema.GroupVersionResource) (outcome, error) {
+func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have observedCopy, contents []schema.GroupVersionResource) (outcome, error) {
 	if r.copies.in(n, o.Name) {
 		return pending, nil
 	}
 	if !have.held && !slices.Contains(tenant.Namespaces, o.Name) {
-		if vacant, err := r.vacant(ctx, n, o, contents); err != nil {
+		if empty, err := r.isEmpty(ctx, n, o, contents); err != nil {
 			return 0, err
-		} else if vacant {
+		} else if empty {
 			return r.delete(ctx, n, o, have)
 		}
 	}
@@ -43,8 +43,8 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 	return current, nil
 }
 
-// vacant reports whether a tenant has nothing in a namespace.
-func (r *Reconciler) vacant(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (bool, error) {
+// isEmpty reports whether a tenant has nothing in a namespace.
+func (r *Reconciler) isEmpty(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (bool, error) {
 	own, err := r.clients.list(ctx, n, r.resources[definitions], "", "!"+tenant.PublishedCopyLabel)
 	if err != nil || len(own) > 0 { // whose objects may be anywhere
 		return false, err
@@ -54,16 +54,16 @@ func (r *Reconciler) vacant(ctx context.Context, n tenant.Name, o Object, conten
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 			return false, fmt.Errorf("looking for %s in %s: %w", resource.Resource, o, err)
 		}
-		if slices.ContainsFunc(found, func(name string) bool { return !isFurniture(resource.Resource, name) }) {
+		if slices.ContainsFunc(found, func(name string) bool { return !isAutomatic(resource.Resource, name) }) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// isFurniture reports whether an object is one that controllers put into every
+// isAutomatic reports whether an object is one that controllers put into every
 // namespace, or that goes by itself.
-func isFurniture(resource, name string) bool {
+func isAutomatic(resource, name string) bool {
 	return resource == "events" ||
 		resource == "serviceaccounts" && name == "default" ||
 		resource == "configmaps" && name == "kube-root-ca.crt"

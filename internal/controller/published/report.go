@@ -7,11 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// named is how many spaces a message names.
-const named = 5
 
 // report is how far a published object is copied.
 type report struct {
@@ -67,7 +65,7 @@ func (r *report) problems() string {
 	if len(r.keptIn) > 0 {
 		slices.Sort(r.keptIn)
 		parts = append(parts, fmt.Sprintf("%d have an object of their own there, which is kept (%s)",
-			len(r.keptIn), enumerate(r.keptIn)))
+			len(r.keptIn), conditions.Enumerate(r.keptIn)))
 	}
 	slices.SortFunc(r.failed, func(a, b failure) int { return cmp.Compare(a.tenant, b.tenant) })
 	byReason := map[string][]tenant.Name{}
@@ -79,10 +77,10 @@ func (r *report) problems() string {
 		}
 		byReason[reason] = append(byReason[reason], f.tenant)
 	}
-	for _, reason := range reasons[:min(len(reasons), named)] {
-		parts = append(parts, fmt.Sprintf("%d failed (%s): %s", len(byReason[reason]), enumerate(byReason[reason]), reason))
+	for _, reason := range reasons[:min(len(reasons), conditions.Named)] {
+		parts = append(parts, fmt.Sprintf("%d failed (%s): %s", len(byReason[reason]), conditions.Enumerate(byReason[reason]), reason))
 	}
-	if more := len(reasons) - named; more > 0 {
+	if more := len(reasons) - conditions.Named; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed for other reasons", more))
 	}
 	return strings.Join(parts, "; ")
@@ -93,24 +91,10 @@ func (r *report) String() string {
 	text := fmt.Sprintf("copied to %d of %d spaces", r.counts[current], r.spaces)
 	if len(r.waiting) > 0 {
 		slices.Sort(r.waiting)
-		text += fmt.Sprintf("; %d wait for a namespace, or for what is there to be deleted (%s)", len(r.waiting), enumerate(r.waiting))
+		text += fmt.Sprintf("; %d wait for a namespace, or for what is there to be deleted (%s)", len(r.waiting), conditions.Enumerate(r.waiting))
 	}
 	if problems := r.problems(); problems != "" {
 		text += "; " + problems
 	}
 	return text
-}
-
-func enumerate(names []tenant.Name) string {
-	var b strings.Builder
-	for i, n := range names[:min(len(names), named)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(n))
-	}
-	if more := len(names) - named; more > 0 {
-		fmt.Fprintf(&b, " and %d more", more)
-	}
-	return b.String()
 }

@@ -74,12 +74,12 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		Reconciler: &Reconciler{
-			Client:      mgr.GetClient(),
-			Events:      mgr.GetEventRecorder("tenantry-publisher"),
-			Concurrency: max(1, opts.Concurrency/atOnce),
-			clients:     clients,
-			editions:    map[Object]*edition{},
-			recorded:    map[Object]string{},
+			Client:        mgr.GetClient(),
+			Events:        mgr.GetEventRecorder("tenantry-publisher"),
+			Concurrency:   max(1, opts.Concurrency/atOnce),
+			clients:       clients,
+			desiredCopies: map[Object]*desiredCopy{},
+			recorded:      map[Object]string{},
 		},
 		cache:     mgr.GetCache(),
 		mapper:    mgr.GetRESTMapper(),
@@ -88,7 +88,7 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 		ready:     make(chan struct{}),
 	}
 	p.sources = newSources(func(o Object) { p.enqueue(o, 0) })
-	p.copies = newCopies(func(o Object) { p.enqueue(o, soon) })
+	p.copies = newObservedCopies(func(o Object) { p.enqueue(o, soon) })
 	p.conflicts = newConflicts(func(ctx context.Context, o Object, to *store) {
 		follow(ctx, clients.copies, p.resources[o.Resource], own(o), to)
 	}, func(o Object) { p.enqueue(o, 0) })

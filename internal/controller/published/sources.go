@@ -11,104 +11,89 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// sources are the published objects of the system space.
+// sources are the objects of the system space that are published, or say that they are by
+// an invalid annotation.
 type sources struct {
-	// changed is called with each object that is published, is so no longer, or
-	// has another version.
+	// changed is called with each object that becomes or was one of them, or has another
+	// version.
 	changed func(Object)
 
-	mu       sync.RWMutex
-	versions map[Object]string
-	// invalid are the annotations of objects that are not published because nobody knows
-	// the value: the server refuses these, but may have one from before.
-	invalid map[Object]string
+	mu  sync.RWMutex
+	all map[Object]source
 	// inside counts the published objects in each namespace.
 	inside map[string]int
 }
 
+// source is what is known of an object.
+type source struct {
+	// version is the resource version of a published object. It is empty for an object that
+	// is not published because of the invalid value of its annotation: the server refuses
+	// these, but may have one from before.
+	version, invalid string
+}
+
 func newSources(changed func(Object)) *sources {
-	return &sources{changed: changed, versions: map[Object]string{}, invalid: map[Object]string{}, inside: map[string]int{}}
+	return &sources{changed: changed, all: map[Object]source{}, inside: map[string]int{}}
 }
 
 // version returns the resource version of a published object.
 func (s *sources) version(o Object) (string, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	version, ok := s.versions[o]
-	return version, ok
-}
-
-// fill reports whether there are published objects in a namespace.
-func (s *sources) fill(namespace string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.inside[namespace] > 0
-}
-
-// list returns the published objects in the order in which they are copied.
-func (s *sources) list() []Object {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(s.versions), compareObjects)
-}
-
-// put notes the version of an object, empty if it is not published, and tells.
-func (s *sources) put(o Object, version string) {
-	s.mu.Lock()
-	old, known := s.versions[o]
-	if version == "" && !known || version == old && known {
-		s.mu.Unlock()
-		return
-	}
-	before := s.inside[o.Namespace] > 0
-	switch {
-	case version == "":
-		delete(s.versions, o)
-		s.inside[o.Namespace]--
-	case !known:
-		s.inside[o.Namespace]++
-		fallthrough
-	default:
-		s.versions[o] = version
-	}
-	if s.inside[o.Namespace] == 0 {
-		delete(s.inside, o.Namespace)
-	}
-	after := s.inside[o.Namespace] > 0
-	s.mu.Unlock()
-	if o.Namespace != "" && before != after {
-		s.changed(namespaceObject(o.Namespace))
-	}
-	s.changed(o)
+	version := s.all[o].version
+	return version, version != ""
 }
 
 // invalidValue returns the annotation of an object that is not published because of it.
 func (s *sources) invalidValue(o Object) (string, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	value, ok := s.invalid[o]
-	return value, ok
+	known, ok := s.all[o]
+	return known.invalid, ok && known.version == ""
 }
 
-func (s *sources) listInvalid() []Object {
+// hasObjectsIn reports whether there are published objects in a namespace.
+func (s *sources) hasObjectsIn(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Collect(maps.Keys(s.invalid))
+	return s.inside[namespace] > 0
 }
 
-// putInvalid notes whether the annotation of an object has no valid value, and tells.
-func (s *sources) putInvalid(o Object, value string, invalid bool) {
+// list returns the objects in the order in which they are copied.
+func (s *sources) list() []Object {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(s.all), compareObjects)
+}
+
+// put notes what an object is, nil if it is no source, and calls changed.
+func (s *sources) put(o Object, now *source) {
 	s.mu.Lock()
-	old, known := s.invalid[o]
-	if invalid {
-		s.invalid[o] = value
-	} else {
-		delete(s.invalid, o)
+	old, known := s.all[o]
+	if known == (now != nil) && (now == nil || *now == old) {
+		s.mu.Unlock()
+		return
+	}
+	before := s.inside[o.Namespace]
+	after := before
+	if old.version != "" {
+		after--
+	}
+	delete(s.all, o)
+	if now != nil {
+		s.all[o] = *now
+		if now.version != "" {
+			after++
+		}
+	}
+	if s.inside[o.Namespace] = after; after == 0 {
+		delete(s.inside, o.Namespace)
 	}
 	s.mu.Unlock()
-	if known != invalid || old != value {
-		s.changed(o)
+	if o.Namespace != "" && (before == 0) != (after == 0) {
+		s.changed(namespaceObject(o.Namespace))
 	}
+	s.changed(o)
 }
 
 // sourcesOf observes one resource in the system space.
@@ -122,22 +107,18 @@ func (s sourcesOf) object(o *metav1.PartialObjectMetadata) Object {
 }
 
 func (s sourcesOf) set(o *metav1.PartialObjectMetadata) {
-	version := ""
-	if tenant.IsPublished(o.Annotations) && o.DeletionTimestamp == nil {
-		version = o.ResourceVersion
+	var now *source
+	switch {
+	case o.DeletionTimestamp != nil:
+	case tenant.IsPublished(o.Annotations):
+		now = &source{version: o.ResourceVersion}
+	case !tenant.IsValidPublished(o.Annotations):
+		now = &source{invalid: o.Annotations[tenant.PublishedAnnotation]}
 	}
-	s.put(s.object(o), version)
-	if tenant.IsValidPublished(o.Annotations) || o.DeletionTimestamp != nil {
-		s.putInvalid(s.object(o), "", false)
-	} else {
-		s.putInvalid(s.object(o), o.Annotations[tenant.PublishedAnnotation], true)
-	}
+	s.put(s.object(o), now)
 }
 
-func (s sourcesOf) unset(o *metav1.PartialObjectMetadata) {
-	s.put(s.object(o), "")
-	s.putInvalid(s.object(o), "", false)
-}
+func (s sourcesOf) unset(o *metav1.PartialObjectMetadata) { s.put(s.object(o), nil) }
 
 func (s sourcesOf) replace(objects []*metav1.PartialObjectMetadata) {
 	there := make(map[Object]bool, len(objects))
@@ -145,10 +126,9 @@ func (s sourcesOf) replace(objects []*metav1.PartialObjectMetadata) {
 		there[s.object(o)] = true
 		s.set(o)
 	}
-	for _, o := range slices.Concat(s.list(), s.listInvalid()) {
+	for _, o := range s.list() {
 		if o.Resource == s.resource && !there[o] {
-			s.put(o, "")
-			s.putInvalid(o, "", false)
+			s.put(o, nil)
 		}
 	}
 }

@@ -14,10 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
-
-// messageLimit keeps messages readable.
-const messageLimit = 2048
 
 // reportName returns the name of the PublishedObject about o.
 func reportName(o Object) string {
@@ -56,44 +54,48 @@ func (r *report) status() v1alpha1.PublishedObjectStatus {
 	}
 }
 
-// announce makes the report of an object that has none yet, before its copies are
-// written.
-func (r *Reconciler) announce(ctx context.Context, e *edition, spaces int) error {
-	if e.implied {
+// createReport creates the report of an object that has none yet, before its copies
+// are written.
+func (r *Reconciler) createReport(ctx context.Context, desired *desiredCopy, spaces int) error {
+	if desired.implied {
 		return nil
 	}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(e.object)}, &v1alpha1.PublishedObject{})
+	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(desired.object)}, &v1alpha1.PublishedObject{})
+	if err == nil {
+		return nil
+	}
 	if !apierrors.IsNotFound(err) {
-		return wrap(err, "reading the report about %s", e.object)
+		return fmt.Errorf("reading the report about %s: %w", desired.object, err)
 	}
 	begun := newReport(spaces)
-	_, err = r.tell(ctx, e.object, begun.status(), begun.condition())
+	_, err = r.writeReport(ctx, desired.object, begun.status(), begun.condition())
 	return err
 }
 
-// commit tells an administrator what was found, if it is news. After a restart, what
-// the report says already, and took no work, is none.
-func (r *Reconciler) commit(ctx context.Context, e *edition, found *report) error {
-	if e.implied {
+// reportFound writes what was found to the report and, if it is news, an event. After a
+// restart, what the report says already and took no request is no news.
+func (r *Reconciler) reportFound(ctx context.Context, desired *desiredCopy, found *report) error {
+	if desired.implied {
 		return nil
 	}
 	condition := found.condition()
-	reported, err := r.tell(ctx, e.object, found.status(), condition)
+	reported, err := r.writeReport(ctx, desired.object, found.status(), condition)
 	if err != nil {
 		return err
 	}
-	about := e.from.Value() + condition.Reason + found.problems()
+	about := desired.from.Value() + condition.Reason + found.problems()
 	r.mu.Lock()
-	recorded, ok := r.recorded[e.object]
-	r.recorded[e.object] = about
+	recorded, ok := r.recorded[desired.object]
+	r.recorded[desired.object] = about
 	r.mu.Unlock()
-	switch {
-	case recorded == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked:
-	case condition.Status == metav1.ConditionTrue:
-		r.Events.Eventf(e.published, nil, corev1.EventTypeNormal, condition.Reason, "Publish", "%s", condition.Message)
-	default:
-		r.Events.Eventf(e.published, nil, corev1.EventTypeWarning, condition.Reason, "Publish", "%s", condition.Message)
+	if recorded == about || condition.Reason == v1alpha1.ReasonCopying || !ok && !reported && !found.worked {
+		return nil
 	}
+	kind := corev1.EventTypeWarning
+	if condition.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	r.Events.Eventf(desired.published, nil, kind, condition.Reason, "Publish", "%s", condition.Message)
 	return nil
 }
 
@@ -104,19 +106,13 @@ func (r *Reconciler) requeueAfter(ctx context.Context, o Object) time.Duration {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
 		return soon
 	}
-	c := meta.FindStatusCondition(known.Status.Conditions, v1alpha1.ConditionPublished)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return soon
-	}
-	return min(max(soon, time.Since(c.LastTransitionTime.Time)/4), seldom)
+	return min(max(soon, conditions.Waited(known.Status.Conditions, v1alpha1.ConditionPublished)/4), seldom)
 }
 
-// tell writes the report of an object if it says something new, and returns whether
-// it does.
-func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) (bool, error) {
-	if len(condition.Message) > messageLimit {
-		condition.Message = condition.Message[:messageLimit] + "..."
-	}
+// writeReport updates the report of an object if it says something new, and returns
+// whether it does.
+func (r *Reconciler) writeReport(ctx context.Context, o Object, status v1alpha1.PublishedObjectStatus, condition metav1.Condition) (bool, error) {
+	condition.Message = conditions.Message(condition.Message)
 	known := &v1alpha1.PublishedObject{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known)
 	if client.IgnoreNotFound(err) != nil {
@@ -137,7 +133,10 @@ func (r *Reconciler) tell(ctx context.Context, o Object, status v1alpha1.Publish
 		return false, nil
 	}
 	desired.Status = status
-	return true, wrap(r.Client.Status().Update(ctx, desired, client.FieldOwner(FieldManager)), "updating the report about %s", o)
+	if err := r.Client.Status().Update(ctx, desired, client.FieldOwner(FieldManager)); err != nil {
+		return true, fmt.Errorf("updating the report about %s: %w", o, err)
+	}
+	return true, nil
 }
 
 // forget removes the report about what is published no longer.
@@ -146,15 +145,12 @@ func (r *Reconciler) forget(ctx context.Context, o Object) error {
 	delete(r.recorded, o)
 	r.mu.Unlock()
 	known := &v1alpha1.PublishedObject{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
-		return wrap(client.IgnoreNotFound(err), "reading the report about %s", o)
-	}
-	return wrap(client.IgnoreNotFound(r.Client.Delete(ctx, known)), "deleting the report about %s", o)
-}
-
-func wrap(err error, format string, args ...any) error {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known)
 	if err == nil {
-		return nil
+		err = r.Client.Delete(ctx, known)
 	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the report about %s: %w", o, err)
+	}
+	return nil
 }

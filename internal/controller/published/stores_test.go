@@ -47,7 +47,7 @@ func TestSources(t *testing.T) {
 		if diff := cmp.Diff(want, changed); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
-		if got := s.fill("ns"); got != wantFilled {
+		if got := s.hasObjectsIn("ns"); got != wantFilled {
 			t.Errorf("%s: namespace is published: %v", what, got)
 		}
 		changed = nil
@@ -96,8 +96,8 @@ func TestSourcesWithInvalidValues(t *testing.T) {
 		{"from before", "yes", func() { of.set(metaOf("ns", "a", "1", valued("yes"))) }, true, false, 1},
 		{"seen again", "yes", func() { of.set(metaOf("ns", "a", "2", valued("yes"))) }, true, false, 0},
 		{"empty", "", func() { of.set(metaOf("ns", "a", "3", valued(""))) }, true, false, 1},
-		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 3}, // the namespace, too
-		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 3},
+		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 2}, // the namespace, too
+		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 2},
 		{"gone", "", func() { of.replace(nil) }, false, false, 1},
 	} {
 		changed = nil
@@ -106,7 +106,7 @@ func TestSourcesWithInvalidValues(t *testing.T) {
 		if value != step.want || invalid != step.invalid {
 			t.Errorf("%s: got %q, %v", step.what, value, invalid)
 		}
-		if _, published := s.version(object); published != step.published || s.fill("ns") != step.published {
+		if _, published := s.version(object); published != step.published || s.hasObjectsIn("ns") != step.published {
 			t.Errorf("%s: published: %v", step.what, published)
 		}
 		if len(changed) != step.changes {
@@ -117,7 +117,7 @@ func TestSourcesWithInvalidValues(t *testing.T) {
 
 func TestCopies(t *testing.T) {
 	changed := 0
-	c := newCopies(func(Object) { changed++ })
+	c := newObservedCopies(func(Object) { changed++ })
 	of := copiesOf{c, configMaps}
 	o := Object{Resource: configMaps, Namespace: "ns", Name: "a"}
 	expect := func(what string, wantChanged int, want map[tenant.Name]string) {
@@ -292,7 +292,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestMeetTenant(t *testing.T) {
-	c := newCopies(func(Object) {})
+	c := newObservedCopies(func(Object) {})
 	p := &Publisher{Reconciler: &Reconciler{copies: c}}
 	o := Object{Resource: configMaps, Namespace: "ns", Name: "a"}
 	has := func() bool {
@@ -300,12 +300,12 @@ func TestMeetTenant(t *testing.T) {
 		return ok
 	}
 	copiesOf{c, configMaps}.set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
-	p.meetTenant("acme", "first")
-	p.meetTenant("acme", "first")
+	p.observeTenant("acme", "first")
+	p.observeTenant("acme", "first")
 	if !has() {
 		t.Error("forgot the copy in a space that it has just met")
 	}
-	p.meetTenant("acme", "second")
+	p.observeTenant("acme", "second")
 	if has() {
 		t.Error("takes the copy in a space that is gone for one in its successor's")
 	}

@@ -33,14 +33,14 @@ func (p *Publisher) tenantChanged(ctx context.Context, before, after any) {
 
 func (p *Publisher) tenantAdded(ctx context.Context, obj any) {
 	if t, ok := obj.(*v1alpha1.Tenant); ok {
-		p.meetTenant(tenant.Name(t.Name), t.UID)
+		p.observeTenant(tenant.Name(t.Name), t.UID)
 	}
 	p.countAgain(ctx)
 }
 
-// meetTenant forgets the copies in the space of an earlier tenant of this name. They
+// observeTenant forgets the copies in the space of an earlier tenant of this name. They
 // are gone, but the watch may not have said so yet.
-func (p *Publisher) meetTenant(n tenant.Name, uid types.UID) {
+func (p *Publisher) observeTenant(n tenant.Name, uid types.UID) {
 	if earlier, ok := p.tenantUIDs.Swap(n, uid); ok && earlier != uid {
 		p.copies.dropAll(n)
 	}
@@ -83,18 +83,18 @@ func (p *Publisher) Ensure(ctx context.Context, n tenant.Name, uid types.UID) (w
 	default:
 		return "the published objects to be known", nil
 	}
-	p.meetTenant(n, uid)
+	p.observeTenant(n, uid)
 	var mu sync.Mutex
 	for _, objects := range byRank(p.sources.list()) {
 		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(p.Concurrency)
 		for _, o := range objects {
 			group.Go(func() error {
-				e, err := p.edition(groupCtx, o)
-				if err != nil || e == nil {
+				desired, err := p.desired(groupCtx, o)
+				if err != nil || desired == nil {
 					return ignorePermanent(err)
 				}
-				result, err := p.ensure(groupCtx, n, e)
+				result, err := p.ensure(groupCtx, n, desired)
 				if result == pending && err == nil {
 					mu.Lock()
 					waiting = "the copy of " + o.String()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -67,11 +68,7 @@ func (r *Reconciler) verifyAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 
 // waitLonger returns how long to wait now: as long as t was waited for already.
 func waitLonger(t *v1alpha1.Tenant) time.Duration {
-	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return minWait
-	}
-	return min(max(minWait, time.Since(c.LastTransitionTime.Time)), maxWait)
+	return min(max(minWait, conditions.Waited(t.Status.Conditions, v1alpha1.ConditionReady)), maxWait)
 }
 
 // replaceBinding deletes and applies: the role of a binding cannot be changed.

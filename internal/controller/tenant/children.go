@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -144,10 +145,5 @@ func trim(obj runtime.Object) error {
 
 // tenantOf maps a child to its Tenant.
 func tenantOf(child client.Object) string {
-	flat := child.GetNamespace()
-	if flat == "" {
-		flat = child.GetName()
-	}
-	n := tenant.Flat(flat).Space()
-	return string(n)
+	return string(tenant.Flat(cmp.Or(child.GetNamespace(), child.GetName())).Space())
 }

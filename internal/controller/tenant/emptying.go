@@ -14,15 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	// deletions is how many requests of one space are under way at once.
-	deletions = 8
-	// named is how many objects a message names.
-	named = 5
-)
+// deletions is how many requests of one space are under way at once.
+const deletions = 8
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
@@ -49,7 +46,7 @@ func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (
 	}
 	switch {
 	case len(waiting) > 0:
-		return outcome{waiting: "the finalizers of " + enumerate(waiting)}, nil
+		return outcome{waiting: "the finalizers of " + conditions.Enumerate(waiting)}, nil
 	case found == 0:
 		return outcome{waiting: "objects that cannot be listed: no API serves them"}, nil
 	default:
@@ -105,7 +102,7 @@ func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left re
 		if err != nil || len(held) == 0 {
 			return outcome{}, err
 		}
-		return outcome{waiting: "the finalizers of " + enumerate(held)}, nil
+		return outcome{waiting: "the finalizers of " + conditions.Enumerate(held)}, nil
 	}
 	if unknown {
 		return outcome{waiting: "namespaces " + progressOf(list)}, nil
@@ -114,18 +111,25 @@ func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left re
 }
 
 func (r *Reconciler) deleteNamespaces(ctx context.Context, n tenant.Name, list []corev1.Namespace) error {
+	return forEach(ctx, list, func(ctx context.Context, namespace corev1.Namespace) error {
+		if namespace.DeletionTimestamp != nil {
+			return nil
+		}
+		return wrap(r.Spaces.DeleteNamespace(ctx, n, namespace.Name), "deleting namespace %q", namespace.Name)
+	})
+}
+
+// forEach calls do with each object of a space, several at a time. An object that do does
+// not find, or finds changed, is gone or going.
+func forEach[T any](ctx context.Context, objects []T, do func(context.Context, T) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(deletions)
-	for i := range list {
-		if list[i].DeletionTimestamp != nil {
-			continue
-		}
+	for _, object := range objects {
 		group.Go(func() error {
-			err := r.Spaces.DeleteNamespace(groupCtx, n, list[i].Name)
-			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				return nil // gone, or going
+			if err := do(groupCtx, object); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return err
 			}
-			return wrap(err, "deleting namespace %q", list[i].Name)
+			return nil
 		})
 	}
 	return group.Wait()
@@ -161,8 +165,7 @@ func (r *Reconciler) namespacedContent(ctx context.Context, n tenant.Name, left 
 // finalizeNamespaces lets namespaces go that are empty. Other finalizers than
 // that of Kubernetes itself are honoured.
 func (r *Reconciler) finalizeNamespaces(ctx context.Context, n tenant.Name, list []corev1.Namespace) (outcome, error) {
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(deletions)
+	var empty []*corev1.Namespace
 	var held []corev1.Namespace
 	for i := range list {
 		namespace := &list[i]
@@ -178,15 +181,12 @@ func (r *Reconciler) finalizeNamespaces(ctx context.Context, n tenant.Name, list
 		}
 		namespace.Spec.Finalizers = slices.DeleteFunc(namespace.Spec.Finalizers,
 			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-		group.Go(func() error {
-			err := r.Spaces.FinalizeNamespace(groupCtx, n, namespace)
-			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				return nil
-			}
-			return wrap(err, "finalizing namespace %q", namespace.Name)
-		})
+		empty = append(empty, namespace)
 	}
-	if err := group.Wait(); err != nil || len(held) == 0 {
+	err := forEach(ctx, empty, func(ctx context.Context, namespace *corev1.Namespace) error {
+		return wrap(r.Spaces.FinalizeNamespace(ctx, n, namespace), "finalizing namespace %q", namespace.Name)
+	})
+	if err != nil || len(held) == 0 {
 		return outcome{}, err
 	}
 	return outcome{waiting: "namespaces " + progressOf(held)}, nil
@@ -197,7 +197,7 @@ func progressOf(list []corev1.Namespace) string {
 	for i := range list {
 		progress[i] = namespaceProgress(&list[i])
 	}
-	return enumerate(progress)
+	return conditions.Enumerate(progress)
 }
 
 // namespaceProgress says what a namespace waits for, if its controller has said
@@ -219,25 +219,18 @@ func namespaceProgress(namespace *corev1.Namespace) string {
 // deleteObjects deletes objects and names those that their finalizers, or the
 // time that they are given to end, hold.
 func (r *Reconciler) deleteObjects(ctx context.Context, n tenant.Name, objects []StoredObject) ([]string, error) {
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(deletions)
 	var held []string
 	for _, object := range objects {
 		if len(object.Finalizers) > 0 || object.Terminating {
 			held = append(held, object.String())
 		}
-		if object.Terminating {
-			continue
-		}
-		group.Go(func() error {
-			err := r.Spaces.DeleteObject(groupCtx, n, object)
-			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				return nil
-			}
-			return wrap(err, "deleting %s", object)
-		})
 	}
-	return held, group.Wait()
+	return held, forEach(ctx, objects, func(ctx context.Context, object StoredObject) error {
+		if object.Terminating {
+			return nil
+		}
+		return wrap(r.Spaces.DeleteObject(ctx, n, object), "deleting %s", object)
+	})
 }
 
 // describe counts what is left: "4 namespaces, 2 pods".
@@ -250,11 +243,3 @@ func describe(left remaining) string {
 }
 
 func compareResources(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
-
-// enumerate joins the first few names.
-func enumerate(names []string) string {
-	if len(names) <= named {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
-}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -19,19 +19,16 @@ func (r *Reconciler) ensureNamespace(name string) step {
 		n := tenant.Name(t.Name)
 		observed := &corev1.Namespace{}
 		found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, name).String()}, observed)
-		if err != nil {
+		switch {
+		case err != nil:
 			return outcome{}, err
-		}
-		if found && observed.DeletionTimestamp != nil {
+		case found && observed.DeletionTimestamp != nil:
 			return outcome{waiting: fmt.Sprintf("the deletion of namespace %q, after which it is created anew", name)}, nil
-		}
-		if found {
+		case found:
 			return outcome{}, nil
 		}
-		if err := r.Spaces.CreateNamespace(ctx, n, name); err != nil && !apierrors.IsAlreadyExists(err) {
-			return outcome{}, fmt.Errorf("creating namespace %q: %w", name, err)
-		}
-		return outcome{}, nil
+		err = r.Spaces.CreateNamespace(ctx, n, name)
+		return outcome{}, wrap(client.IgnoreAlreadyExists(err), "creating namespace %q", name)
 	}
 }
 
@@ -46,8 +43,5 @@ func (r *Reconciler) ensureServiceAccount(ctx context.Context, t *v1alpha1.Tenan
 		return outcome{}, err
 	}
 	err = r.Spaces.CreateServiceAccount(ctx, n, metav1.NamespaceDefault, serviceAccountName)
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return outcome{}, fmt.Errorf("creating service account %q: %w", serviceAccountName, err)
-	}
-	return outcome{}, nil
+	return outcome{}, wrap(client.IgnoreAlreadyExists(err), "creating service account %q", serviceAccountName)
 }

@@ -46,8 +46,9 @@ func (s *Spaces) objects(n tenant.Name) (metadata.Interface, error) {
 }
 
 // ListObjects lists the stored objects of a resource in the space of n, in all
-// its namespaces. What the server shows in every space without storing it is
-// left out. A resource that is not served has no objects.
+// its namespaces. A resource that is not served has no objects. What the server shows
+// in every space without storing it is not among them: a space that is being deleted
+// does not show it.
 func (s *Spaces) ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {
 	versions, err := s.servedVersions(ctx, n, resource.Group)
 	if err != nil {
@@ -79,9 +80,6 @@ func listObjects(ctx context.Context, client metadata.Interface, resource schema
 		}
 		for i := range page.Items {
 			item := &page.Items[i]
-			if item.UID == "" {
-				continue // a default, not stored
-			}
 			objects = append(objects, StoredObject{
 				Resource: resource, Namespace: item.Namespace, Name: item.Name, UID: item.UID,
 				Finalizers: item.Finalizers, Terminating: item.DeletionTimestamp != nil,
@@ -99,7 +97,8 @@ func (s *Spaces) DeleteObject(ctx context.Context, n tenant.Name, object StoredO
 	if err != nil {
 		return err
 	}
-	background := metav1.DeletePropagationBackground
-	options := metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(object.UID))}
+	options := metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: metav1.NewUIDPreconditions(string(object.UID)),
+	}
 	return client.Resource(object.Resource).Namespace(object.Namespace).Delete(ctx, object.Name, options)
 }

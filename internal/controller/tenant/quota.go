@@ -14,8 +14,7 @@ import (
 )
 
 // ensureQuota keeps the ResourceQuota of the tenant as a whole, in the namespace
-// "default" (arktos-access-control, "Resource Quota Isolation"). The server charges
-// it and keeps everybody in the space from changing it.
+// "default". The server charges it and keeps everybody in the space from changing it.
 func (r *Reconciler) ensureQuota(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 	n := tenant.Name(t.Name)
 	desired := r.quotaOf(t)

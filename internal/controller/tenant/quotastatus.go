@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,10 +48,7 @@ func (r *quotaStatus) Reconcile(ctx context.Context, request reconcile.Request) 
 	changed := t.DeepCopy()
 	changed.Status.Quota = shown
 	err := r.client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(quotaFieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("showing the quota of tenant %q: %w", t.Name, err)
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, wrap(client.IgnoreNotFound(err), "showing the quota of tenant %q", t.Name)
 }
 
 // quotaUsed tells of quotas whose status has changed, of each once in a period.

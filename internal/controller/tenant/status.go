@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"context"
-	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,21 +9,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
-
-// messageLimit keeps messages within what the schema allows, with room to spare.
-const messageLimit = 2048
 
 // statusChange is one part of what a reconcile has to say.
 type statusChange func(status *v1alpha1.TenantStatus, generation int64)
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) statusChange {
-	if len(message) > messageLimit {
-		message = message[:messageLimit] + "..."
-	}
 	return func(s *v1alpha1.TenantStatus, generation int64) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation,
+			Type: kind, Status: status, Reason: reason, Message: conditions.Message(message), ObservedGeneration: generation,
 		})
 	}
 }
@@ -46,14 +40,9 @@ func notReady(reason, message string) statusChange {
 
 // deleting says what a deletion waits for.
 func deleting(message string) statusChange {
-	inner := []statusChange{
-		notReady(v1alpha1.ReasonTerminating, "the tenant is being deleted"),
-		condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonTerminating, message),
-	}
 	return func(s *v1alpha1.TenantStatus, generation int64) {
-		for _, change := range inner {
-			change(s, generation)
-		}
+		notReady(v1alpha1.ReasonTerminating, "the tenant is being deleted")(s, generation)
+		condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonTerminating, message)(s, generation)
 	}
 }
 
@@ -78,8 +67,5 @@ func (r *Reconciler) commit(ctx context.Context, t *v1alpha1.Tenant, changes ...
 		return nil
 	}
 	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(FieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("updating the status of tenant %q: %w", t.Name, err)
-	}
-	return nil
+	return wrap(client.IgnoreNotFound(err), "updating the status of tenant %q", t.Name)
 }

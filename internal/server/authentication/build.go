@@ -1,6 +1,7 @@
 package authentication
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -39,14 +40,11 @@ func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), by
 		return nil
 	}
 	return func(ctx context.Context, n tenant.Name) (T, error) {
+		if n = cmp.Or(n, byDefault); n.IsSpace() {
+			return lookup(ctx, n)
+		}
 		var none T
-		if n == "" {
-			n = byDefault
-		}
-		if !n.IsSpace() {
-			return none, nil
-		}
-		return lookup(ctx, n)
+		return none, nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package authentication
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,12 +159,5 @@ func overlap(one, other string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading certificate authorities of %q: %w", other, err)
 	}
-	for _, a := range first {
-		for _, b := range second {
-			if a.Equal(b) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(first, func(a *x509.Certificate) bool { return slices.ContainsFunc(second, a.Equal) }), nil
 }

@@ -48,11 +48,9 @@ func newServer(tb testing.TB, others int) authorizer.Authorizer {
 				RoleRef:    rbacv1.RoleRef{Kind: "Role", Name: "readers"},
 				Subjects:   []rbacv1.Subject{{Kind: "User", Name: "jane"}},
 			})
-		if err := grants.Add(accessPolicy(n, "p", v1alpha1.AccessRule{
+		grants.Set(accessPolicy(n, "p", v1alpha1.AccessRule{
 			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, Namespaces: []string{"default"},
-		})); err != nil {
-			tb.Fatal(err)
-		}
+		}))
 	}
 	views := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
 	index, err := rbac.NewIndex(views, func(tenant.Name) labels.Set { return nil })

@@ -78,7 +78,7 @@ func (g *Grants) to(userTenant, space tenant.Name) map[string]*grant {
 // later one of the same name.
 func (g *Grants) matches(ctx context.Context, userTenant tenant.Name, granted *grant) bool {
 	uid, ok := g.active(ctx, userTenant)
-	return ok && granted.seal.Matches(uid)
+	return ok && granted.digest.Matches(uid)
 }
 
 func (g *Grants) isActive(ctx context.Context, userTenant tenant.Name) bool {

@@ -1,7 +1,6 @@
 package authorization
 
 import (
-	"fmt"
 	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,7 +13,7 @@ import (
 // grant is what a TenantAccessPolicy grants to the users of one other tenant.
 type grant struct {
 	policy   string
-	seal     accesspolicy.Seal
+	digest   accesspolicy.UIDDigest
 	subjects []v1alpha1.ForeignSubject
 	rules    []grantedRule
 }
@@ -58,7 +57,7 @@ func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 	}
 	for _, grantee := range stored.Status.Grantees {
 		userTenant := tenant.Name(grantee.Tenant)
-		g := &grant{policy: stored.Name, seal: accesspolicy.ParseSeal(grantee.Seal), rules: rules}
+		g := &grant{policy: stored.Name, digest: accesspolicy.ParseUIDDigest(grantee.Seal), rules: rules}
 		for _, subject := range stored.Spec.Subjects {
 			if tenant.Name(subject.Tenant) == userTenant {
 				g.subjects = append(g.subjects, subject)
@@ -87,48 +86,27 @@ func (p *policies) remove(key policyKey) {
 	delete(p.grantees, key)
 }
 
-// Add implements cache.ReflectorStore.
-func (g *Grants) Add(obj any) error {
-	stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
-	if !ok {
-		return fmt.Errorf("unexpected object %T", obj)
-	}
+// Set implements follow.Index.
+func (g *Grants) Set(stored *v1alpha1.TenantAccessPolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policies.set(stored)
-	return nil
 }
 
-// Update implements cache.ReflectorStore.
-func (g *Grants) Update(obj any) error { return g.Add(obj) }
-
-// Delete implements cache.ReflectorStore.
-func (g *Grants) Delete(obj any) error {
-	stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
-	if !ok {
-		return fmt.Errorf("unexpected object %T", obj)
-	}
+// Delete implements follow.Index.
+func (g *Grants) Delete(stored *v1alpha1.TenantAccessPolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policies.remove(keyOf(stored))
-	return nil
 }
 
-// Replace implements cache.ReflectorStore.
-func (g *Grants) Replace(objs []any, _ string) error {
+// Replace implements follow.Index.
+func (g *Grants) Replace(all []*v1alpha1.TenantAccessPolicy) {
 	replaced := newPolicies()
-	for _, obj := range objs {
-		stored, ok := obj.(*v1alpha1.TenantAccessPolicy)
-		if !ok {
-			return fmt.Errorf("unexpected object %T", obj)
-		}
+	for _, stored := range all {
 		replaced.set(stored)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policies = replaced
-	return nil
 }
-
-// Resync implements cache.ReflectorStore.
-func (*Grants) Resync() error { return nil }

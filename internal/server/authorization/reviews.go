@@ -1,6 +1,7 @@
 package authorization
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -43,9 +44,7 @@ func (r reviews) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	if userTenant == "" {
-		userTenant = space
-	}
+	userTenant = cmp.Or(userTenant, space)
 	if userTenant != space && reviewer != tenant.System {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}

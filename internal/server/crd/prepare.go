@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -66,10 +67,7 @@ func isMarked(definition *apiextensions.CustomResourceDefinition) bool {
 func mark(definition *apiextensions.CustomResourceDefinition) {
 	if !isMarked(definition) {
 		definition.Labels = maps.Clone(definition.Labels) // it may be another object's
-		if definition.Labels == nil {
-			definition.Labels = make(map[string]string, 1)
-		}
-		definition.Labels[tenant.PublishedDefinitionLabel] = tenant.PublishedCopy
+		metav1.SetMetaDataLabel(&definition.ObjectMeta, tenant.PublishedDefinitionLabel, tenant.PublishedCopy)
 	}
 	if definition.DeletionTimestamp == nil && !slices.Contains(definition.Finalizers, tenant.PublishedDefinitionFinalizer) {
 		definition.Finalizers = append(slices.Clone(definition.Finalizers), tenant.PublishedDefinitionFinalizer)

@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -73,9 +74,7 @@ func asServed(req *http.Request, ctx context.Context) *http.Request {
 		served.Body = http.NoBody
 	}
 	served.RequestURI = req.URL.RequestURI()
-	if served.Host == "" {
-		served.Host = req.URL.Host
-	}
+	served.Host = cmp.Or(served.Host, req.URL.Host)
 	served.URL.Scheme, served.URL.Host, served.URL.User = "", "", nil
 	served.RemoteAddr = "127.0.0.1:0"
 	served.Proto, served.ProtoMajor, served.ProtoMinor = "HTTP/2.0", 2, 0

@@ -63,8 +63,6 @@ var byResource = []string{
 	"apiserver_storage_decode_errors_total", "apiserver_storage_transformation_operations_total",
 	"apiserver_storage_list_duration_seconds", "apiserver_watch_cache_initialization_duration_seconds",
 	"apiserver_watch_cache_initialization_errors_total", "apiserver_watch_events_dispatch_duration_seconds",
-	"apiserver_storage_list_duration_seconds", "apiserver_watch_cache_initialization_duration_seconds",
-	"apiserver_watch_cache_initialization_errors_total", "apiserver_watch_events_dispatch_duration_seconds",
 	"etcd_request_duration_seconds", "etcd_requests_total", "etcd_request_errors_total", "etcd_bookmark_counts", "etcd_bookmark_total",
 	"apiextensions_openapi_v3_regeneration_count",
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,9 +53,7 @@ func (m *measure) of(ctx context.Context, n tenant.Name, limits corev1.ResourceL
 	if err != nil {
 		return nil, fmt.Errorf("adding up what tenant %q uses: %w", n, err)
 	}
-	for name, amount := range sums {
-		used[name] = amount
-	}
+	maps.Copy(used, sums)
 	return used, nil
 }
 

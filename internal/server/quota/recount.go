@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -68,11 +69,8 @@ type measureFunc func(ctx context.Context, n tenant.Name, limits corev1.Resource
 type countFunc func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
 
 func newRecounter(s store, measure measureFunc, countIn countFunc, settle time.Duration) *recounter {
-	if settle == 0 {
-		settle = SettleTime
-	}
 	return &recounter{
-		store: s, measure: measure, countIn: countIn, settle: settle,
+		store: s, measure: measure, countIn: countIn, settle: cmp.Or(settle, SettleTime),
 		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[flatName](),
 			workqueue.TypedRateLimitingQueueConfig[flatName]{Name: "tenant_quota_count"}),
 		quiet: workqueue.NewTypedDelayingQueueWithConfig(
@@ -266,7 +264,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 		r.observe(n, q.ResourceVersion)
 		return r.settle, nil
 	case o.counted != nil:
-		return r.correct(ctx, n, q, o, o.counted)
+		return r.correct(ctx, n, q, o.counted)
 	}
 	counted, err := r.measure(ctx, n, q.Status.Hard)
 	if err != nil {
@@ -276,7 +274,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 		return r.forget(n, o), nil
 	}
 	if fits, _ := quota.LessThanOrEqual(counted, q.Status.Used); !fits {
-		return r.correct(ctx, n, q, o, quota.Max(counted, q.Status.Used))
+		return r.correct(ctx, n, q, quota.Max(counted, q.Status.Used))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +283,7 @@ func (r *recounter) recount(ctx context.Context, n tenant.Name) (time.Duration, 
 }
 
 // correct replaces what is used, if nothing else has changed the quota.
-func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, o *observation, used corev1.ResourceList) (time.Duration, error) {
+func (r *recounter) correct(ctx context.Context, n tenant.Name, known *corev1.ResourceQuota, used corev1.ResourceList) (time.Duration, error) {
 	updated, err := r.store.Update(ctx, keyOf(n), func(q *corev1.ResourceQuota) error {
 		if q.ResourceVersion != known.ResourceVersion {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("it is in use"))

@@ -1,6 +1,5 @@
 // Package serializer shows the tenant on the wire: metadata.tenant and
-// metadata.selfLink, the full path of an object, in JSON and YAML
-// (arktos-api-resource-model, "Tenant Name in Object Meta").
+// metadata.selfLink, the full path of an object, in JSON and YAML.
 //
 // Upstream's types have no such field and protobuf has no room for one, so it is
 // written while an object is encoded and taken out when one is decoded. What a

@@ -71,7 +71,7 @@ func TestRangesCountInEveryEtcd(t *testing.T) {
 	}
 }
 
-// The seed's keys are those of two objects here: a widget without namespace of the
+// In etcd, two objects have the same key here: a widget without namespace of the
 // tenant foo, and one in the system namespace foo. Whoever comes second is refused,
 // and neither sees or changes the other's.
 func TestCustomResourcesOfOneKey(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -124,10 +125,7 @@ func report(results []result, s settings) {
 	fmt.Println("| busy tenant | its requests, 1/s | request | p50 | p99 | p99 ratio | refused |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, r := range results {
-		load := r.load
-		if load == "" {
-			load = "idle"
-		}
+		load := cmp.Or(r.load, "idle")
 		for _, kind := range kinds {
 			m := r.latencies[kind]
 			fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.2f | %d |\n", load, r.rate, kind,

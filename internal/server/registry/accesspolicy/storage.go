@@ -7,11 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/client-go/tools/cache"
 	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 
@@ -25,16 +23,6 @@ import (
 
 // Resource is the resource of this package.
 var Resource = v1alpha1.GroupVersion.WithResource("tenantaccesspolicies").GroupResource()
-
-// AddToScheme registers policies in the server's scheme. The versions are one Go
-// type, so that there is nothing to convert.
-func AddToScheme(scheme *runtime.Scheme) {
-	for _, gv := range []schema.GroupVersion{
-		v1alpha1.GroupVersion, {Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
-	} {
-		scheme.AddKnownTypes(gv, &v1alpha1.TenantAccessPolicy{}, &v1alpha1.TenantAccessPolicyList{})
-	}
-}
 
 // REST serves policies. Their status is the server's own.
 type REST struct {
@@ -51,18 +39,9 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 		return nil, err
 	}
 	s := strategy{Strategy: common, uidOf: uidOf, now: time.Now}
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
-		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} },
-		DefaultQualifiedResource:  Resource,
-		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("tenantaccesspolicy").GroupResource(),
-		CreateStrategy:            s,
-		UpdateStrategy:            s,
-		DeleteStrategy:            s,
-		ResetFieldsStrategy:       s,
-		TableConvertor:            table,
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	store, err := definition.NewStore(options, Resource, "tenantaccesspolicy", func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
+		func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} }, s, table)
+	if err != nil {
 		return nil, err
 	}
 	seen := &progress.Progress{}
@@ -70,8 +49,8 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UI
 	return &REST{Store: store, escalation: escalation, seen: seen}, nil
 }
 
-// Status returns the storage of the subresource status, which nobody writes: it seals
-// whom a policy lets in.
+// Status returns the storage of the subresource status, which nobody writes: its digests
+// say which tenants a policy lets in.
 func (r *REST) Status() rest.Storage { return definition.StatusReader{Store: r.Store} }
 
 // ShortNames implements rest.ShortNamesProvider.
@@ -117,6 +96,6 @@ func (r *REST) confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy) erro
 }
 
 // Follow tells index of the policies of every space until ctx ends.
-func (r *REST) Follow(ctx context.Context, index cache.ReflectorStore) {
-	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, &v1alpha1.TenantAccessPolicy{}, index, r.seen)
+func (r *REST) Follow(ctx context.Context, index follow.Index[*v1alpha1.TenantAccessPolicy]) {
+	follow.Run(ctx, "tenant-access-policies", tenant.Everything, r.Store, index, r.seen)
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -31,13 +30,6 @@ type strategy struct {
 	uidOf UIDOf
 	now   func() time.Time
 }
-
-var (
-	_ rest.RESTCreateStrategy  = strategy{}
-	_ rest.RESTUpdateStrategy  = strategy{}
-	_ rest.RESTDeleteStrategy  = strategy{}
-	_ rest.ResetFieldsStrategy = strategy{}
-)
 
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	p := obj.(*v1alpha1.TenantAccessPolicy)
@@ -57,7 +49,7 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 }
 
 // settle writes the status. A tenant that the policy has named before keeps its
-// seal, by which a later tenant of that name stays out.
+// digest, by which a later tenant of that name stays out.
 func (s strategy) settle(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
 	known := make(map[string]string, len(p.Status.Grantees))
 	for _, grantee := range p.Status.Grantees {
@@ -70,13 +62,13 @@ func (s strategy) settle(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
 			continue
 		}
 		named[subject.Tenant] = true
-		seal, ok := known[subject.Tenant]
+		digest, ok := known[subject.Tenant]
 		if !ok {
 			if uid, err := s.uidOf(ctx, tenant.Name(subject.Tenant)); err == nil {
-				seal = newSeal(uid)
+				digest = newUIDDigest(uid)
 			} // else there is none, and validation says so
 		}
-		p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: subject.Tenant, Seal: seal})
+		p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: subject.Tenant, Seal: digest})
 	}
 	p.Status.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{

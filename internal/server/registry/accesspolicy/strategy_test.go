@@ -128,7 +128,7 @@ func TestGrantees(t *testing.T) {
 	// Both tenants are created anew; a change of the policy does not let them in.
 	uids["b"], uids["later"] = "b-2", "later-1"
 	updated := created.DeepCopy()
-	updated.Status.Grantees[0].Seal = newSeal("b-2")
+	updated.Status.Grantees[0].Seal = newUIDDigest("b-2")
 	updated.Spec.Rules[0].Verbs = []string{"get"}
 	s.PrepareForUpdate(ctx, updated, created)
 	if got := matching(updated, "b-2", "later-1"); len(got) > 0 {
@@ -154,7 +154,7 @@ func matching(p *v1alpha1.TenantAccessPolicy, uids ...types.UID) []string {
 	var result []string
 	for _, grantee := range p.Status.Grantees {
 		for _, uid := range uids {
-			if ParseSeal(grantee.Seal).Matches(uid) {
+			if ParseUIDDigest(grantee.Seal).Matches(uid) {
 				result = append(result, grantee.Tenant)
 			}
 		}

@@ -5,6 +5,9 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 )
@@ -46,4 +49,26 @@ func (Strategy) WarningsOnCreate(context.Context, runtime.Object) []string { ret
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
 func (Strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
+}
+
+// NewStore returns the store of a resource.
+func NewStore(options generic.RESTOptionsGetter, resource schema.GroupResource, singular string, newFunc, newListFunc func() runtime.Object,
+	s interface {
+		rest.RESTCreateUpdateStrategy
+		rest.RESTDeleteStrategy
+		rest.ResetFieldsStrategy
+	}, table rest.TableConvertor,
+) (*genericregistry.Store, error) {
+	store := &genericregistry.Store{
+		NewFunc:                   newFunc,
+		NewListFunc:               newListFunc,
+		DefaultQualifiedResource:  resource,
+		SingularQualifiedResource: schema.GroupResource{Group: resource.Group, Resource: singular},
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
+		TableConvertor:            table,
+	}
+	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options})
 }

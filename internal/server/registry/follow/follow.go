@@ -28,9 +28,8 @@ type ListWatch struct{ *cache.ListWatch }
 func (ListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Run keeps index up to date with the objects of source in a scope, and seen with the
-// versions of index, until ctx ends. example is one of the objects, name is for the
-// log.
-func Run(ctx context.Context, name string, in tenant.Scope, source Source, example runtime.Object, index cache.ReflectorStore, seen *progress.Progress) {
+// versions of index, until ctx ends. name is for the log.
+func Run[T Object](ctx context.Context, name string, in tenant.Scope, source Source, index Index[T], seen *progress.Progress) {
 	scoped := tenant.WithScope(ctx, in)
 	lw := ListWatch{&cache.ListWatch{
 		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -44,7 +43,8 @@ func Run(ctx context.Context, name string, in tenant.Scope, source Source, examp
 			return watch.Filter(events, unwrap), nil
 		},
 	}}
-	cache.NewReflectorWithOptions(lw, example, noting{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+	var example T
+	cache.NewReflectorWithOptions(lw, example, store[T]{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
 // unwrap returns the object in the envelope in which the watch cache shares its encoded

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -59,28 +58,37 @@ func configMap(n, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "same", ResourceVersion: version, Annotations: map[string]string{"in": n}}}
 }
 
-// byAnnotation is an index that tells objects of one name in two spaces apart.
-func byAnnotation(obj any) (string, error) { return obj.(*corev1.ConfigMap).Annotations["in"], nil }
+// index tells objects of one name in two spaces apart.
+type index map[string]string
+
+func (i index) Set(c *corev1.ConfigMap)    { i[c.Annotations["in"]] = c.ResourceVersion }
+func (i index) Delete(c *corev1.ConfigMap) { delete(i, c.Annotations["in"]) }
+func (i index) Replace(all []*corev1.ConfigMap) {
+	clear(i)
+	for _, c := range all {
+		i.Set(c)
+	}
+}
 
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		source := storage{t, watch.NewFakeWithChanSize(10, false)}
-		index, seen := cache.NewStore(byAnnotation), &progress.Progress{}
+		kept, seen := index{}, &progress.Progress{}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			Run(ctx, "test", tenant.Everything, source, &corev1.ConfigMap{}, index, seen)
+			Run(ctx, "test", tenant.Everything, source, kept, seen)
 		}()
 		synctest.Wait()
-		if keys := index.ListKeys(); len(keys) != 1 || !seen.Wait("3") || seen.Wait("4") {
-			t.Errorf("after the list the index has %q", keys)
+		if len(kept) != 1 || !seen.Wait("3") || seen.Wait("4") {
+			t.Errorf("after the list the index has %v", kept)
 		}
 		source.events.Add(envelope{ConfigMap: configMap("globex", "4")})
 		source.events.Delete(configMap("acme", "5"))
 		synctest.Wait()
-		if keys := index.ListKeys(); len(keys) != 1 || keys[0] != "globex" || !seen.Wait("5") {
-			t.Errorf("after the events the index has %q", keys)
+		if len(kept) != 1 || kept["globex"] != "4" || !seen.Wait("5") {
+			t.Errorf("after the events the index has %v", kept)
 		}
 		cancel()
 		<-done

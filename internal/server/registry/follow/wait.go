@@ -5,7 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/progress"
 )
@@ -25,35 +24,4 @@ func Wait(obj runtime.Object, seen *progress.Progress) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		seen.Wait(accessor.GetResourceVersion())
 	}
-}
-
-// noting is an index that notes the versions of its objects.
-type noting struct {
-	cache.ReflectorStore
-	seen *progress.Progress
-}
-
-// Add implements cache.ReflectorStore.
-func (n noting) Add(obj any) error { return n.note(obj, n.ReflectorStore.Add(obj)) }
-
-// Update implements cache.ReflectorStore.
-func (n noting) Update(obj any) error { return n.note(obj, n.ReflectorStore.Update(obj)) }
-
-// Delete implements cache.ReflectorStore.
-func (n noting) Delete(obj any) error { return n.note(obj, n.ReflectorStore.Delete(obj)) }
-
-// Replace implements cache.ReflectorStore.
-func (n noting) Replace(objs []any, version string) error {
-	err := n.ReflectorStore.Replace(objs, version)
-	if err == nil {
-		n.seen.Note(version)
-	}
-	return err
-}
-
-func (n noting) note(obj any, err error) error {
-	if accessor, missing := meta.Accessor(obj); err == nil && missing == nil {
-		n.seen.Note(accessor.GetResourceVersion())
-	}
-	return err
 }

@@ -5,11 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -20,16 +18,6 @@ import (
 
 // Resource is the resource of this package.
 var Resource = v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource()
-
-// AddToScheme registers the reports in the server's scheme. The versions are one
-// Go type, so that there is nothing to convert.
-func AddToScheme(scheme *runtime.Scheme) {
-	for _, gv := range []schema.GroupVersion{
-		v1alpha1.GroupVersion, {Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
-	} {
-		scheme.AddKnownTypes(gv, &v1alpha1.PublishedObject{}, &v1alpha1.PublishedObjectList{})
-	}
-}
 
 // REST serves the reports.
 type REST struct {
@@ -45,18 +33,9 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, 
 		return nil, err
 	}
 	s := strategy{Strategy: common}
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &v1alpha1.PublishedObject{} },
-		NewListFunc:               func() runtime.Object { return &v1alpha1.PublishedObjectList{} },
-		DefaultQualifiedResource:  Resource,
-		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("publishedobject").GroupResource(),
-		CreateStrategy:            s,
-		UpdateStrategy:            s,
-		DeleteStrategy:            s,
-		ResetFieldsStrategy:       s,
-		TableConvertor:            table,
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	store, err := definition.NewStore(options, Resource, "publishedobject", func() runtime.Object { return &v1alpha1.PublishedObject{} },
+		func() runtime.Object { return &v1alpha1.PublishedObjectList{} }, s, table)
+	if err != nil {
 		return nil, err
 	}
 	return &REST{store, definition.NewStatusREST(store, statusStrategy{s})}, nil
@@ -69,12 +48,6 @@ func (*REST) ShortNames() []string { return []string{"pub"} }
 type strategy struct {
 	definition.Strategy
 }
-
-var (
-	_ rest.RESTCreateStrategy = strategy{}
-	_ rest.RESTUpdateStrategy = strategy{}
-	_ rest.RESTDeleteStrategy = strategy{}
-)
 
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	report := obj.(*v1alpha1.PublishedObject)

@@ -85,7 +85,7 @@ func TestValidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			AddToScheme(scheme)
+			definition.AddToScheme(scheme)
 			errs := strategy{Strategy: definition.Strategy{ObjectTyper: scheme, Rules: rules}}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
 			var got []string
 			for _, err := range errs {

@@ -90,75 +90,53 @@ func (l *Lookup) Get(ctx context.Context, n tenant.Name) (State, bool, error) {
 	return stateOf(obj.(*v1alpha1.Tenant)), true, nil
 }
 
-// Terminating reports whether a known tenant is being deleted.
-func (l *Lookup) Terminating(n tenant.Name) bool {
+// known returns the state of a known tenant, and none of another.
+func (l *Lookup) known(n tenant.Name) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.states[n].Terminating
+	return l.states[n]
 }
+
+// Terminating reports whether a known tenant is being deleted.
+func (l *Lookup) Terminating(n tenant.Name) bool { return l.known(n).Terminating }
 
 // UID returns the UID of a known tenant.
-func (l *Lookup) UID(n tenant.Name) types.UID {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].UID
-}
+func (l *Lookup) UID(n tenant.Name) types.UID { return l.known(n).UID }
 
 // Labels returns the labels of a known tenant.
-func (l *Lookup) Labels(n tenant.Name) labels.Set {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].Labels
-}
+func (l *Lookup) Labels(n tenant.Name) labels.Set { return l.known(n).Labels }
 
 // RateLimit returns the limits of a known tenant, nil if it has none of its own.
-func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].RateLimit
-}
+func (l *Lookup) RateLimit(n tenant.Name) *v1alpha1.RateLimit { return l.known(n).RateLimit }
 
 // RequestLimit returns the limits of single requests of a known tenant, nil if it has
 // none of its own.
-func (l *Lookup) RequestLimit(n tenant.Name) *v1alpha1.RequestLimit {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].RequestLimit
-}
+func (l *Lookup) RequestLimit(n tenant.Name) *v1alpha1.RequestLimit { return l.known(n).RequestLimit }
 
 // AuditPolicy returns the audit policy of a known tenant, nil if it has none of its own.
 func (l *Lookup) AuditPolicy(n tenant.Name) upstreamaudit.PolicyRuleEvaluator {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].AuditPolicy
+	return l.known(n).AuditPolicy
 }
 
 // NodePlacement returns how far pods of a known tenant may choose their nodes, nil
 // if it does not say.
 func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].NodePlacement
+	return l.known(n).NodePlacement
 }
 
 // DaemonSets returns what becomes of the DaemonSets of a known tenant, nil if it does
 // not say.
-func (l *Lookup) DaemonSets(n tenant.Name) *v1alpha1.DaemonSets {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.states[n].DaemonSets
-}
+func (l *Lookup) DaemonSets(n tenant.Name) *v1alpha1.DaemonSets { return l.known(n).DaemonSets }
 
 func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
-		UID:         t.UID,
-		Labels:      t.Labels,
-		Ready:       meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady),
-		Terminating: t.DeletionTimestamp != nil,
-		Suspended:   t.Spec.Suspended,
-		Reason:      t.Spec.SuspendedReason,
-		RateLimit:   t.Spec.RateLimit,
-
+		UID:           t.UID,
+		Labels:        t.Labels,
+		Ready:         meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady),
+		Terminating:   t.DeletionTimestamp != nil,
+		Suspended:     t.Spec.Suspended,
+		Reason:        t.Spec.SuspendedReason,
+		RateLimit:     t.Spec.RateLimit,
 		AuditPolicy:   audit.Compile(t.Spec.AuditPolicy),
 		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
@@ -173,15 +151,11 @@ func stateOf(t *v1alpha1.Tenant) State {
 
 // Run follows the storage until ctx ends.
 func (l *Lookup) Run(ctx context.Context) {
-	follow.Run(ctx, "tenant-lookup", tenant.System.Scope(), l.store, &v1alpha1.Tenant{}, l, l.seen)
+	follow.Run(ctx, "tenant-lookup", tenant.System.Scope(), l.store, l, l.seen)
 }
 
-// Add implements cache.ReflectorStore.
-func (l *Lookup) Add(obj any) error {
-	t, ok := obj.(*v1alpha1.Tenant)
-	if !ok {
-		return fmt.Errorf("unexpected object %T", obj)
-	}
+// Set implements follow.Index.
+func (l *Lookup) Set(t *v1alpha1.Tenant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, now := tenant.Name(t.Name), stateOf(t)
@@ -189,33 +163,20 @@ func (l *Lookup) Add(obj any) error {
 		l.requests.settleOne(n, earlier, now, true)
 	}
 	l.states[n] = now
-	return nil
 }
 
-// Update implements cache.ReflectorStore.
-func (l *Lookup) Update(obj any) error { return l.Add(obj) }
-
-// Delete implements cache.ReflectorStore.
-func (l *Lookup) Delete(obj any) error {
-	t, ok := obj.(*v1alpha1.Tenant)
-	if !ok {
-		return fmt.Errorf("unexpected object %T", obj)
-	}
+// Delete implements follow.Index.
+func (l *Lookup) Delete(t *v1alpha1.Tenant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.states, tenant.Name(t.Name))
 	l.requests.settleOne(tenant.Name(t.Name), stateOf(t), State{}, false)
-	return nil
 }
 
-// Replace implements cache.ReflectorStore.
-func (l *Lookup) Replace(objs []any, _ string) error {
-	states := make(map[tenant.Name]State, len(objs))
-	for _, obj := range objs {
-		t, ok := obj.(*v1alpha1.Tenant)
-		if !ok {
-			return fmt.Errorf("unexpected object %T", obj)
-		}
+// Replace implements follow.Index.
+func (l *Lookup) Replace(all []*v1alpha1.Tenant) {
+	states := make(map[tenant.Name]State, len(all))
+	for _, t := range all {
 		states[tenant.Name(t.Name)] = stateOf(t)
 	}
 	l.mu.Lock()
@@ -225,8 +186,4 @@ func (l *Lookup) Replace(objs []any, _ string) error {
 		return g.admits(state, exists)
 	})
 	l.states, l.listed = states, true
-	return nil
 }
-
-// Resync implements cache.ReflectorStore.
-func (l *Lookup) Resync() error { return nil }

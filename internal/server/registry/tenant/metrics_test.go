@@ -26,9 +26,7 @@ func TestPhases(t *testing.T) {
 		newTenant("suspended", ready(metav1.ConditionTrue), suspended),
 		newTenant("deleted", ready(metav1.ConditionTrue), suspended, deleted),
 	} {
-		if err := l.Add(tenant); err != nil {
-			t.Fatal(err)
-		}
+		l.Set(tenant)
 	}
 	want := map[string]int{"Ready": 2, "Progressing": 2, "Suspended": 1, "Terminating": 1}
 	if diff := cmp.Diff(want, l.phases()); diff != "" {

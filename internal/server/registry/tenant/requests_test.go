@@ -18,37 +18,34 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 	suspended := named("acme", "1")
 	suspended.Spec.Suspended = true
 	for name, tc := range map[string]struct {
-		event  func(l *Lookup) error
+		event  func(l *Lookup)
 		system bool
 		ends   bool
 	}{
-		"changed":                     {event: func(l *Lookup) error { return l.Update(named("acme", "1")) }},
-		"read again":                  {event: func(l *Lookup) error { return l.Replace([]any{named("acme", "1")}, "") }},
-		"suspended":                   {event: func(l *Lookup) error { return l.Update(suspended) }, ends: true},
-		"suspended, of the system":    {event: func(l *Lookup) error { return l.Update(suspended) }, system: true},
-		"read again, and suspended":   {event: func(l *Lookup) error { return l.Replace([]any{suspended}, "") }, ends: true},
-		"deleted, of the system":      {event: func(l *Lookup) error { return l.Delete(named("acme", "1")) }, system: true, ends: true},
-		"another is deleted":          {event: func(l *Lookup) error { return l.Delete(named("other", "1")) }},
-		"an earlier one is deleted":   {event: func(l *Lookup) error { return l.Delete(named("acme", "0")) }},
-		"deleted":                     {event: func(l *Lookup) error { return l.Delete(named("acme", "1")) }, ends: true},
-		"followed by another":         {event: func(l *Lookup) error { return l.Add(named("acme", "2")) }, ends: true},
-		"read again, and gone":        {event: func(l *Lookup) error { return l.Replace([]any{named("other", "1")}, "") }, ends: true},
-		"read again, and another one": {event: func(l *Lookup) error { return l.Replace([]any{named("acme", "2")}, "") }, ends: true},
+		"changed":                     {event: func(l *Lookup) { l.Set(named("acme", "1")) }},
+		"read again":                  {event: func(l *Lookup) { l.Replace([]*v1alpha1.Tenant{named("acme", "1")}) }},
+		"suspended":                   {event: func(l *Lookup) { l.Set(suspended) }, ends: true},
+		"suspended, of the system":    {event: func(l *Lookup) { l.Set(suspended) }, system: true},
+		"read again, and suspended":   {event: func(l *Lookup) { l.Replace([]*v1alpha1.Tenant{suspended}) }, ends: true},
+		"deleted, of the system":      {event: func(l *Lookup) { l.Delete(named("acme", "1")) }, system: true, ends: true},
+		"another is deleted":          {event: func(l *Lookup) { l.Delete(named("other", "1")) }},
+		"an earlier one is deleted":   {event: func(l *Lookup) { l.Delete(named("acme", "0")) }},
+		"deleted":                     {event: func(l *Lookup) { l.Delete(named("acme", "1")) }, ends: true},
+		"followed by another":         {event: func(l *Lookup) { l.Set(named("acme", "2")) }, ends: true},
+		"read again, and gone":        {event: func(l *Lookup) { l.Replace([]*v1alpha1.Tenant{named("other", "1")}) }, ends: true},
+		"read again, and another one": {event: func(l *Lookup) { l.Replace([]*v1alpha1.Tenant{named("acme", "2")}) }, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLookup(&Storage{})
-			if err := errors.Join(l.Add(named("acme", "1")), l.Add(named("other", "1"))); err != nil {
-				t.Fatal(err)
-			}
+			l.Set(named("acme", "1"))
+			l.Set(named("other", "1"))
 			ctx, release := l.Bind(t.Context(), "acme", "1", tc.system)
 			second, releaseSecond := l.Bind(t.Context(), "acme", "1", tc.system)
 			releaseSecond()
 			if second.Err() == nil || ctx.Err() != nil {
 				t.Errorf("a request that is done: %v, one that runs: %v", second.Err(), ctx.Err())
 			}
-			if err := tc.event(l); err != nil {
-				t.Fatal(err)
-			}
+			tc.event(l)
 			if tc.ends {
 				<-ctx.Done()
 				if err := context.Cause(ctx); !errors.Is(err, errGone) {
@@ -67,9 +64,7 @@ func TestRequestsEndWithTheirTenant(t *testing.T) {
 
 func TestRequestsOfATenantThatIsGoneEndAtOnce(t *testing.T) {
 	l := NewLookup(&Storage{})
-	if err := l.Add(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "2"}}); err != nil {
-		t.Fatal(err)
-	}
+	l.Set(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "2"}})
 	ctx, release := l.Bind(t.Context(), "acme", "1", false)
 	defer release()
 	if !errors.Is(context.Cause(ctx), errGone) {

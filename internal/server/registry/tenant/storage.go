@@ -26,6 +26,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// Resource is the resource of this package.
+var Resource = v1alpha1.GroupVersion.WithResource("tenants").GroupResource()
+
 // SpaceCounter counts the keys that a tenant has in etcd, by resource.
 type SpaceCounter interface {
 	Count(ctx context.Context, n tenant.Name) (map[string]int64, error)
@@ -51,18 +54,9 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, count
 		return nil, err
 	}
 	main := strategy{Strategy: common, earlier: deletions.knows}
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &v1alpha1.Tenant{} },
-		NewListFunc:               func() runtime.Object { return &v1alpha1.TenantList{} },
-		DefaultQualifiedResource:  Resource,
-		SingularQualifiedResource: v1alpha1.GroupVersion.WithResource("tenant").GroupResource(),
-		CreateStrategy:            main,
-		UpdateStrategy:            main,
-		DeleteStrategy:            main,
-		ResetFieldsStrategy:       main,
-		TableConvertor:            table,
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	store, err := definition.NewStore(options, Resource, "tenant", func() runtime.Object { return &v1alpha1.Tenant{} },
+		func() runtime.Object { return &v1alpha1.TenantList{} }, main, table)
+	if err != nil {
 		return nil, err
 	}
 	seen := &progress.Progress{}

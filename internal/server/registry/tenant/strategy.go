@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -25,19 +23,13 @@ type strategy struct {
 	earlier func(ctx context.Context, name string) bool
 }
 
-var (
-	_ rest.RESTCreateStrategy = strategy{}
-	_ rest.RESTUpdateStrategy = strategy{}
-	_ rest.RESTDeleteStrategy = strategy{}
-)
-
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	t := obj.(*v1alpha1.Tenant)
 	t.Generation = 1
 	t.Status = v1alpha1.TenantStatus{}
 	if s.earlier(ctx, t.Name) {
 		// The creation itself began earlier, if it had to wait.
-		t.Status.CredentialsNotBefore = ptr.To(metav1.Now().Rfc3339Copy())
+		t.Status.CredentialsNotBefore = new(metav1.Now().Rfc3339Copy())
 	}
 	if tenant.Name(t.Name) != tenant.System && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		t.Finalizers = append(t.Finalizers, v1alpha1.SpaceFinalizer)

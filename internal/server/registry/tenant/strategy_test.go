@@ -20,7 +20,6 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"
-	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -54,7 +53,7 @@ func TestValidate(t *testing.T) {
 		tenant *v1alpha1.Tenant
 		want   string // part of the error, empty for none
 	}{
-		"the seed's sample":          {tenant: newTenant("sample-tenant-1")},
+		"letters, digits, hyphens":   {tenant: newTenant("sample-tenant-1")},
 		"digits":                     {tenant: newTenant("1")},
 		"63 characters":              {tenant: newTenant(strings.Repeat("a", 63))},
 		"built in":                   {tenant: newTenant("system")},
@@ -79,13 +78,13 @@ func TestValidate(t *testing.T) {
 		"audit policy of no level":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy("All") }), want: "spec.auditPolicy.rules[0].level"},
 		"audit policy of the system": {tenant: newTenant("system", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy(auditv1.LevelNone) }), want: "--audit-policy-file"},
 		"small bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
-			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](1 << 10)}
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(1 << 10))}
 		})},
-		"no bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](0)} }), want: "spec.requestLimit.bodyBytes"},
+		"no bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(0))} }), want: "spec.requestLimit.bodyBytes"},
 		"bodies beyond the server's": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
-			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](3<<20 + 1)}
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(3<<20 + 1))}
 		}), want: "spec.requestLimit.bodyBytes"},
-		"negative lists": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{ListObjects: ptr.To[int32](-1)} }), want: "spec.requestLimit.listObjects"},
+		"negative lists": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{ListObjects: new(int32(-1))} }), want: "spec.requestLimit.listObjects"},
 		"suspension too long": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
 			t.Spec.Suspended, t.Spec.SuspendedReason = true, strings.Repeat("x", 257)
 		}), want: "suspendedReason"},
@@ -186,15 +185,15 @@ func TestValidateFields(t *testing.T) {
 		"labels without a limit":  {change: placement("Enabled", []string{"a"}, nil), want: []string{"spec.nodePlacement", "need mode: Limited"}},
 		"a label that is none":    {change: placement("Limited", []string{"a b"}, nil), want: []string{"spec.nodePlacement.allowedLabels[0]"}},
 		"an empty taint":          {change: placement("Limited", nil, []string{""}), want: []string{"spec.nodePlacement.allowedTaints[0]"}},
-		"negative rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: ptr.To[int32](-1)} },
+		"negative rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: new(int32(-1))} },
 			want: []string{"spec.rateLimit.requestsPerSecond"}},
-		"burst alone": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: ptr.To[int32](1)} },
+		"burst alone": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: new(int32(1))} },
 			want: []string{"spec.rateLimit", "burst needs requestsPerSecond"}},
 		"small burst": {change: func(t *v1alpha1.Tenant) {
-			t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: ptr.To[int32](1), RequestsPerSecond: ptr.To[int32](2)}
+			t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: new(int32(1)), RequestsPerSecond: new(int32(2))}
 		}, want: []string{"spec.rateLimit", "burst must not be less"}},
-		"negative requests in flight": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: ptr.To[int32](-1)} }, want: []string{"spec.rateLimit.inFlight"}},
-		"negative watches":            {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Watches: ptr.To[int32](-1)} }, want: []string{"spec.rateLimit.watches"}},
+		"negative requests in flight": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: new(int32(-1))} }, want: []string{"spec.rateLimit.inFlight"}},
+		"negative watches":            {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Watches: new(int32(-1))} }, want: []string{"spec.rateLimit.watches"}},
 		"unknown stage": {change: func(t *v1alpha1.Tenant) {
 			t.Spec.AuditPolicy = auditPolicy(auditv1.LevelNone)
 			t.Spec.AuditPolicy.OmitStages = []auditv1.Stage{"Never"}
@@ -215,9 +214,9 @@ func TestValidateFields(t *testing.T) {
 	for field, change := range map[string]func(*v1alpha1.Tenant){
 		"spec.quota": quotaOf("pods", "1"), "spec.admins": admins("User", "u"), "spec.nodePlacement": placement("Enabled", nil, nil),
 		"spec.daemonSets": func(t *v1alpha1.Tenant) { t.Spec.DaemonSets = &v1alpha1.DaemonSets{Mode: v1alpha1.DaemonSetsInert} },
-		"spec.rateLimit":  func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: ptr.To[int32](1)} },
+		"spec.rateLimit":  func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{InFlight: new(int32(1))} },
 		"spec.requestLimit": func(t *v1alpha1.Tenant) {
-			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: ptr.To[int64](1 << 10)}
+			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(1 << 10))}
 		},
 	} {
 		if err := s.Validate(context.Background(), newTenant("system", change)).ToAggregate(); err == nil || !strings.Contains(err.Error(), field) {
@@ -235,7 +234,7 @@ func TestValidateChanges(t *testing.T) {
 		admins("Group", "system:masters")(t)
 		placement("Limited", []string{"a b"}, nil)(t)
 		t.Spec.AuditPolicy = auditPolicy("All")
-		t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: ptr.To[int32](-1)}
+		t.Spec.RateLimit = &v1alpha1.RateLimit{RequestsPerSecond: new(int32(-1))}
 	}
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.Tenant)
@@ -253,7 +252,7 @@ func TestValidateChanges(t *testing.T) {
 		"another wrong limit":   {change: func(t *v1alpha1.Tenant) { t.Spec.Quota["service"] = resource.MustParse("1") }, want: "spec.quota[service]"},
 		"another wrong admin":   {change: admins("Group", "system:nodes"), want: "spec.admins[0]"},
 		"another wrong level":   {change: func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy("Most") }, want: "spec.auditPolicy"},
-		"another wrong rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit.RequestsPerSecond = ptr.To[int32](-2) },
+		"another wrong rate": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit.RequestsPerSecond = new(int32(-2)) },
 			want: "spec.rateLimit.requestsPerSecond"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -355,7 +354,7 @@ func TestReleases(t *testing.T) {
 // sets its apiVersion, and decoding gives the same object.
 func TestScheme(t *testing.T) {
 	scheme := runtime.NewScheme()
-	AddToScheme(scheme)
+	definition.AddToScheme(scheme)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	codecs := serializer.NewCodecFactory(scheme)
 	want := newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.Suspended = true })

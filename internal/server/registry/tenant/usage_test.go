@@ -74,9 +74,7 @@ func TestUsageOfTenants(t *testing.T) {
 		t.Error("the tenants are known before they are")
 	}
 	counted := newTenant("counted", func(t *v1alpha1.Tenant) { t.Status.Usage = &v1alpha1.TenantUsage{Objects: 1} })
-	if err := l.Replace([]any{counted, newTenant("new"), newTenant(tenant.System.String())}, "1"); err != nil {
-		t.Fatal(err)
-	}
+	l.Replace([]*v1alpha1.Tenant{counted, newTenant("new"), newTenant(tenant.System.String())})
 	for n, want := range map[tenant.Name]struct {
 		counted, exists bool
 	}{"counted": {true, true}, "new": {false, true}, "gone": {false, false}} {

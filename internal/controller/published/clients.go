@@ -96,13 +96,13 @@ func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path st
 	return answer, request.Do(ctx).Into(answer)
 }
 
-func (c *clients) create(ctx context.Context, n tenant.Name, e *edition) (*metav1.PartialObjectMetadata, error) {
-	return c.write(ctx, http.MethodPost, n, path(e.resource, e.object.Namespace, ""), e.body(0))
+func (c *clients) create(ctx context.Context, n tenant.Name, desired *desiredCopy) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPost, n, path(desired.resource, desired.object.Namespace, ""), desired.body(0))
 }
 
 // update replaces a version of an object.
-func (c *clients) update(ctx context.Context, n tenant.Name, e *edition, version uint64) (*metav1.PartialObjectMetadata, error) {
-	return c.write(ctx, http.MethodPut, n, path(e.resource, e.object.Namespace, e.object.Name), e.body(version))
+func (c *clients) update(ctx context.Context, n tenant.Name, desired *desiredCopy, version uint64) (*metav1.PartialObjectMetadata, error) {
+	return c.write(ctx, http.MethodPut, n, path(desired.resource, desired.object.Namespace, desired.object.Name), desired.body(version))
 }
 
 func (c *clients) get(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object) (*metav1.PartialObjectMetadata, error) {
@@ -121,11 +121,10 @@ func (c *clients) mark(ctx context.Context, n tenant.Name, r schema.GroupVersion
 
 // delete deletes a version of an object.
 func (c *clients) delete(ctx context.Context, n tenant.Name, r schema.GroupVersionResource, o Object, version uint64) error {
-	background := metav1.DeletePropagationBackground
-	expected := strconv.FormatUint(version, 10)
 	options, err := json.Marshal(&metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{ResourceVersion: &expected},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+		Preconditions:     &metav1.Preconditions{ResourceVersion: new(strconv.FormatUint(version, 10))},
 	})
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// edition is a published object as it is to be in every space.
-type edition struct {
+// desiredCopy is a published object as it is to be in every space.
+type desiredCopy struct {
 	object   Object
 	resource schema.GroupVersionResource
 	// version of the published object.
@@ -64,14 +64,14 @@ var notCopied = []string{
 	corev1.LastAppliedConfigAnnotation,
 }
 
-// newEdition makes the copy of an object. What is about the object in its own
+// newDesiredCopy makes the copy of an object. What is about the object in its own
 // space stays there: owners and finalizers name what a space does not have.
-func newEdition(object Object, resource schema.GroupVersionResource, source *unstructured.Unstructured) (*edition, error) {
+func newDesiredCopy(object Object, resource schema.GroupVersionResource, source *unstructured.Unstructured) (*desiredCopy, error) {
 	if kind, _, _ := unstructured.NestedString(source.Object, "type"); source.GetKind() == "Secret" &&
 		(kind == string(corev1.SecretTypeServiceAccountToken) || kind == string(corev1.SecretTypeBootstrapToken)) {
 		return nil, errCredentials
 	}
-	e := &edition{
+	desired := &desiredCopy{
 		object: object, resource: resource, version: source.GetResourceVersion(),
 		force:   source.GetAnnotations()[tenant.PublishedAnnotation] == tenant.PublishedForce,
 		implied: !tenant.IsPublished(source.GetAnnotations()),
@@ -89,15 +89,11 @@ func newEdition(object Object, resource schema.GroupVersionResource, source *uns
 		// be able to add to them.
 		delete(content, "aggregationRule")
 	}
-	annotations, labels := maps.Clone(source.GetAnnotations()), maps.Clone(source.GetLabels())
+	annotations, labels := map[string]string{}, map[string]string{}
+	maps.Copy(annotations, source.GetAnnotations())
+	maps.Copy(labels, source.GetLabels())
 	for _, key := range notCopied {
 		delete(annotations, key)
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if labels == nil {
-		labels = map[string]string{}
 	}
 	// The hash is that of earlier versions, whose copies are current.
 	labels[tenant.Former(tenant.PublishedCopyLabel)] = tenant.PublishedCopy
@@ -112,7 +108,7 @@ func newEdition(object Object, resource schema.GroupVersionResource, source *uns
 	}
 	sum := sha256.Sum256(plain)
 	from := cmp.Or(string(source.GetUID()), "implied") + "/" + hex.EncodeToString(sum[:8])
-	e.from = unique.Make(from)
+	desired.from = unique.Make(from)
 	annotations[tenant.PublishedFromAnnotation] = from
 	delete(labels, tenant.Former(tenant.PublishedCopyLabel))
 	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
@@ -122,27 +118,27 @@ func newEdition(object Object, resource schema.GroupVersionResource, source *uns
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", object, err)
 	}
-	e.head, e.tail, _ = bytes.Cut(marked, []byte(place))
-	return e, nil
+	desired.head, desired.tail, _ = bytes.Cut(marked, []byte(place))
+	return desired, nil
 }
 
-// impliedNamespace is the edition of a namespace in which there are published
+// impliedNamespace is the desired copy of a namespace in which there are published
 // objects, for spaces that have none of that name. Its labels are not copied: those
 // of a namespace that is published itself are.
-func impliedNamespace(name string) (*edition, error) {
+func impliedNamespace(name string) (*desiredCopy, error) {
 	source := &unstructured.Unstructured{}
 	source.SetAPIVersion("v1")
 	source.SetKind("Namespace")
 	source.SetName(name)
-	return newEdition(namespaceObject(name), corev1.SchemeGroupVersion.WithResource("namespaces"), source)
+	return newDesiredCopy(namespaceObject(name), corev1.SchemeGroupVersion.WithResource("namespaces"), source)
 }
 
 // body returns the copy that replaces a version of what is in a space, or a new
 // one if version is 0.
-func (e *edition) body(version uint64) []byte {
-	body := bytes.Clone(e.head)
+func (d *desiredCopy) body(version uint64) []byte {
+	body := bytes.Clone(d.head)
 	if version != 0 {
 		body = strconv.AppendUint(body, version, 10)
 	}
-	return append(body, e.tail...)
+	return append(body, d.tail...)
 }

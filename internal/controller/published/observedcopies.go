@@ -13,18 +13,18 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// copies is what there is in the spaces of all tenants.
-type copies struct {
+// observedCopies are the copies that there are in the spaces of all tenants.
+type observedCopies struct {
 	// changed is called with each object of which a copy was seen to change.
 	changed func(Object)
 
 	mu  sync.RWMutex
-	all map[Object]map[tenant.Name]copied
+	all map[Object]map[tenant.Name]observedCopy
 }
 
-// copied is what is known of a copy, or of a tenant's own namespace that holds
+// observedCopy is what is known of a copy, or of a tenant's own namespace that holds
 // copies. There may be a million of them.
-type copied struct {
+type observedCopy struct {
 	from    unique.Handle[string]
 	version uint64
 	// held is true for a tenant's own namespace.
@@ -32,15 +32,15 @@ type copied struct {
 	terminating bool
 }
 
-func newCopies(changed func(Object)) *copies {
-	return &copies{changed: changed, all: map[Object]map[tenant.Name]copied{}}
+func newObservedCopies(changed func(Object)) *observedCopies {
+	return &observedCopies{changed: changed, all: map[Object]map[tenant.Name]observedCopy{}}
 }
 
 // copyOf reads the marks of an object and reports whether it has any.
-func copyOf(o *metav1.PartialObjectMetadata) (copied, bool) {
+func copyOf(o *metav1.PartialObjectMetadata) (observedCopy, bool) {
 	kind, marked := o.Labels[tenant.PublishedCopyLabel]
 	version, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
-	return copied{
+	return observedCopy{
 		from:        unique.Make(o.Annotations[tenant.PublishedFromAnnotation]),
 		version:     version,
 		held:        kind == tenant.PublishedNamespace,
@@ -48,7 +48,7 @@ func copyOf(o *metav1.PartialObjectMetadata) (copied, bool) {
 	}, marked
 }
 
-func (c *copies) get(o Object, n tenant.Name) (copied, bool) {
+func (c *observedCopies) get(o Object, n tenant.Name) (observedCopy, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	found, ok := c.all[o][n]
@@ -56,14 +56,14 @@ func (c *copies) get(o Object, n tenant.Name) (copied, bool) {
 }
 
 // of returns all copies of an object.
-func (c *copies) of(o Object) map[tenant.Name]copied {
+func (c *observedCopies) of(o Object) map[tenant.Name]observedCopy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return maps.Clone(c.all[o])
 }
 
 // in reports whether there are copies in a namespace of a space.
-func (c *copies) in(n tenant.Name, namespace string) bool {
+func (c *observedCopies) in(n tenant.Name, namespace string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for o, spaces := range c.all {
@@ -78,12 +78,12 @@ func (c *copies) in(n tenant.Name, namespace string) bool {
 
 // put notes a copy, unless a later state of it is known, and reports whether
 // that is news.
-func (c *copies) put(o Object, n tenant.Name, seen copied) bool {
+func (c *observedCopies) put(o Object, n tenant.Name, seen observedCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spaces := c.all[o]
 	if spaces == nil {
-		spaces = map[tenant.Name]copied{}
+		spaces = map[tenant.Name]observedCopy{}
 		c.all[o] = spaces
 	}
 	if known, ok := spaces[n]; ok && known.version >= seen.version {
@@ -97,7 +97,7 @@ func (c *copies) put(o Object, n tenant.Name, seen copied) bool {
 const forever = math.MaxUint64
 
 // drop forgets a copy up to a version, and reports whether that is news.
-func (c *copies) drop(o Object, n tenant.Name, version uint64) bool {
+func (c *observedCopies) drop(o Object, n tenant.Name, version uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spaces := c.all[o]
@@ -112,7 +112,7 @@ func (c *copies) drop(o Object, n tenant.Name, version uint64) bool {
 }
 
 // dropAll forgets the copies in a space.
-func (c *copies) dropAll(n tenant.Name) {
+func (c *observedCopies) dropAll(n tenant.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for o, spaces := range c.all {
@@ -125,7 +125,7 @@ func (c *copies) dropAll(n tenant.Name) {
 
 // copiesOf observes the copies of one resource in all spaces.
 type copiesOf struct {
-	*copies
+	*observedCopies
 	resource schema.GroupResource
 }
 

@@ -24,15 +24,15 @@ func parse(t *testing.T, manifest string) *unstructured.Unstructured {
 	return source
 }
 
-func editionOf(t *testing.T, resource, manifest string) *edition {
+func desiredCopyOf(t *testing.T, resource, manifest string) *desiredCopy {
 	t.Helper()
 	source := parse(t, manifest)
 	group := schema.ParseGroupResource(resource)
-	e, err := newEdition(Object{Resource: group, Namespace: source.GetNamespace(), Name: source.GetName()}, group.WithVersion("v1"), source)
+	desired, err := newDesiredCopy(Object{Resource: group, Namespace: source.GetNamespace(), Name: source.GetName()}, group.WithVersion("v1"), source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return desired
 }
 
 const everything = `
@@ -59,18 +59,18 @@ data: {k: v}
 status: {x: y}
 `
 
-func TestEdition(t *testing.T) {
-	e := editionOf(t, "configmaps", everything)
+func TestDesiredCopy(t *testing.T) {
+	desired := desiredCopyOf(t, "configmaps", everything)
 	want := map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": "v"},
 		"metadata": map[string]any{
 			"name": "object", "namespace": "ns", "resourceVersion": "42",
 			"labels":      map[string]any{"l": "v", tenant.PublishedCopyLabel: tenant.PublishedCopy},
-			"annotations": map[string]any{"a": "v", tenant.PublishedFromAnnotation: e.from.Value()},
+			"annotations": map[string]any{"a": "v", tenant.PublishedFromAnnotation: desired.from.Value()},
 		},
 	}
 	var got map[string]any
-	if err := json.Unmarshal(e.body(42), &got); err != nil {
+	if err := json.Unmarshal(desired.body(42), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -78,22 +78,22 @@ func TestEdition(t *testing.T) {
 	}
 	want["metadata"].(map[string]any)["resourceVersion"] = ""
 	got = nil
-	if err := json.Unmarshal(e.body(0), &got); err != nil {
+	if err := json.Unmarshal(desired.body(0), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if uid, hash, ok := strings.Cut(e.from.Value(), "/"); !ok || uid != "u" || hash == "" {
-		t.Errorf("from is %q", e.from.Value())
+	if uid, hash, ok := strings.Cut(desired.from.Value(), "/"); !ok || uid != "u" || hash == "" {
+		t.Errorf("from is %q", desired.from.Value())
 	}
-	if e.force || e.implied {
-		t.Errorf("force %v, implied %v", e.force, e.implied)
+	if desired.force || desired.implied {
+		t.Errorf("force %v, implied %v", desired.force, desired.implied)
 	}
 }
 
-func TestEditionsAreEqualUnlessContentChanges(t *testing.T) {
-	base := editionOf(t, "configmaps", everything).from
+func TestDesiredCopiesAreEqualUnlessContentChanges(t *testing.T) {
+	base := desiredCopyOf(t, "configmaps", everything).from
 	for name, tc := range map[string]struct {
 		from, to string
 		equal    bool
@@ -113,27 +113,27 @@ func TestEditionsAreEqualUnlessContentChanges(t *testing.T) {
 			if changed == everything {
 				t.Fatal("nothing was changed")
 			}
-			if got := editionOf(t, "configmaps", changed).from == base; got != tc.equal {
+			if got := desiredCopyOf(t, "configmaps", changed).from == base; got != tc.equal {
 				t.Errorf("equal: %v", got)
 			}
 		})
 	}
 }
 
-func TestEditionOfAggregatedRole(t *testing.T) {
-	e := editionOf(t, "clusterroles.rbac.authorization.k8s.io",
+func TestDesiredCopyOfAggregatedRole(t *testing.T) {
+	desired := desiredCopyOf(t, "clusterroles.rbac.authorization.k8s.io",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: object}, aggregationRule: {}, rules: []}")
-	if strings.Contains(string(e.body(0)), "aggregationRule") {
+	if strings.Contains(string(desired.body(0)), "aggregationRule") {
 		t.Error("tenants can add to the copy's rules")
 	}
 }
 
-func TestEditionOfCredentials(t *testing.T) {
+func TestDesiredCopyOfCredentials(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"kubernetes.io/service-account-token": true, "bootstrap.kubernetes.io/token": true, "Opaque": false, "kubernetes.io/tls": false,
 	} {
 		source := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: object, namespace: ns}, type: "+kind+"}")
-		_, err := newEdition(Object{Name: "n"}, schema.GroupVersionResource{}, source)
+		_, err := newDesiredCopy(Object{Name: "n"}, schema.GroupVersionResource{}, source)
 		if isNotPublishable(err) != refused {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -169,7 +169,7 @@ func TestOrder(t *testing.T) {
 	}
 	s := newSources(func(Object) {})
 	for _, o := range objects {
-		s.put(o, "1")
+		s.put(o, &source{version: "1"})
 	}
 	for _, group := range byRank(s.list()) {
 		name := ""

@@ -1,0 +1,55 @@
+package conditions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Named is how many objects a message names.
+	Named = 5
+	// messageLimit keeps messages readable and, by far, within what schemas allow.
+	messageLimit = 2048
+)
+
+// Enumerate joins the first few names.
+func Enumerate[S ~string](names []S) string {
+	var b strings.Builder
+	for i, name := range names[:min(len(names), Named)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	if more := len(names) - Named; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}
+
+// Message shortens a message that is too long.
+func Message(message string) string {
+	if len(message) <= messageLimit {
+		return message
+	}
+	end := messageLimit
+	for end > 0 && !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + "..."
+}
+
+// Waited returns how long a condition has not been true: nothing if it is, or if there
+// is none.
+func Waited(conditions []metav1.Condition, kind string) time.Duration {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return 0
+	}
+	return time.Since(c.LastTransitionTime.Time)
+}
