@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/admission/published"
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
@@ -91,6 +92,14 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		DaemonSets: s.lookup.DaemonSets,
 		Definition: func(n tenant.Name, r schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 			return p.definitions.Definition(n, r)
+		},
+		CELRules: func(n tenant.Name, except string) (count int) {
+			for _, definition := range p.definitions.Own(n) {
+				if definition.Name != except {
+					count += spacepolicy.RulesOf(&definition.Spec)
+				}
+			}
+			return count
 		},
 		Terminating: s.lookup.Terminating,
 		TenantUID:   s.lookup.UID,

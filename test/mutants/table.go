@@ -216,6 +216,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/bounds", "-run=TestValue"},
 	},
 	{
+		name:   "expressions of all policies of a space",
+		file:   "internal/server/admission/spacepolicy/expressions.go",
+		before: `if all := count + e.Policies(n, a.GetName()); all >`,
+		after:  `if all := 0 + e.Policies(n, a.GetName()); all >`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestExpressionsInSpace"},
+	},
+	{
 		name:   "numbers that are escaped",
 		file:   "internal/server/bounds/numbers.go",
 		before: `c == '\\' && isEscapedNumber(data[i+1:]):`,

@@ -15,6 +15,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -135,6 +136,21 @@ func (s *Servers) Definition(n tenant.Name, resource schema.GroupResource) (*api
 		return nil, fmt.Errorf("finding the definition by which the object is validated: %w", err)
 	}
 	return definition, nil
+}
+
+// Own returns the definitions that the space of n has of its own, as they are served.
+func (s *Servers) Own(n tenant.Name) []*apiextensionsv1.CustomResourceDefinition {
+	s.mu.RLock()
+	running := s.servers[n]
+	s.mu.RUnlock()
+	if running == nil {
+		return nil
+	}
+	definitions, err := running.definitions.List(labels.Everything())
+	if err != nil {
+		return nil // a lister of a cache does not fail
+	}
+	return definitions
 }
 
 // Changes returns a channel that gets something after each change of what serves the

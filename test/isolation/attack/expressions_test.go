@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -105,5 +106,34 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(create(ctx, meta.Name), "30s").Should(MatchError(ContainSubstring("cost limit exceeded")))
+	})
+})
+
+// Each expression takes memory as long as its policy exists.
+var _ = Describe("Expressions of all policies of a space", func() {
+	It("are bounded", func(ctx SpecContext) {
+		policies := suite.Client(tenantry.Config("a")).AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "many-", Labels: map[string]string{"many": ""}},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+						Rule:       admissionregistrationv1.Rule{APIGroups: []string{"expressions.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"none"}},
+					},
+				}}},
+				Validations: slices.Repeat([]admissionregistrationv1.Validation{{Expression: "true"}}, 500),
+			},
+		}
+		DeferCleanup(func(ctx SpecContext) error {
+			return policies.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "many"})
+		})
+		Eventually(func() error { // the last writes may not be counted yet
+			_, err := policies.Create(ctx, policy, metav1.CreateOptions{})
+			return err
+		}).Should(MatchError(ContainSubstring("with it the policies and webhooks of the space have ")))
+		list, err := policies.List(ctx, metav1.ListOptions{LabelSelector: "many"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(list.Items)).To(And(BeNumerically(">", 1), BeNumerically("<", 8)))
 	})
 })

@@ -97,7 +97,7 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 			continue
 		}
 		at, schema := at.Child("schema", "openAPIV3Schema"), version.Schema.OpenAPIV3Schema
-		if err := (&rules{}).check(at, schema); err != nil {
+		if err := (&rules{most: maxRules}).check(at, schema); err != nil {
 			return err
 		}
 		if err := (&patterns{keep: keep}).check(at, schema); err != nil {

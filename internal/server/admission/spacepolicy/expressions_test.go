@@ -57,6 +57,58 @@ func TestCheckExpressions(t *testing.T) {
 	}
 }
 
+// TestExpressionsInSpace checks the number of expressions of all policies, and of rules of all
+// definitions, in a space. Those of the object itself are not counted twice.
+func TestExpressionsInSpace(t *testing.T) {
+	webhooks := func(conditions int) *admissionregistration.ValidatingWebhookConfiguration {
+		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: make([]admissionregistration.MatchCondition, conditions)}}}
+	}
+	ruled := func(rules int) *apiextensions.CustomResourceDefinition {
+		d := definition(props{Type: "object", XValidations: make(apiextensions.ValidationRules, rules)})
+		d.Name = "x"
+		return d
+	}
+	for name, tc := range map[string]struct {
+		object, old   runtime.Object
+		others, rules int
+		message       string
+	}{
+		"as many as may be":           {object: webhooks(10), others: maxExpressionsInSpace - 10},
+		"more":                        {object: webhooks(11), others: maxExpressionsInSpace - 10, message: "with it the policies and webhooks of the space have 2001 expressions"},
+		"fewer than before":           {object: webhooks(10), old: webhooks(11), others: maxExpressionsInSpace},
+		"as many rules as may be":     {object: ruled(10), rules: maxRulesInSpace - 10},
+		"more rules":                  {object: ruled(11), rules: maxRulesInSpace - 10, message: "with it the definitions of the space have 5001 rules"},
+		"more rules than before":      {object: ruled(11), old: ruled(10), rules: maxRulesInSpace, message: "at most 5000 may be there"},
+		"as many rules as before":     {object: ruled(10), old: ruled(10), rules: maxRulesInSpace},
+		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := func(count int) func(tenant.Name, string) int {
+				return func(n tenant.Name, except string) int {
+					if n != "a" || except != "x" {
+						t.Errorf("asked for %q without %q", n, except)
+					}
+					return count
+				}
+			}
+			plugin, err := New(nil, Rules{Expressions: Expressions{Policies: in(tc.others), Rules: in(tc.rules)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			operation := admission.Create
+			if tc.old != nil {
+				operation = admission.Update
+			}
+			resource := admissionregistration.SchemeGroupVersion.WithResource("policies")
+			a := admission.NewAttributesRecord(tc.object, tc.old, admissionregistration.SchemeGroupVersion.WithKind("Policy"), "", "x", resource, "", operation, nil, false, nil)
+			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("got %v, want %q", err, tc.message)
+			}
+		})
+	}
+}
+
 // TestRules checks the number of rules in a whole schema.
 func TestRules(t *testing.T) {
 	of := func(count int) props {

@@ -32,6 +32,8 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
+	// Expressions are those that there are already. If nil, a space may have any number.
+	Expressions Expressions
 }
 
 // Register makes the plugin known by its name.
@@ -98,7 +100,10 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
-	if err := checkExpressions(a); err != nil {
+	if err := p.rules.Expressions.check(a, n); err != nil {
+		return err
+	}
+	if err := p.rules.Expressions.checkRules(a, n); err != nil {
 		return err
 	}
 	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
