@@ -157,6 +157,17 @@ func TestRequests(t *testing.T) {
 			body: `{"count":2,"message":"https://h/namespaces/ns/pods"}`,
 			want: types.NamespacedName{Namespace: "a|ns", Name: "e"},
 		},
+		"active jobs": {
+			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
+				job := []byte(`{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"a|ns"},"status":{"active":[{"kind":"Job","namespace":"a|ns","name":"j"}]}}`)
+				return &metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}, c.BatchV1().RESTClient().Put().
+					AbsPath("/apis/batch/v1/namespaces/a|ns/cronjobs/x/status").Body(job).Do(ctx).Error()
+			},
+			answer: `{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"ns"}}`,
+			method: "PUT", uri: "/tenants/a/apis/batch/v1/namespaces/ns/cronjobs/x/status",
+			body: `{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"ns"},"status":{"active":[{"kind":"Job","namespace":"ns","name":"j"}]}}`,
+			want: types.NamespacedName{Namespace: "a|ns", Name: "x"},
+		},
 		"contents stay": {
 			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
 				return c.CoreV1().ConfigMaps("a|ns").Update(ctx, &corev1.ConfigMap{

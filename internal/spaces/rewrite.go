@@ -86,6 +86,7 @@ func newObjectPlace() *place {
 		"status": {fields: map[string]*place{
 			"conditions": messages,
 			"message":    {value: text},
+			"active":     list(reference()), // of a CronJob
 		}},
 		"subsets":   list(&place{fields: map[string]*place{"addresses": addresses, "notReadyAddresses": addresses}}),
 		"endpoints": addresses,
