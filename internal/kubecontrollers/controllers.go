@@ -105,7 +105,7 @@ const (
 )
 
 func newNamespace(ctx context.Context, e *environment) (runner, error) {
-	return namespace.NewNamespaceController(ctx, e.client, e.metadata, e.namespacedResources(),
+	return namespace.NewNamespaceController(ctx, e.client, definedMetadata{e.metadata, e.custom}, e.namespacedResources(),
 		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes), nil
 }
 

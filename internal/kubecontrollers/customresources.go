@@ -1,6 +1,7 @@
 package kubecontrollers
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -9,8 +10,12 @@ import (
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // customResources knows the custom resources that the spaces define. Discovery
@@ -87,4 +92,70 @@ func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*met
 		}
 	}
 	return result, nil
+}
+
+// find returns the one definition with a value in an index: of the space, or else of
+// those that are published to all.
+func (c *customResources) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	found, err := c.definitions.GetIndexer().ByIndex(index, value)
+	if err == nil && len(found) == 0 {
+		published := tenant.Flat(value).Plain()
+		found, err = c.definitions.GetIndexer().ByIndex(index, published)
+	}
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0].(*apiextensionsv1.CustomResourceDefinition), nil
+}
+
+// lack reports whether a tenant's space has no objects of a resource, because it does not
+// define it.
+func (c *customResources) lack(space tenant.Name, resource schema.GroupResource) bool {
+	if !space.IsSpace() || !spaces.IsCustom(resource.Group+"/v1") || !c.definitions.HasSynced() {
+		return false
+	}
+	resource.Resource = spaces.FlattenName(space, resource.Resource).String()
+	definition, err := c.find(resourceIndex, resource.String())
+	return err == nil && definition == nil
+}
+
+// definedMetadata is a metadata client for the namespace controller, which deletes and lists
+// in each namespace what any space defines. It asks the server for what the space of the
+// namespace defines alone: the deletion of a namespace must not take the longer, the more
+// other tenants define.
+type definedMetadata struct {
+	metadata.Interface
+	custom *customResources
+}
+
+// Resource implements metadata.Interface.
+func (d definedMetadata) Resource(resource schema.GroupVersionResource) metadata.Getter {
+	return definedGetter{d.Interface.Resource(resource), d.custom, resource.GroupResource()}
+}
+
+type definedGetter struct {
+	metadata.Getter
+	custom   *customResources
+	resource schema.GroupResource
+}
+
+// Namespace implements metadata.Getter.
+func (g definedGetter) Namespace(namespace string) metadata.ResourceInterface {
+	if g.custom.lack(tenant.Flat(namespace).Space(), g.resource) {
+		return nothing{}
+	}
+	return g.Getter.Namespace(namespace)
+}
+
+// nothing is a resource without objects.
+type nothing struct{ metadata.ResourceInterface }
+
+// DeleteCollection implements metadata.ResourceInterface.
+func (nothing) DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error {
+	return nil
+}
+
+// List implements metadata.ResourceInterface.
+func (nothing) List(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	return &metav1.PartialObjectMetadataList{}, nil
 }

@@ -108,26 +108,12 @@ type customMapper struct {
 
 var _ meta.ResettableRESTMapper = customMapper{}
 
-// find returns the one definition with a value in an index: of the space, or else of
-// those that are published to all.
-func (m customMapper) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	found, err := m.custom.definitions.GetIndexer().ByIndex(index, value)
-	if err == nil && len(found) == 0 {
-		published := tenant.Flat(value).Plain()
-		found, err = m.custom.definitions.GetIndexer().ByIndex(index, published)
-	}
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0].(*apiextensionsv1.CustomResourceDefinition), nil
-}
-
 // KindFor implements meta.RESTMapper.
 func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	if !isOfOneSpace(resource.Resource) {
 		return m.DeferredDiscoveryRESTMapper.KindFor(resource)
 	}
-	definition, err := m.find(resourceIndex, resource.GroupResource().String())
+	definition, err := m.custom.find(resourceIndex, resource.GroupResource().String())
 	switch {
 	case err != nil:
 		return schema.GroupVersionKind{}, err
@@ -143,7 +129,7 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 	if !isOfOneSpace(kind.Kind) {
 		return m.DeferredDiscoveryRESTMapper.RESTMapping(kind, versions...)
 	}
-	definition, err := m.find(kindIndex, kind.String())
+	definition, err := m.custom.find(kindIndex, kind.String())
 	if err != nil {
 		return nil, err
 	}

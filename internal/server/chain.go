@@ -21,6 +21,7 @@ import (
 //
 //	WithTenant         which space the URL names
 //	WithAnswers        count the answers, by tenant
+//	withEnd            end what a server waits for that is ended before it is ready
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
@@ -60,6 +61,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	if a.opts.authentication.BasicAuthFile != "" {
 		handler = authentication.WithChallenge(handler)
 	}
+	handler = a.start.withEnd(handler)
 	return filters.WithTenant(usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder), generic.Serializer)
 }
 

@@ -35,6 +35,7 @@ type Server struct {
 	// legacyTokens are for the secrets of service accounts; nil makes none.
 	legacyTokens serviceaccount.TokenGenerator
 	signing      signing.Config
+	start        *start
 }
 
 // assembly is everything that the servers are made of.
@@ -44,6 +45,7 @@ type assembly struct {
 	*stores
 	*policy
 	*configs
+	start *start
 }
 
 // New assembles the API server and its storage, in stages. It listens already, but serves
@@ -68,7 +70,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	s := &Server{aggregator: aggregator, views: a.views, signing: opts.signing}
+	s := &Server{aggregator: aggregator, views: a.views, signing: opts.signing, start: a.start}
 	if s.rootCA, err = a.rootCA(); err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func assemble(ctx context.Context, opts CompletedOptions) (*assembly, error) {
 		return nil, err
 	}
 	c, err := newConfigs(opts, b, s, p)
-	return &assembly{opts, b, s, p, c}, err
+	return &assembly{opts, b, s, p, c, newStart()}, err
 }
 
 // newAggregator creates the outermost server, which alone filters requests and sends each
@@ -166,6 +168,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, s.start.end)()
 	return prepared.Run(ctx)
 }
 

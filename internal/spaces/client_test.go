@@ -126,12 +126,12 @@ func TestRequests(t *testing.T) {
 				return c.CoreV1().Events("a|ns").Create(ctx, &corev1.Event{
 					ObjectMeta:     metav1.ObjectMeta{Name: "e", Namespace: "a|ns"},
 					InvolvedObject: corev1.ObjectReference{Namespace: "a|ns", Name: "p"},
-					Message:        "killed a|ns/p, not ba|x",
+					Message:        `killed a|ns/p, not ba|x: Get "https://h/api/v1/namespaces/a%7Cns/pods/p": EOF`,
 				}, metav1.CreateOptions{})
 			},
 			answer: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"ns"}}`,
 			method: "POST", uri: "/tenants/a/api/v1/namespaces/ns/events",
-			body: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"ns"},"involvedObject":{"namespace":"ns","name":"p"},"message":"killed ns/p, not ba|x","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}`,
+			body: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"ns"},"involvedObject":{"namespace":"ns","name":"p"},"message":"killed ns/p, not ba|x: Get \"https://h/api/v1/namespaces/ns/pods/p\": EOF","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}`,
 			want: types.NamespacedName{Namespace: "a|ns", Name: "e"},
 		},
 		"event of a cluster-scoped object": {
@@ -146,6 +146,27 @@ func TestRequests(t *testing.T) {
 			method: "POST", uri: "/tenants/a/api/v1/namespaces/default/events",
 			body: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"ns.1","namespace":"default"},"involvedObject":{"kind":"Namespace","name":"ns"},"message":"ns is gone","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}`,
 			want: types.NamespacedName{Namespace: "a|default", Name: "ns.1"},
+		},
+		"text alone": {
+			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
+				return c.CoreV1().Events("a|ns").Patch(ctx, "e", types.StrategicMergePatchType,
+					[]byte(`{"count":2,"message":"https://h/namespaces/a%7Cns/pods"}`), metav1.PatchOptions{})
+			},
+			answer: `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"ns"}}`,
+			method: "PATCH", uri: "/tenants/a/api/v1/namespaces/ns/events/e",
+			body: `{"count":2,"message":"https://h/namespaces/ns/pods"}`,
+			want: types.NamespacedName{Namespace: "a|ns", Name: "e"},
+		},
+		"active jobs": {
+			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
+				job := []byte(`{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"a|ns"},"status":{"active":[{"kind":"Job","namespace":"a|ns","name":"j"}]}}`)
+				return &metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}, c.BatchV1().RESTClient().Put().
+					AbsPath("/apis/batch/v1/namespaces/a|ns/cronjobs/x/status").Body(job).Do(ctx).Error()
+			},
+			answer: `{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"ns"}}`,
+			method: "PUT", uri: "/tenants/a/apis/batch/v1/namespaces/ns/cronjobs/x/status",
+			body: `{"kind":"CronJob","apiVersion":"batch/v1","metadata":{"name":"x","namespace":"ns"},"status":{"active":[{"kind":"Job","namespace":"ns","name":"j"}]}}`,
+			want: types.NamespacedName{Namespace: "a|ns", Name: "x"},
 		},
 		"contents stay": {
 			do: func(c *kubernetes.Clientset, _ dynamic.Interface, _ metadata.Interface) (metav1.Object, error) {
@@ -273,8 +294,9 @@ func TestWatch(t *testing.T) {
 
 func TestIdentities(t *testing.T) {
 	e := &exchange{answer: `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"x","namespace":"ns","uid":"1","ownerReferences":[{"kind":"K","name":"o","uid":"2"}]}}`}
-	deleted := &exchange{answer: success}
-	client := metadata.NewForConfigOrDie(NewIdentityClientConfig(serve(t, e, deleted)))
+	deleted, reported := &exchange{answer: success}, &exchange{answer: success}
+	config := NewIdentityClientConfig(serve(t, e, deleted, reported))
+	client := metadata.NewForConfigOrDie(config)
 	resource := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("a|ns")
 	obj, err := resource.Get(t.Context(), "a|x", metav1.GetOptions{})
 	if err != nil {
@@ -290,6 +312,14 @@ func TestIdentities(t *testing.T) {
 	uid := types.UID("a|1")
 	if err := resource.Delete(t.Context(), "a|x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
 		t.Fatal(err)
+	}
+	event := `{"metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"a|Gear","name":"a|x","uid":"a|1","apiVersion":"g.test/v1"},"message":"m"}`
+	err = kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/events").Body([]byte(event)).Do(t.Context()).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.ReplaceAll(event, "a|", ""); reported.body != want || reported.uri != "/tenants/a/api/v1/namespaces/default/events" {
+		t.Errorf("POST %s %s, want %s", reported.uri, reported.body, want)
 	}
 	if !strings.Contains(deleted.body, `"preconditions":{"uid":"1"}`) || deleted.uri != "/tenants/a/api/v1/namespaces/ns/configmaps/x" {
 		t.Errorf("DELETE %s %s", deleted.uri, deleted.body)

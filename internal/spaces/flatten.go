@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,6 +73,9 @@ const separator = "|"
 // flattenReferences flattens the namespaces inside an object that a controller
 // computes from its view and compares with the stored ones.
 func flattenReferences(obj runtime.Object, owner tenant.Name) {
+	if cronJob, ok := obj.(*batchv1.CronJob); ok {
+		inNamespace(cronJob.Status.Active, cronJob.Namespace)
+	}
 	if owner == tenant.System {
 		return
 	}
@@ -85,6 +89,15 @@ func flattenReferences(obj runtime.Object, owner tenant.Name) {
 		for i := range obj.Endpoints {
 			flattenReference(obj.Endpoints[i].TargetRef, owner)
 		}
+	}
+}
+
+// inNamespace sets the namespace of references. By those to its active Jobs, the controller
+// gets and deletes Jobs for a CronJob. Its users write them in the status, but its Jobs are in
+// its own namespace.
+func inNamespace(references []corev1.ObjectReference, namespace string) {
+	for i := range references {
+		references[i].Namespace = namespace
 	}
 }
 

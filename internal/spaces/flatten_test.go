@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -43,6 +44,25 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
+// TestActiveJobs checks that the active Jobs of a CronJob are in its namespace, whatever its
+// users have written: the controller may delete them.
+func TestActiveJobs(t *testing.T) {
+	for _, owner := range []string{"a", ""} {
+		for _, namespace := range []string{"", "ns", "other", "b|ns", "a|ns"} {
+			c := &batchv1.CronJob{
+				ObjectMeta: objectMeta(owner, "ns", "c"),
+				Status:     batchv1.CronJobStatus{Active: []corev1.ObjectReference{{Kind: "Job", Namespace: namespace, Name: "j"}}},
+			}
+			if err := flatten(c); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Status.Active[0].Namespace; got != c.Namespace {
+				t.Errorf("a Job in %q of a CronJob in %s is in %q", namespace, c.Namespace, got)
+			}
+		}
+	}
+}
+
 // TestFlattenAgrees checks that a typed object and its JSON are flattened alike.
 func TestFlattenAgrees(t *testing.T) {
 	ref := func() *corev1.ObjectReference {
@@ -54,6 +74,7 @@ func TestFlattenAgrees(t *testing.T) {
 		"endpoints": &corev1.Endpoints{ObjectMeta: objectMeta("a", "ns", "e"), Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{TargetRef: ref()}}, NotReadyAddresses: []corev1.EndpointAddress{{TargetRef: ref()}},
 		}}},
+		"cron job":        &batchv1.CronJob{ObjectMeta: objectMeta("a", "ns", "c"), Status: batchv1.CronJobStatus{Active: []corev1.ObjectReference{*ref()}}},
 		"system":          &corev1.Pod{ObjectMeta: objectMeta("", "ns", "p")},
 		"cluster-scoped":  &corev1.PersistentVolume{ObjectMeta: objectMeta("a", "", "v")},
 		"binding's users": &rbacv1.RoleBinding{ObjectMeta: objectMeta("a", "ns", "b"), Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns", Name: "default"}}},

@@ -27,8 +27,8 @@ type place struct {
 	// object marks the places where an API object begins. Its own tenant flattens its
 	// names.
 	object bool
-	// owner marks the places of owner references.
-	owner bool
+	// reference marks the places of references to objects, whose kind may be custom.
+	reference bool
 }
 
 type valueKind int
@@ -50,7 +50,8 @@ const (
 )
 
 func reference() *place {
-	return &place{fields: map[string]*place{
+	return &place{reference: true, fields: map[string]*place{
+		"kind":      {value: ownerKind},
 		"namespace": {value: namespaceName},
 		"name":      {value: ownerName},
 		"uid":       {value: identity},
@@ -70,14 +71,10 @@ func newObjectPlace() *place {
 	messages := list(&place{fields: map[string]*place{"message": {value: text}}})
 	object := &place{object: true, fields: map[string]*place{
 		"metadata": {fields: map[string]*place{
-			"name":      {value: objectName},
-			"namespace": {value: namespaceName},
-			"uid":       {value: identity},
-			"ownerReferences": list(&place{owner: true, fields: map[string]*place{
-				"kind": {value: ownerKind},
-				"name": {value: ownerName},
-				"uid":  {value: identity},
-			}}),
+			"name":            {value: objectName},
+			"namespace":       {value: namespaceName},
+			"uid":             {value: identity},
+			"ownerReferences": list(reference()),
 		}},
 		"preconditions":  {fields: map[string]*place{"uid": {value: identity}}},
 		"involvedObject": reference(),
@@ -89,6 +86,7 @@ func newObjectPlace() *place {
 		"status": {fields: map[string]*place{
 			"conditions": messages,
 			"message":    {value: text},
+			"active":     list(reference()), // of a CronJob
 		}},
 		"subsets":   list(&place{fields: map[string]*place{"addresses": addresses, "notReadyAddresses": addresses}}),
 		"endpoints": addresses,
@@ -129,7 +127,7 @@ func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
 type scope struct {
 	space      tenant.Name
 	namespaced bool
-	// custom is whether an owner is of a kind that each space may define.
+	// custom is whether a reference is to a kind that each space may define.
 	custom bool
 }
 
@@ -177,7 +175,7 @@ func (w *walk) object(p *place, s scope) error {
 			return err
 		}
 	}
-	if p.owner {
+	if p.reference && w.identities {
 		s.custom = IsCustom(gjson.GetBytes(w.src[w.pos:], "apiVersion").String())
 	}
 	for w.pos++; ; {
@@ -298,8 +296,8 @@ func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 		return value, nil
 	}
 	if known := w.rewriter.space; known != "" && known != owner {
-		if (kind == objectName || kind == ownerName) && !w.identities {
-			return value, nil // an RBAC object may be called anything
+		if (kind == objectName || kind == ownerName || kind == ownerKind) && !w.identities {
+			return value, nil // an RBAC object may be called anything, and references may say anything
 		}
 		return "", fmt.Errorf("request in space %q names %q", known, value)
 	}

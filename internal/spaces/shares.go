@@ -25,6 +25,8 @@ import (
 //     that takes longer than waitThreshold counts as waiting, and accepts no
 //     further requests. At most share items wait, and always one may; further ones
 //     are ended at once, with an error after which the controller tries again later.
+//     The items of all tenants that wait leave as many workers as one share is for others;
+//     a tenant takes the place of one that has more of them.
 //   - The time that an item takes beyond freeTime is a debt of the tenant. It is paid back
 //     at the rate of the share of the workers' time. In debt, a tenant has no more
 //     concurrent items than its share. A share of less than one worker is no item, so that
@@ -94,6 +96,8 @@ type shares struct {
 
 	mu       sync.Mutex
 	accounts map[tenant.Name]*account
+	// waiting is how many items of all tenants wait.
+	waiting int
 }
 
 func newShares(workers int) *shares {
@@ -151,7 +155,7 @@ func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ c
 	case current != nil && current.waits:
 		return nil, nil, errShare
 	case current != nil: // one more in parallel
-	case (a.waiting > 0 || s.owes(a, time.Now()) > 0) && len(a.items) >= s.share():
+	case (a.waiting > 0 || s.owes(a, time.Now()) > 0) && (len(a.items) >= s.share() || s.isFull(a)):
 		return nil, nil, errShare
 	default:
 		current = s.begin(a, owner)
@@ -175,11 +179,10 @@ func (s *shares) begin(a *account, owner types.UID) *item {
 		_, underWay := a.items[begun]
 		switch {
 		case !underWay: // has just ended
-		case a.waiting >= max(s.share(), 1):
-			begun.cancel(errShare)
+		case s.mayWait(a):
+			s.setWaits(a, begun, true)
 		default:
-			begun.waits = true
-			a.waiting++
+			begun.cancel(errShare)
 		}
 	})
 	a.items[begun] = struct{}{}
@@ -187,6 +190,59 @@ func (s *shares) begin(a *account, owner types.UID) *item {
 		a.owners[owner] = begun
 	}
 	return begun
+}
+
+// places is how many items of all tenants may wait.
+func (s *shares) places() int { return max(s.workers-max(s.share(), 1), 1) }
+
+// most returns the account with the most waiting items, a if none has more.
+func (s *shares) most(a *account) *account {
+	for _, other := range s.accounts {
+		if other.waiting > a.waiting {
+			a = other
+		}
+	}
+	return a
+}
+
+// isFull reports whether no item of an account may wait, not even in place of another's.
+func (s *shares) isFull(a *account) bool {
+	return s.waiting >= s.places() && s.most(a).waiting <= a.waiting+1
+}
+
+// mayWait reports whether one more item of an account may wait. When too many of all tenants
+// wait, it is in place of the oldest of the tenant that has the most.
+func (s *shares) mayWait(a *account) bool {
+	switch {
+	case a.waiting >= max(s.share(), 1) || s.isFull(a):
+		return false
+	case s.waiting < s.places():
+		return true
+	}
+	most := s.most(a)
+	var oldest *item
+	for i := range most.items {
+		if i.waits && (oldest == nil || i.began.Before(oldest.began)) {
+			oldest = i
+		}
+	}
+	s.setWaits(most, oldest, false)
+	oldest.cancel(errShare)
+	return true
+}
+
+// setWaits notes whether an item of an account waits.
+func (s *shares) setWaits(a *account, i *item, waits bool) {
+	if i.waits == waits {
+		return
+	}
+	change := 1
+	if !waits {
+		change = -1
+	}
+	i.waits = waits
+	a.waiting += change
+	s.waiting += change
 }
 
 func (s *shares) leave(n tenant.Name, a *account, current *item) {
@@ -199,9 +255,7 @@ func (s *shares) leave(n tenant.Name, a *account, current *item) {
 	current.cancel(nil)
 	delete(a.items, current)
 	delete(a.owners, current.owner)
-	if current.waits {
-		a.waiting--
-	}
+	s.setWaits(a, current, false)
 	now := time.Now()
 	took := now.Sub(current.began)
 	most := max(maxDebtTime, took) * time.Duration(s.workers) / shareDivisor

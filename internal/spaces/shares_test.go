@@ -382,3 +382,48 @@ func TestTriesAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestTogether checks that the tenants whose webhooks hang leave workers to others, however
+// many they are, and that each of them has its turn.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = workers - workers/shareDivisor
+		s := newShares(workers)
+		waiting := map[tenant.Name]int{}
+		var mu sync.Mutex
+		wait := func(n tenant.Name) {
+			ctx, leave, err := s.enter(t.Context(), n, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			waiting[n]++
+			mu.Unlock()
+			go func() {
+				<-ctx.Done()
+				leave()
+				mu.Lock()
+				defer mu.Unlock()
+				waiting[n]--
+			}()
+		}
+		for _, n := range []tenant.Name{"a", "a", "b", "b", "c", "c", "d", "e", "f", "g"} {
+			wait(n)
+			time.Sleep(waitThreshold + time.Millisecond)
+			synctest.Wait()
+		}
+		total := 0
+		for n, items := range waiting {
+			total += items
+			if want := 1; n != "g" && items != want {
+				t.Errorf("%d items of %s wait, want %d", items, n, want)
+			}
+		}
+		if total != most || waiting["g"] > 0 {
+			t.Errorf("%d items wait, want %d; of the last tenant, which finds each with one, %d", total, most, waiting["g"])
+		}
+		if s.waiting != most {
+			t.Errorf("%d items count as waiting, want %d", s.waiting, most)
+		}
+	})
+}

@@ -44,13 +44,24 @@ func (f Flat) Plain() string {
 // String returns f as upstream's objects hold it.
 func (f Flat) String() string { return string(f) }
 
+// writtenSeparators are the separator as texts have it: as it is and, in an error that names
+// the URL of a request, escaped.
+var writtenSeparators = []string{flatSeparator, "%7C", "%7c"}
+
 // PlainText returns text for people with the plain names of the space of n in place of
 // flattened ones.
 func PlainText(text string, n Name) string {
 	if !n.IsSpace() {
 		return text
 	}
-	prefix := string(n) + flatSeparator
+	for _, separator := range writtenSeparators {
+		text = withoutPrefix(text, string(n)+separator)
+	}
+	return text
+}
+
+// withoutPrefix returns text with names without a prefix, which ends in a separator.
+func withoutPrefix(text, prefix string) string {
 	var plain strings.Builder
 	for {
 		before, after, found := strings.Cut(text, prefix)
@@ -65,10 +76,20 @@ func PlainText(text string, n Name) string {
 	}
 }
 
+// endsInLabel reports whether what follows s continues a label.
 func endsInLabel(s string) bool {
-	if s == "" {
+	if s == "" || endsInEscape(s) {
 		return false
 	}
 	last := s[len(s)-1]
 	return last == '-' || '0' <= last && last <= '9' || 'a' <= last && last <= 'z'
+}
+
+// endsInEscape reports whether s ends in an escaped character, as a query of a URL (%3D, %20)
+// or a quoted text (\n) has it: its last letter or digit is no part of a name.
+func endsInEscape(s string) bool {
+	if n := len(s); n >= 3 && s[n-3] == '%' {
+		return true
+	}
+	return strings.HasSuffix(s, `\n`) || strings.HasSuffix(s, `\t`)
 }

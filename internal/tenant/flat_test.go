@@ -46,6 +46,12 @@ func TestPlainText(t *testing.T) {
 		"{acme|x":                  "{x",
 		"globex|x":                 "globex|x",
 		"big-acme|x, acme|y|acme|": "big-acme|x, y|",
+
+		`Post "https://h/api/v1/namespaces/acme%7Cx/pods": EOF`: `Post "https://h/api/v1/namespaces/x/pods": EOF`,
+		"https://h/x?fieldSelector=metadata.name%3Dacme%7cy":    "https://h/x?fieldSelector=metadata.name%3Dy",
+		"https://h/x?labelSelector=a%20acme%7Cy":                "https://h/x?labelSelector=a%20y",
+		"/namespaces/big-acme%7Cx":                              "/namespaces/big-acme%7Cx",
+		`"one:\nacme|x,\tacme|y"`:                               `"one:\nx,\ty"`,
 	} {
 		if got := PlainText(text, "acme"); got != want {
 			t.Errorf("%q is %q in plain text, want %q", text, got, want)

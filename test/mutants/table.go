@@ -125,6 +125,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/filters", "-run=TestPatchesOfTooManyOperations"},
 	},
 	{
+		name:   "the active Jobs of a CronJob are in its namespace",
+		file:   "internal/spaces/flatten.go",
+		before: `references[i].Namespace = namespace`,
+		after:  `references[i].Namespace += ""`,
+		tests:  []string{"./internal/spaces", "-run=TestActiveJobs"},
+	},
+	{
 		name:   "bodies are bounded in tenants' spaces",
 		file:   "internal/server/filters/body.go",
 		before: `if !n.IsSpace() || len(body) < bounds.MinBody &&`,

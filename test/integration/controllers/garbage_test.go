@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -128,6 +129,24 @@ var _ = Describe("The garbage collector", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(alone.OwnerReferences).To(BeEmpty())
 		}
+	}, SpecTimeout(3*time.Minute))
+
+	It("reports owners that cannot be by the kinds of the space", func(ctx SpecContext) {
+		owner := dependent(ctx, "b", "namespaced")
+		reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}
+		dependent(ctx, "b", "of-namespaced", reference) // so that the collector knows the owner
+		attempts := 0
+		Eventually(func(g Gomega) {
+			attempts++
+			create(ctx, "b", fmt.Sprintf("misplaced-%d", attempts), reference)
+			events, err := client("b").CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=OwnerRefInvalidNamespace"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(events.Items).NotTo(BeEmpty())
+			reported := events.Items[0]
+			g.Expect(reported.InvolvedObject.Kind).To(Equal("Gear"))
+			g.Expect(reported.InvolvedObject.Name).To(HavePrefix("misplaced-"))
+			g.Expect(reported.Message).To(ContainSubstring("name: namespaced, uid: " + string(owner.UID)))
+		}).WithContext(ctx).WithTimeout(collected).WithPolling(time.Second).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
 	It("does not take the custom resource of another space for an owner", func(ctx SpecContext) {

@@ -1,0 +1,78 @@
+package kubecontrollers
+
+import (
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// synced is an informer that has read everything.
+type synced struct{ cache.SharedIndexInformer }
+
+func (synced) HasSynced() bool { return true }
+
+// asked counts for which namespaces a metadata client is asked.
+type asked struct {
+	metadata.Interface
+	metadata.ResourceInterface
+	namespaces *[]string
+}
+
+func (a asked) Resource(schema.GroupVersionResource) metadata.Getter { return a }
+
+func (a asked) Namespace(namespace string) metadata.ResourceInterface {
+	*a.namespaces = append(*a.namespaces, namespace)
+	return a
+}
+
+// TestDefinedMetadata checks for which namespaces the namespace controller asks for a resource:
+// what a space defines, or the system space publishes, may be there.
+func TestDefinedMetadata(t *testing.T) {
+	definitions := synced{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, definitionIndexers)}
+	define := func(name, plural string, labels map[string]string) {
+		if err := definitions.GetStore().Add(&apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Group: "example.com"},
+			Status:     apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	define("a|widgets.example.com", "widgets", nil)
+	define("gears.example.com", "gears", map[string]string{tenant.PublishedDefinitionLabel: "true"})
+	for _, tc := range []struct {
+		group, resource, namespace string
+		want                       bool
+	}{
+		{"example.com", "widgets", "a|ns", true},
+		{"example.com", "widgets", "b|ns", false},
+		{"example.com", "widgets", "ns", true}, // nothing is known of the system space's own
+		{"example.com", "gears", "b|ns", true},
+		{"apps", "deployments", "b|ns", true},
+		{"", "pods", "b|ns", true},
+		{"tenantry.io", "tenantaccesspolicies", "b|ns", true},
+	} {
+		var namespaces []string
+		client := definedMetadata{asked{namespaces: &namespaces}, &customResources{definitions: definitions}}
+		objects := client.Resource(schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: tc.resource}).Namespace(tc.namespace)
+		if got := len(namespaces) > 0; got != tc.want {
+			t.Errorf("%s.%s in %s: asked: %v, want %v", tc.resource, tc.group, tc.namespace, got, tc.want)
+		}
+		if tc.want {
+			continue
+		}
+		list, err := objects.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) > 0 {
+			t.Errorf("listed %v, %v", list, err)
+		}
+		if err := objects.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
