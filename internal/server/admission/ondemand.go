@@ -188,12 +188,11 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if i == p.system {
 		return mutate(ctx, i, shown, o)
 	}
-	quick := &quickDefaults{ObjectInterfaces: o}
-	if err := mutate(ctx, i, shown, quick); err != nil {
+	bounded := &boundedDefaults{ObjectInterfaces: o}
+	if err := mutate(ctx, i, shown, bounded); bounded.err != nil {
+		return admission.NewForbidden(shown, bounded.err)
+	} else if err != nil {
 		return err
-	}
-	if quick.err != nil {
-		return admission.NewForbidden(shown, quick.err)
 	}
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {

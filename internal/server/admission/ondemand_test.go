@@ -380,6 +380,36 @@ func TestWhatPoliciesMakeIsBounded(t *testing.T) {
 	}
 }
 
+// TestWhatMutationsMakeTogetherIsBounded checks that the next mutation of a policy is not asked
+// about an object that is too large already.
+func TestWhatMutationsMakeTogetherIsBounded(t *testing.T) {
+	for name, expressions := range map[string][]string{
+		"a list that grows":   {`[["x"]]` + strings.Repeat(".map(l, l + l)", 14) + "[0]", `size(object.spec.containers[0].args) > 0 ? ["asked again"] : ["empty"]`},
+		"a list that shrinks": {`[["x"]]` + strings.Repeat(".map(l, l + l)", 14) + "[0]", `["small"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := mutatingPolicy("a", "")
+			policy := &objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy).Spec
+			mutation := policy.Mutations[0]
+			policy.Mutations = nil
+			for _, value := range expressions {
+				next := mutation.DeepCopy()
+				next.JSONPatch.Expression = `[JSONPatch{op: "add", path: "/spec/containers/0/args", value: ` + value + `}]`
+				policy.Mutations = append(policy.Mutations, *next)
+			}
+			s := newServer(t, serverConfig{objects: spaces(objects...)})
+			var err error
+			eventually(t, "the policy to know what a pod is", func() bool {
+				err = s.create("a", pod("team"))
+				return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+			})
+			if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
+				t.Errorf("got error %.500v", err)
+			}
+		})
+	}
+}
+
 // TestQuantitiesOfPolicies checks that nothing is compared with a quantity that takes hours,
 // not even to set defaults.
 func TestQuantitiesOfPolicies(t *testing.T) {
