@@ -61,7 +61,7 @@ var checks = map[string]check{
 
 var (
 	errCompared = fmt.Errorf("two values of this expression are too large to be compared in all their elements: the product of their sizes may be %d", maxWork*perElement)
-	errRange    = fmt.Errorf("lists.range makes at most %d elements in a space", maxRange)
+	errRange    = fmt.Errorf("lists.range makes at most %d elements; make a shorter list", maxRange)
 	errPattern  = fmt.Errorf("a pattern of this expression has more than %d instructions when it is compiled; repeat less in it", maxPattern)
 	errFormat   = fmt.Errorf("a format has at most %d digits of precision and %d verbs", precisionDigits, MaxBytes/maxVerb)
 )
