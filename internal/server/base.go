@@ -63,6 +63,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
+	generic.SecureServing.Listener = flowcontrol.WithDisconnect(generic.SecureServing.Listener)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}
 	b.loopback, b.informersToken = ownClients(generic)

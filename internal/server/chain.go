@@ -28,6 +28,7 @@ import (
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
 //	WithRequestLimit   is the request within the tenant's requestLimit
+//	WithWatchBytes     do the tenant's watches hold more of events than they may
 //	WithBody           metadata.tenant of request bodies, and how long their lists are
 //	(spaces)           what serves the space
 func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, generic *genericapiserver.Config) http.Handler {
@@ -52,6 +53,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 		URL: extra.ServiceAccountIssuerURL, JWKSURI: extra.ServiceAccountJWKSURI, Address: generic.ExternalAddress, Keys: extra.ServiceAccountPublicKeysGetter,
 	})
 	handler = filters.WithBody(handler, generic.Serializer, apiextensionsapiserver.Codecs)
+	handler = flowcontrol.WithWatchBytes(handler, flow.WatchBytes)
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)

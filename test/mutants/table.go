@@ -181,6 +181,13 @@ var table = []mutant{
 		tests:  []string{"./test/isolation/attack", "--ginkgo.focus=in protobuf, whose types have codecs of their own"},
 	},
 	{
+		name:   "events that nobody reads are counted while they are written",
+		file:   "internal/server/flowcontrol/watchwriter.go",
+		before: `w.events.hold(w, size)`,
+		after:  `defer w.events.hold(w, size)`,
+		tests:  []string{"./internal/server/flowcontrol", "-run=TestUnreadWatches"},
+	},
+	{
 		name:   "protobuf that is nested deeper than a stack",
 		file:   "internal/server/filters/body.go",
 		before: `if err := bounds.Protobuf(`,

@@ -18,5 +18,7 @@
 // The limits of Tenant.spec.rateLimit are enforced by each server separately, after
 // authorization.
 //
+// Watches have no seats. What those of a tenant hold of large events is bounded by each server.
+//
 // The package has no metrics by tenant, and state of active tenants only.
 package flowcontrol

@@ -19,4 +19,11 @@ var unended = metrics.NewGauge(&metrics.GaugeOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-func init() { legacyregistry.MustRegister(refusedTotal, unended) }
+// endedWatches has no label for the tenant, as refusedTotal.
+var endedWatches = metrics.NewCounter(&metrics.CounterOpts{
+	Name:           "tenantry_ended_watches_total",
+	Help:           "Watches that were ended because those of their tenant held more of large events than --tenant-watch-bytes.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+func init() { legacyregistry.MustRegister(refusedTotal, unended, endedWatches) }

@@ -16,6 +16,8 @@ type Options struct {
 	// Size is that of tenants without a requestLimit. By default it is upstream's limit for
 	// bodies, and none for lists.
 	Size Size
+	// WatchBytes is what the watches of each tenant may hold of large events. Zero is no limit.
+	WatchBytes int64
 	// Concurrency is that of each tenant.
 	Concurrency Concurrency
 }
@@ -48,7 +50,7 @@ type Concurrency struct {
 // NewOptions returns the defaults for this machine.
 func NewOptions() Options {
 	cores := processors.Cores()
-	return Options{Size: Size{BodyBytes: mostBodyBytes}, Concurrency: Concurrency{
+	return Options{Size: Size{BodyBytes: mostBodyBytes}, WatchBytes: 64 << 20, Concurrency: Concurrency{
 		Reads: max(1, cores-1), Writes: max(2, cores), LargeReads: max(1, cores/2),
 	}}
 }
@@ -70,6 +72,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.Size.ListObjects, "tenant-list-objects", o.Size.ListObjects,
 		"Objects that one answer to each tenant may have, unless Tenant.spec.requestLimit says otherwise. Larger pages are cut; "+
 			"lists without pages, and watches that begin with the current state, are refused beyond it. 0 is no limit.")
+	fs.Int64Var(&o.WatchBytes, "tenant-watch-bytes", o.WatchBytes,
+		"Bytes of encoded events that the watches of each tenant may hold at this server. A watch holds its largest event, "+
+			"if that has 64 KiB or more, until it ends. Beyond it watches are ended, those that are not read first. 0 is no limit.")
 	c := &o.Concurrency
 	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
 		"Reads of a tenant that this server executes at a time while others are served, by default one for each core but one. Further ones wait. "+
@@ -82,6 +87,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 // most is the highest limit, as in the schema of Tenants.
 const most = 1_000_000
+
+// leastWatchBytes is more than any event.
+const leastWatchBytes = 32 << 20
 
 // Validate reports what is wrong with the flags.
 func (o *Options) Validate() []error {
@@ -102,6 +110,9 @@ func (o *Options) Validate() []error {
 		if flag.value < 0 || flag.value > most {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
 		}
+	}
+	if o.WatchBytes != 0 && o.WatchBytes < leastWatchBytes {
+		errs = append(errs, fmt.Errorf("--tenant-watch-bytes: %d is neither 0, no limit, nor %d or more", o.WatchBytes, leastWatchBytes))
 	}
 	if burst := o.Allowance.Burst; burst > 0 && o.Allowance.RequestsPerSecond == 0 {
 		errs = append(errs, fmt.Errorf("--tenant-requests-burst: %d has no effect without --tenant-requests-per-second", burst))

@@ -65,6 +65,18 @@ const (
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.
 	definitionFollowUp = 5
+	// largeEvent is the size of a write in bytes from which on a watch is charged for what it holds.
+	// Each watch takes about as much anyway.
+	largeEvent = 64 << 10
+	// eventGrace is how long a watch may hold a large event when its tenant exceeds its limit, and
+	// manyEventsGrace when it does so manyEvents times: a client that reads has read it by then.
+	eventGrace, manyEventsGrace = 10 * time.Second, time.Second
+	manyEvents                  = 2
+	// watchSweepInterval is how often watches of a tenant that exceeds its limit are ended.
+	watchSweepInterval = 250 * time.Millisecond
+	// endTimeout is the time in which a watch that is ended writes its end, unless it is not read.
+	// disconnectTimeout is the time after which its connection is closed.
+	endTimeout, disconnectTimeout = time.Second, 3 * time.Second
 	// halfLife is the time after which a cost counts for half.
 	halfLife = 5 * time.Second
 )
