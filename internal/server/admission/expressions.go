@@ -3,6 +3,7 @@ package admission
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
@@ -10,15 +11,17 @@ import (
 )
 
 // expressions returns how many expressions the policies and webhooks in the space of n have,
-// without those of an object of a name. The last writes may be missing.
-func (s *shared) expressions(n tenant.Name, except string) (count int) {
+// without those of an object. The last writes may be missing.
+func (s *shared) expressions(n tenant.Name, resource schema.GroupResource, name string) (count int) {
 	registration := s.views.Of(n).Admissionregistration().V1()
-	for _, informer := range []cache.SharedIndexInformer{
-		registration.ValidatingAdmissionPolicies().Informer(), registration.MutatingAdmissionPolicies().Informer(),
-		registration.ValidatingWebhookConfigurations().Informer(), registration.MutatingWebhookConfigurations().Informer(),
+	for of, informer := range map[string]cache.SharedIndexInformer{
+		"validatingadmissionpolicies":     registration.ValidatingAdmissionPolicies().Informer(),
+		"mutatingadmissionpolicies":       registration.MutatingAdmissionPolicies().Informer(),
+		"validatingwebhookconfigurations": registration.ValidatingWebhookConfigurations().Informer(),
+		"mutatingwebhookconfigurations":   registration.MutatingWebhookConfigurations().Informer(),
 	} {
 		for _, obj := range informer.GetIndexer().List() {
-			if object, ok := obj.(metav1.Object); ok && object.GetName() != except {
+			if object, ok := obj.(metav1.Object); ok && (of != resource.Resource || object.GetName() != name) {
 				count += spacepolicy.ExpressionsOf(obj.(runtime.Object))
 			}
 		}

@@ -29,10 +29,9 @@ type onDemandPlugin struct {
 
 // instance is a plugin in one space.
 type instance struct {
-	build  sync.Once
+	// plugin builds the plugin when it is called first. If that panics, it does so each time.
+	plugin func() (admission.Interface, error)
 	stop   chan struct{}
-	plugin admission.Interface
-	err    error
 }
 
 func newOnDemandPlugin(p plugin) *onDemandPlugin {
@@ -125,12 +124,12 @@ func (p *onDemandPlugin) instanceOf(ctx context.Context, n tenant.Name, a admiss
 	if i == nil {
 		return nil, nil
 	}
-	i.build.Do(func() { i.plugin, i.err = p.newInstance(n, i.stop) })
-	if i.err != nil {
+	plugin, err := i.plugin()
+	if err != nil {
 		p.forget(n, i)
-		return nil, fmt.Errorf("preparing %s: %w", p.name, i.err)
+		return nil, fmt.Errorf("preparing %s: %w", p.name, err)
 	}
-	return i.plugin, nil
+	return plugin, nil
 }
 
 func (p *onDemandPlugin) get(n tenant.Name) *instance {
@@ -141,7 +140,8 @@ func (p *onDemandPlugin) get(n tenant.Name) *instance {
 	}
 	i, ok := p.instances[n]
 	if !ok {
-		i = &instance{stop: make(chan struct{})}
+		stop := make(chan struct{})
+		i = &instance{stop: stop, plugin: sync.OnceValues(func() (admission.Interface, error) { return p.newInstance(n, stop) })}
 		p.instances[n] = i
 	}
 	return i

@@ -1,4 +1,5 @@
-// Package bounds says how long the lists and maps of an object in a tenant's space may be.
+// Package bounds says how long the lists, maps, names and numbers of an object in a tenant's
+// space may be, and how large a pattern is when it is compiled.
 // Upstream compares many of them element by element with themselves or with others, in code
 // that does not end with its request.
 //

@@ -19,23 +19,20 @@ func JSONPatch(data []byte) error {
 	if err := objects.check(data); err != nil {
 		return err
 	}
-	var operations []struct {
-		Op, Path string
-		Value    json.RawMessage
-	}
+	var operations []map[string]json.RawMessage // as upstream reads it: the case of keys counts
 	if json.Unmarshal(data, &operations) != nil {
 		return nil // as it is for upstream
 	}
 	s := scan{rules: objects}
 	for _, o := range operations {
-		values := 1
-		if o.Op == "copy" || o.Op == "move" {
+		path, values := len(o["path"]), 1
+		if _, ok := o["from"]; ok { // copied or moved
 			values = maxObject
 		}
-		if err := s.at(len(o.Path), values); err != nil {
+		if err := s.at(path, values); err != nil {
 			return err
 		}
-		if err := s.read(o.Value, len(o.Path)); err != nil {
+		if err := s.read(o["value"], path); err != nil {
 			return err
 		}
 	}

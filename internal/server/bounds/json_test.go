@@ -115,6 +115,8 @@ func TestJSONPatch(t *testing.T) {
 		"a longer path":              {`[{"op":"remove","path":"` + strings.Repeat(long, 3) + `"}]`, "names that lead to one of its fields"},
 		"long paths of a list":       {`[{"op":"add","path":"` + long + `","value":` + list(9_000, "0") + `}]`, "names that lead to its fields"},
 		"long paths of lists":        {`[{"op":"add","path":"` + long + `","value":` + list(5_000, "0") + `},{"path":"` + long + `","value":` + list(5_000, "0") + `}]`, "names that lead to its fields"},
+		"a path of another case":     {`[{"op":"add","path":"` + long + `","Path":"/a","value":` + list(9_000, "0") + `}]`, "names that lead to its fields"},
+		"a copy of another case":     {`[{"op":"copy","Op":"add","from":"/a","path":"` + long + `"}]`, "names that lead to its fields"},
 		"usual copies":               {`[{"op":"copy","from":"/a","path":"/spec/template/metadata"},{"op":"move","from":"/a","path":"/spec/selector"}]`, ""},
 		"a copy to a long path":      {`[{"op":"copy","from":"/a","path":"` + long + `"}]`, "names that lead to its fields"},
 		"what is moved again":        {list(10, `{"op":"move","from":"/a","path":"/b/`+strings.Repeat("c", 40)+`"}`), "names that lead to its fields"},

@@ -24,11 +24,10 @@ import (
 const (
 	// maxDigits is how many digits a number in a string has at most.
 	maxDigits = 2000
-	// maxExponent is how many digits the exponent of a quantity has at most.
-	maxExponent = 3
-	// longInteger is the length of numbers that upstream writes out while it reads them,
-	// longPositive that of positive exponents that may become negative: it takes 32 bits.
-	longInteger, longPositive = 18, 10
+	// maxExponent is the largest exponent of a quantity, which has exponentDigits.
+	maxExponent, exponentDigits = 999, 3
+	// longInteger is the length of numbers that upstream writes out while it reads them.
+	longInteger = 18
 )
 
 // number is a decimal number with an exponent.
@@ -36,8 +35,7 @@ type number struct {
 	// digits has the point, too.
 	digits   int
 	negative bool
-	// exponent is the length of the exponent, zero without one.
-	exponent int
+	exponent uint64
 }
 
 // numberIn returns what a string is if it is a number as a whole.
@@ -49,8 +47,8 @@ func numberIn(text string) number {
 		return number{}
 	}
 	if exponent := strings.TrimLeft(rest, "eE"); len(exponent) < len(rest) {
-		unsigned := strings.TrimLeft(exponent, "+-")
-		n.negative, n.exponent = strings.HasPrefix(exponent, "-"), len(unsigned)
+		n.negative = strings.HasPrefix(exponent, "-")
+		n.exponent, _ = strconv.ParseUint(strings.TrimLeft(exponent, "+-"), 10, 64) // the largest if it is larger
 	}
 	return n
 }
@@ -58,14 +56,15 @@ func numberIn(text string) number {
 // slow reports whether it takes long to read a number as a quantity.
 func (n number) slow() bool {
 	return n.digits > maxDigits ||
-		n.exponent > maxExponent && (n.negative || n.digits >= longInteger || n.exponent >= longPositive)
+		n.exponent > maxExponent && (n.negative || n.digits >= longInteger) ||
+		n.exponent > math.MaxInt32 // of which upstream takes 32 bits: it may become negative
 }
 
 func tooLong(kind, text string) error {
 	if len(text) > 40 {
 		text = text[:40] + "..."
 	}
-	return fmt.Errorf("%s, %q, has an exponent of more than %d digits, or more than %d digits; write it with fewer", kind, text, maxExponent, maxDigits)
+	return fmt.Errorf("%s, %q, has an exponent of more than %d digits, or more than %d digits; write it with fewer", kind, text, exponentDigits, maxDigits)
 }
 
 // Text returns an error if a string is a number that takes long to read as a quantity, or is
@@ -99,8 +98,8 @@ func Quantities(v any) error { return (&walk{left: math.MaxInt, rules: numbersOn
 func Numbers(mediaType string, data []byte) (found bool, err error) {
 	switch mediaType {
 	case runtime.ContentTypeYAML:
-		// Other ways to write characters, and tags, are YAML's own.
-		if !hasNumbers(data) && !bytes.ContainsAny(data, `\!`) {
+		// Other ways to write characters, tags and UTF-16 are YAML's own.
+		if !hasNumbers(data) && !bytes.ContainsAny(data, "\\!\x00") {
 			return false, nil
 		}
 		var v any
@@ -154,7 +153,7 @@ func startsExponent(data []byte) bool {
 	if len(data) > 0 && (data[0] == '+' || data[0] == '-') {
 		data = data[1:]
 	}
-	return len(data) > maxExponent && !slices.ContainsFunc(data[:maxExponent+1], func(c byte) bool { return !isDigit(c) })
+	return len(data) > exponentDigits && !slices.ContainsFunc(data[:exponentDigits+1], func(c byte) bool { return !isDigit(c) })
 }
 
 // isEscapedNumber reports whether data is what follows a backslash before a character of a

@@ -17,13 +17,13 @@ import (
 
 // slowNumbers take long to decode as quantities.
 var slowNumbers = []string{
-	"1e-1000", "1E-1000000000", "-1.5e-9999", "+.1e-0001", " 1e-1000\n", "1e3294967296", "9e2147483648",
+	"1e-1000", "1E-1000000000", "-1.5e-9999", "+.1e-00001000", " 1e-1000\n", "1e3294967296", "9e2147483648",
 	"123456789012345678e1000", "0.000000000000000001e+1000", strings.Repeat("1", 2001), strings.Repeat("1.", 1001) + "Ki", "1" + strings.Repeat("0", 2000) + "e1",
 }
 
 // quickNumbers do not, or are none.
 var quickNumbers = []string{
-	"", "1", "1e3", "1e-999", "1.5e+999", "100m", "16Gi", "1e12345", "7e123456789", "12345678901234567e1000", strings.Repeat("1", 2000),
+	"", "1", "1e3", "1e-999", "1.5e+999", "100m", "16Gi", "1e12345", "7e123456789", "5e0123456789", "1e1234567890", "1e-0001", "12345678901234567e1000", strings.Repeat("1", 2000),
 	"e-1000", "v1e-1000", "1e-1000-a", "1e-1000.1", "us-east-1e-1000", "foo-1e-1000", "1e--", "1ee", "sha256:1e-1000", "0x1e-1000", "2026-11-22", "10.0.0.1",
 	"3f2504e0-4f89-11d3-9a0c-0305e82c3301", "1 e-1000", strings.Repeat("1", 2001) + "g", "1Ki-1000", "[1e-1000", "{}", "é1e-1000",
 }
@@ -89,7 +89,8 @@ func TestNumbers(t *testing.T) {
 	for _, tc := range []struct{ mediaType, data string }{
 		{runtime.ContentTypeJSON, `{"cpu":-1e-1000}`},
 		{runtime.ContentTypeJSON, `{"cpu":1e-1000`},
-		{runtime.ContentTypeYAML, "cpu: '1e-1000'\n"}, // without quotes it is 0
+		{runtime.ContentTypeYAML, "cpu: '1e-1000'\n"},                    // without quotes it is 0
+		{runtime.ContentTypeYAML, "\xfe\xff" + wide("cpu: '1e-1000'\n")}, // UTF-16
 		{runtime.ContentTypeYAML, "cpu: !!binary MWUtMTAwMA==\n"},
 		{runtime.ContentTypeYAML, "cpu: \"1e-\\\n  1000\"\n"},
 		{runtime.ContentTypeYAML, "cpu: \"\\x31e-1000\"\n"},
@@ -105,6 +106,16 @@ func TestNumbers(t *testing.T) {
 		}
 		checkMessage(t, err, "1e-1000")
 	}
+}
+
+// wide returns text in UTF-16.
+func wide(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		b.WriteByte(0)
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // TestNumbersAreFound checks that decoded objects are looked at if they may have quantities

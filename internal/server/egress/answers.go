@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
@@ -39,6 +42,12 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if response.StatusCode >= 300 && response.StatusCode < 400 {
 		_ = response.Body.Close()
 		return nil, errRedirect
+	}
+	// Upstream reads other formats, too, and text of errors.
+	mediaType, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	if read := mediaType == "" || mediaType == runtime.ContentTypeJSON; response.StatusCode/100 == 2 && !read {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("the webhook answers with the content type %.100q, and only %s is read", mediaType, runtime.ContentTypeJSON)
 	}
 	asked := max(0, req.ContentLength)
 	body, err := io.ReadAll(&bounded{response.Body, maxAnswer + growth*asked})

@@ -71,6 +71,7 @@ func TestLargeAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.CopyN(w, endless{}, int64(tc.size)) // the client goes away
 			}))
 			defer hook.Close()
@@ -87,6 +88,51 @@ func TestLargeAnswers(t *testing.T) {
 			defer response.Body.Close()
 			if data, err := io.ReadAll(response.Body); err != nil || len(data) != tc.size {
 				t.Errorf("got %d bytes, %v; want %d", len(data), err, tc.size)
+			}
+		})
+	}
+}
+
+// answering is a webhook that always answers the same.
+func answering(contentType, answer string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, answer)
+	})
+}
+
+// TestAnswersAreReadAsUpstreamReadsThem checks that no other format, and no field that is there
+// twice, hides a patch.
+func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
+	slow := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"1e-1000000000"}]`))
+	quick := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"1"}]`))
+	for name, tc := range map[string]struct{ contentType, answer, message string }{
+		"YAML":                 {"application/yaml", "response: {patch: " + slow + "}", `the content type "application/yaml"`},
+		"protobuf":             {"application/vnd.kubernetes.protobuf", "k8s", "the content type"},
+		"two patches":          {"application/json; charset=utf-8", `{"response":{"patch":"` + quick + `","patch":"` + slow + `"}}`, "a number in it"},
+		"two responses":        {"application/json", `{"response":{"patch":"` + slow + `"},"response":{"uid":"u"}}`, "a number in it"},
+		"a name with escapes":  {"application/json", `{"response":{"p\u0061tch":"` + slow + `"}}`, "a number in it"},
+		"another field":        {"application/json", `{"response":{"Patch":"` + slow + `"}}`, ""},
+		"a patch":              {"application/json", `{"response":{"patch":"` + quick + `"}}`, ""},
+		"no name of a type":    {"", `{"response":{"patch":"` + slow + `"}}`, "a number in it"},
+		"an answer without it": {"application/json", `{"response":{}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler := answering(tc.contentType, tc.answer)
+			if tc.contentType == "" {
+				handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header()["Content-Type"] = nil
+					_, _ = io.WriteString(w, tc.answer)
+				})
+			}
+			hook := httptest.NewServer(handler)
+			defer hook.Close()
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader("{}"))
+			if err == nil {
+				defer response.Body.Close()
+			}
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("got %v, want %q", err, tc.message)
 			}
 		})
 	}
@@ -109,7 +155,7 @@ func TestPatchesThatTakeLong(t *testing.T) {
 			patch := "[" + strings.Repeat(`{"op":"add","path":"/zz/0","value":0},`, tc.operations-1) +
 				`{"op":"add","path":"/zz","value":"` + strings.Repeat("x", tc.size) + `"}]`
 			answer := fmt.Sprintf(`{"response":{"allowed":true,"patchType":"JSONPatch","patch":%q}}`, base64.StdEncoding.EncodeToString([]byte(patch)))
-			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+			hook := httptest.NewServer(answering("application/json", answer))
 			defer hook.Close()
 			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(strings.Repeat(" ", tc.asked)))
 			if err == nil {
@@ -135,7 +181,7 @@ func TestPatchesOfQuantities(t *testing.T) {
 		`[{"op":"move","from":"/spec/containers/0/resources/limits","path":"/spec/containers/0/resources/requests"}]`:            "",
 		`[{"op":"copy","from":"/nothing","path":"/metadata/labels/a"}]`:                                                          "",
 		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                            "a number in it",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                             "a number in it",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                             "a quantity",
 		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e100000000"}]`:                              "a quantity",
 		`[{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"a\":1e-10000}]"}}]`: "a number in it",
 		`[{"op":"copy","from":"/metadata/labels/version","path":"/spec/containers/0/resources/limits/cpu"}]`:                     "a quantity",
@@ -143,7 +189,7 @@ func TestPatchesOfQuantities(t *testing.T) {
 	} {
 		t.Run(patch, func(t *testing.T) {
 			answer := fmt.Sprintf(`{"response":{"allowed":true,"patchType":"JSONPatch","patch":%q}}`, base64.StdEncoding.EncodeToString([]byte(patch)))
-			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+			hook := httptest.NewServer(answering("application/json", answer))
 			defer hook.Close()
 			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(review))
 			if err == nil {

@@ -1,7 +1,7 @@
 package egress
 
 import (
-	"encoding/base64"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +10,10 @@ import (
 
 	"github.com/tidwall/gjson"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/json"
 
 	"github.com/tenantry/tenantry/internal/server/bounds"
 )
@@ -22,13 +24,17 @@ const maxPatchWork = 8 << 30
 
 var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 
-// patchOf returns the patch in an admission review, empty if there is none.
-func patchOf(review []byte) []byte {
-	patch, err := base64.StdEncoding.DecodeString(gjson.GetBytes(review, "response.patch").Str)
-	if err != nil {
+// patchOf returns the patch in an admission review, empty if there is none. It reads JSON by
+// the code that upstream reads it with, in which a field may be there twice.
+func patchOf(answer []byte) []byte {
+	if !bytes.Contains(answer, []byte("patch")) && !bytes.Contains(answer, []byte(`\u`)) { // such as that of a conversion
+		return nil
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
 		return nil // upstream refuses it
 	}
-	return patch
+	return review.Response.Patch
 }
 
 // checkPatch refuses a patch that takes long to apply, or makes an object that takes long to

@@ -163,7 +163,8 @@ func (f format) apply(ctx context.Context, body []byte, n tenant.Name) ([]byte, 
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if !n.IsSpace() || len(body) < bounds.MinBody && bytes.IndexByte(body, '*') < 0 { // aliases of YAML make more of it
+	// Aliases of YAML, and copies of JSON patches, make more of a short body.
+	if !n.IsSpace() || len(body) < bounds.MinBody && bytes.IndexByte(body, '*') < 0 && !bytes.Contains(body, []byte("from")) {
 		return body, nil
 	}
 	err := f.check(body)

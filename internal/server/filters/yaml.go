@@ -59,7 +59,7 @@ const maxRepeated = 100
 func checkKeys(body []byte) error {
 	var document goyamlv3.Node
 	if err := goyamlv3.Unmarshal(body, &document); err != nil {
-		return fmt.Errorf("the YAML is not YAML 1.2, too: %w", err)
+		return fmt.Errorf("a parser of YAML 1.2 cannot read the body: %w", err)
 	}
 	return checkNode(&document)
 }

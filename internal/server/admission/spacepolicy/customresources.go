@@ -173,7 +173,7 @@ func (w *weight) costOf(s *apiextensionsv1.JSONSchemaProps, value any, bytes int
 		cost += len(value) + len(s.Properties)*propertyCost + len(s.Required)*requiredCost
 	case string:
 		cost += bytes
-		if s.Pattern != "" && (s.MaxLength == nil || int64(len(value)) <= 4**s.MaxLength) { // 4 bytes a character
+		if s.Pattern != "" && (s.MaxLength == nil || int64(len(value))/4 <= *s.MaxLength) { // 4 bytes a character
 			cost += len(s.Pattern) + bytes*w.instructionsOf(s.Pattern)/patternSteps
 		}
 		return cost

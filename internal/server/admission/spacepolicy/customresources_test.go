@@ -2,7 +2,9 @@ package spacepolicy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,6 +36,17 @@ func TestCheckCustomResource(t *testing.T) {
 	long := pattern(1_000)
 	short := long
 	short.MaxLength = ptr.To[int64](1_000)
+	longest := long
+	longest.MaxLength = ptr.To[int64](1 << 62)
+	large := make(map[string]any) // so many that their map is validated in parts
+	for i := range 40 {
+		large[strconv.Itoa(i)] = int64(i)
+	}
+	required := make([]string, 100)
+	for i := range required {
+		required[i] = fmt.Sprintf("missing-%d", i)
+	}
+	unknown := props{Type: "object", Required: required, XPreserveUnknownFields: ptr.To(true)}
 	for name, tc := range map[string]struct {
 		schema props
 		object map[string]any
@@ -56,6 +69,11 @@ func TestCheckCustomResource(t *testing.T) {
 		"costly branches":   {schema: listed(props{AnyOf: make([]props, 100)}), object: map[string]any{"l": values(10_000, "")}, want: "units of work"},
 		"costly pattern":    {schema: with("s", long), object: map[string]any{"s": strings.Repeat("a", 2_000_000)}, want: "units of work"},
 		"pattern not tried": {schema: with("s", short), object: map[string]any{"s": strings.Repeat("a", 2_000_000)}},
+		"any length":        {schema: with("s", longest), object: map[string]any{"s": strings.Repeat("a", 2_000_000)}, want: "units of work"},
+		"errors of maps":    {schema: listed(unknown), object: map[string]any{"l": values(11, large)}, want: "more is wrong with it"},
+		"few of maps":       {schema: listed(unknown), object: map[string]any{"l": values(9, large)}},
+		"errors of a branch": {schema: listed(props{Type: "object", XPreserveUnknownFields: ptr.To(true), AllOf: []props{{Required: required}}}),
+			object: map[string]any{"l": values(11, large)}, want: "more is wrong with it"},
 		"costly names":      {schema: mapOf(list(texts)), object: map[string]any{strings.Repeat("k", 100_000): values(1_000, "")}, want: "units of work"},
 		"costly properties": {schema: listed(fields(300, texts)), object: map[string]any{"l": values(60_000, map[string]any{})}, want: "units of work"},
 		"costly required":   {schema: listed(props{Required: make([]string, 100)}), object: map[string]any{"l": values(10_000, map[string]any{})}, want: "units of work"},

@@ -100,9 +100,6 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 		if err := (&rules{most: maxRules}).check(at, schema); err != nil {
 			return err
 		}
-		if err := (&patterns{keep: keep}).check(at, schema); err != nil {
-			return err
-		}
 		if err := checkValues(at, schema); err != nil {
 			return err
 		}
@@ -113,6 +110,9 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 			return err
 		}
 		if err := (&weight{defaults: true}).addDefaultsOf(at, schema); err != nil {
+			return err
+		}
+		if err := (&patterns{keep: keep}).check(at, schema); err != nil { // keeps those of what is taken
 			return err
 		}
 	}

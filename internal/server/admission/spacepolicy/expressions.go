@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
@@ -26,8 +27,8 @@ const (
 
 // Expressions are the CEL expressions that there are in a space.
 type Expressions struct {
-	// Policies returns those of admission policies and webhooks, without the object of a name.
-	Policies func(n tenant.Name, except string) int
+	// Policies returns those of admission policies and webhooks, without an object.
+	Policies func(n tenant.Name, resource schema.GroupResource, name string) int
 	// Rules returns those of definitions, without the definition of a name.
 	Rules func(n tenant.Name, except string) int
 }
@@ -44,19 +45,20 @@ func (e Expressions) check(a admission.Attributes, n tenant.Name) error {
 	case e.Policies == nil:
 		return nil
 	}
-	if all := count + e.Policies(n, a.GetName()); all > maxExpressionsInSpace {
+	if all := count + e.Policies(n, a.GetResource().GroupResource(), a.GetName()); all > maxExpressionsInSpace {
 		return forbidden(a, fmt.Sprintf("with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer", all, maxExpressionsInSpace))
 	}
 	return nil
 }
 
 // ExpressionsOf returns how many expressions a policy, or the configuration of webhooks, has.
+// Validations may have one for their message.
 func ExpressionsOf(obj runtime.Object) (count int) {
 	switch o := obj.(type) {
 	case *admissionregistration.ValidatingAdmissionPolicy:
-		return len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
+		return 2*len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		return len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
+		return 2*len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistration.MutatingAdmissionPolicy:
 		return len(o.Spec.Mutations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
@@ -120,10 +122,16 @@ func RulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 // rules counts the rules of a schema.
 type rules struct{ count, most int }
 
-func (r *rules) check(path *field.Path, schema *apiextensionsv1.JSONSchemaProps) error {
-	if r.count += len(schema.XValidations); r.count > r.most {
+func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
+	r.count += len(props.XValidations)
+	for _, rule := range props.XValidations {
+		if rule.MessageExpression != "" {
+			r.count++
+		}
+	}
+	if r.count > r.most {
 		return fmt.Errorf("%s: with those before it, these are %d rules, and a space takes definitions with at most %d; use fewer",
 			path.Child("x-kubernetes-validations"), r.count, r.most)
 	}
-	return eachSchema(path, schema, r.check)
+	return eachSchema(path, props, r.check)
 }

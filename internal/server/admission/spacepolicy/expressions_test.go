@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
@@ -30,8 +31,8 @@ func TestCheckExpressions(t *testing.T) {
 		object, old runtime.Object
 		refused     bool
 	}{
-		"most that validate":      {object: validating(maxExpressions - 3)},
-		"too many that validate":  {object: validating(maxExpressions - 2), refused: true},
+		"most that validate":      {object: validating(maxExpressions - 4)},
+		"too many that validate":  {object: validating(maxExpressions - 3), refused: true},
 		"most that mutate":        {object: mutating(maxExpressions - 2)},
 		"too many that mutate":    {object: mutating(maxExpressions - 1), refused: true},
 		"as many as before":       {object: validating(maxExpressions), old: validating(maxExpressions)},
@@ -83,15 +84,21 @@ func TestExpressionsInSpace(t *testing.T) {
 		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := func(count int) func(tenant.Name, string) int {
-				return func(n tenant.Name, except string) int {
+			others := Expressions{
+				Policies: func(n tenant.Name, resource schema.GroupResource, name string) int {
+					if n != "a" || resource.Resource != "policies" || name != "x" {
+						t.Errorf("asked for %q without %q, %q", n, resource, name)
+					}
+					return tc.others
+				},
+				Rules: func(n tenant.Name, except string) int {
 					if n != "a" || except != "x" {
 						t.Errorf("asked for %q without %q", n, except)
 					}
-					return count
-				}
+					return tc.rules
+				},
 			}
-			plugin, err := New(nil, Rules{Expressions: Expressions{Policies: in(tc.others), Rules: in(tc.rules)}})
+			plugin, err := New(nil, Rules{Expressions: others})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +126,7 @@ func TestRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = checkSpec(spec, true, nil, (&kept{}).in("a"))
+		err = checkSpec(spec, true, nil, (&kept{}).in(life{name: "a"}))
 		if got := err != nil && strings.Contains(err.Error(), "rules, and a space takes definitions with at most"); got != refused {
 			t.Errorf("%d more: %v", more, err)
 		}

@@ -49,6 +49,9 @@ func (f *failures) add(value any, path string, schemas []*spec.Schema) error {
 			break
 		}
 		schemas = withSpecBranches(schemas)
+		if err := f.addOwn(value, path, schemas); err != nil {
+			return err
+		}
 		for key, v := range value {
 			if err := f.add(v, path+"."+key, propertySpecs(schemas, key)); err != nil {
 				return err
@@ -59,7 +62,11 @@ func (f *failures) add(value any, path string, schemas []*spec.Schema) error {
 		if !isLarge(value) {
 			break
 		}
-		items := itemSpecs(withSpecBranches(schemas))
+		schemas = withSpecBranches(schemas)
+		if err := f.addOwn(value, path, schemas); err != nil {
+			return err
+		}
+		items := itemSpecs(schemas)
 		for i, v := range value {
 			if err := f.add(v, path+"["+strconv.Itoa(i)+"]", items); err != nil {
 				return err
@@ -68,13 +75,32 @@ func (f *failures) add(value any, path string, schemas []*spec.Schema) error {
 		return nil
 	}
 	for _, s := range schemas {
-		result := validate.NewSchemaValidator(s, nil, path, strfmt.Default).Validate(value)
-		for _, err := range result.Errors {
-			f.errors, f.bytes = f.errors+1, f.bytes+len(err.Error())
-			if f.errors > maxFailures || f.bytes > maxFailureBytes {
-				return fmt.Errorf("more is wrong with it than the server lists: %d errors or more, of which one is: %s",
-					f.errors, fmt.Sprintf("%.500s", err.Error()))
-			}
+		if err := f.addBy(s, value, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addOwn adds what is wrong with a list or map itself, such as a missing field.
+func (f *failures) addOwn(value any, path string, schemas []*spec.Schema) error {
+	for _, s := range schemas {
+		own := *s
+		own.Properties, own.AdditionalProperties, own.Items = nil, nil, nil
+		own.AllOf, own.AnyOf, own.OneOf, own.Not = nil, nil, nil, nil
+		if err := f.addBy(&own, value, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *failures) addBy(s *spec.Schema, value any, path string) error {
+	for _, err := range validate.NewSchemaValidator(s, nil, path, strfmt.Default).Validate(value).Errors {
+		f.errors, f.bytes = f.errors+1, f.bytes+len(err.Error())
+		if f.errors > maxFailures || f.bytes > maxFailureBytes {
+			return fmt.Errorf("more is wrong with it than the server lists: %d errors or more, of which one is: %s",
+				f.errors, fmt.Sprintf("%.500s", err.Error()))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/server/bounds"
@@ -52,7 +53,13 @@ func (p *patterns) check(path *field.Path, schema *apiextensionsv1.JSONSchemaPro
 type kept struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	of   map[tenant.Name]*keptPatterns
+	of   map[life]*keptPatterns
+}
+
+// life is that of a tenant.
+type life struct {
+	name tenant.Name
+	uid  types.UID
 }
 
 type keptPatterns struct {
@@ -60,18 +67,18 @@ type keptPatterns struct {
 	hashes       map[uint64]struct{}
 }
 
-// in returns what keeps the patterns of the definitions of n.
-func (k *kept) in(n tenant.Name) keep {
+// in returns what keeps the patterns of the definitions of a tenant.
+func (k *kept) in(of life) keep {
 	return func(pattern string, instructions int) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.of == nil {
-			k.of, k.seed = make(map[tenant.Name]*keptPatterns), maphash.MakeSeed()
+			k.of, k.seed = make(map[life]*keptPatterns), maphash.MakeSeed()
 		}
-		own, ok := k.of[n]
+		own, ok := k.of[of]
 		if !ok {
 			own = &keptPatterns{hashes: make(map[uint64]struct{})}
-			k.of[n] = own
+			k.of[of] = own
 		}
 		hash := maphash.String(k.seed, pattern)
 		if _, known := own.hashes[hash]; known {

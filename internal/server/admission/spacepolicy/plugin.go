@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
@@ -32,8 +33,17 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
+	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
+	UID func(tenant.Name) types.UID
 	// Expressions are those that there are already. If nil, a space may have any number.
 	Expressions Expressions
+}
+
+func (r Rules) lifeOf(n tenant.Name) life {
+	if r.UID == nil {
+		return life{name: n}
+	}
+	return life{n, r.UID(n)}
 }
 
 // Register makes the plugin known by its name.
@@ -106,7 +116,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.Expressions.checkRules(a, n); err != nil {
 		return err
 	}
-	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
+	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {
