@@ -361,4 +361,18 @@ var table = []mutant{
 		after:  `return i.SharedIndexInformer.GetStore()`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestGarbageCollectorReadsNoStore"},
 	},
+	{
+		name:   "replicas of StatefulSets, as they are scaled",
+		file:   "internal/server/admission/spacepolicy/factors.go",
+		before: `if of == statefulSets {`,
+		after:  `if false && of == statefulSets {`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
+	},
+	{
+		name:   "StatefulSets that were stored with endless replicas",
+		file:   "internal/kubecontrollers/factors.go",
+		before: `replicas > spacepolicy.MaxReplicas ||`,
+		after:  ``,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallSets"},
+	},
 }

@@ -1,0 +1,62 @@
+package kubecontrollers
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Numbers of objects in tenants' spaces are bounded when they are written (spacepolicy). An
+// object that was stored before may have greater ones, with which a controller would end the
+// process each time it starts. Such a controller does not see it until it is changed.
+
+// isTenants reports whether an object with a namespace is in a tenant's space.
+func isTenants(namespace string) bool {
+	return tenant.Flat(namespace).Space() != tenant.System
+}
+
+// smallSets are the StatefulSets whose replicas fit into memory.
+type smallSets struct {
+	appsinformers.StatefulSetInformer
+	revisions appslisters.ControllerRevisionLister
+}
+
+// Informer implements appsinformers.StatefulSetInformer.
+func (s smallSets) Informer() cache.SharedIndexInformer {
+	return filtered{s.StatefulSetInformer.Informer(), s.isSmall}
+}
+
+// Lister implements appsinformers.StatefulSetInformer.
+func (s smallSets) Lister() appslisters.StatefulSetLister {
+	return appslisters.NewStatefulSetLister(s.Informer().GetIndexer())
+}
+
+const (
+	// fewReplicas fit into memory whatever they are.
+	fewReplicas = 8
+	// maxReplicaBytes leaves room for what a replica is larger in other types than those in
+	// which it was bounded.
+	maxReplicaBytes = 2 * spacepolicy.MaxReplicaBytes
+	// growth is how much larger a template is in memory than in JSON.
+	growth = 4
+)
+
+// isSmall also looks at the template of the current revision: those of replicas below a
+// partition are made of it.
+func (s smallSets) isSmall(obj any) bool {
+	set, ok := obj.(*appsv1.StatefulSet)
+	if !ok || set.Spec.Replicas == nil || *set.Spec.Replicas <= fewReplicas || !isTenants(set.Namespace) {
+		return ok
+	}
+	replicas := int(*set.Spec.Replicas)
+	if replicas > spacepolicy.MaxReplicas ||
+		replicas*spacepolicy.ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector) > maxReplicaBytes {
+		return false
+	}
+	current, err := s.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
+	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes
+}

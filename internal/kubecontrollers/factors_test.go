@@ -1,0 +1,68 @@
+package kubecontrollers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+)
+
+// TestSmallSets checks which StatefulSets that were stored before they were bounded the
+// controller sees.
+func TestSmallSets(t *testing.T) {
+	apps := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Apps().V1()
+	add := func(namespace, name string, replicas int32, change func(*appsv1.StatefulSet)) {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(replicas)}}
+		if change != nil {
+			change(set)
+		}
+		if err := apps.StatefulSets().Informer().GetStore().Add(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withAnnotation := func(bytes int) func(*appsv1.StatefulSet) {
+		return func(set *appsv1.StatefulSet) {
+			set.Spec.Template.Annotations = map[string]string{"a": strings.Repeat("a", bytes)}
+		}
+	}
+	long := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "long"},
+		Data: runtime.RawExtension{Raw: make([]byte, maxReplicaBytes/growth/100+1)}}
+	if err := apps.ControllerRevisions().Informer().GetStore().Add(long); err != nil {
+		t.Fatal(err)
+	}
+	ofLong := func(set *appsv1.StatefulSet) { set.Status.CurrentRevision = "long" }
+	add("a|ns", "most", spacepolicy.MaxReplicas, nil)
+	add("a|ns", "more", spacepolicy.MaxReplicas+1, nil)
+	add("a|ns", "endless", 1<<31-1, nil)
+	add("a|ns", "large", 100, withAnnotation(maxReplicaBytes/100))
+	add("a|ns", "few large", fewReplicas, withAnnotation(maxReplicaBytes/100))
+	add("a|ns", "large before", 100, ofLong)
+	add("a|ns", "few large before", 99, ofLong)
+	add("ns", "the platform's", spacepolicy.MaxReplicas+1, nil)
+
+	shown := smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}
+	want := map[string]bool{"most": true, "few large": true, "few large before": true, "the platform's": true}
+	sets, err := shown.Lister().List(labels.Everything())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, set := range sets {
+		got[set.Name] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := shown.Lister().StatefulSets("a|ns").Get("endless"); err == nil {
+		t.Error("the controller gets a StatefulSet that ends the process")
+	}
+}

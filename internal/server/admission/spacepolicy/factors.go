@@ -1,0 +1,65 @@
+package spacepolicy
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+)
+
+// The limits of what upstream's controllers, which serve all spaces, make of an object.
+const (
+	// MaxReplicas are those of a StatefulSet: its controller makes all pods in memory before it
+	// creates the first.
+	MaxReplicas = 10_000
+	// MaxReplicaBytes are those of all these pods: 13 kB for each of 10,000.
+	MaxReplicaBytes = 128 << 20
+)
+
+// factors are the numbers of an object that controllers multiply.
+var factors = []struct {
+	of      func(schema.GroupResource, runtime.Object) int
+	most    int
+	refusal string
+}{
+	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
+	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
+		"have fewer, or make its template or volumeClaimTemplates shorter"},
+}
+
+// checkFactors refuses an object of which a controller would make too much. What is beyond a
+// limit already may stay, so that the object can be changed otherwise, and deleted.
+func checkFactors(a admission.Attributes) error {
+	of := a.GetResource().GroupResource()
+	for _, f := range factors {
+		if is := f.of(of, a.GetObject()); is > f.most && is > f.of(of, a.GetOldObject()) {
+			return forbidden(a, fmt.Sprintf(f.refusal, is, f.most))
+		}
+	}
+	return nil
+}
+
+var statefulSets = apps.Resource("statefulsets")
+
+func replicasOf(of schema.GroupResource, obj runtime.Object) int {
+	switch o := obj.(type) {
+	case *apps.StatefulSet:
+		return int(o.Spec.Replicas)
+	case *autoscaling.Scale:
+		if of == statefulSets {
+			return int(o.Spec.Replicas)
+		}
+	}
+	return 0
+}
+
+func replicaBytesOf(_ schema.GroupResource, obj runtime.Object) int {
+	set, ok := obj.(*apps.StatefulSet)
+	if !ok {
+		return 0
+	}
+	return int(set.Spec.Replicas) * ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector)
+}

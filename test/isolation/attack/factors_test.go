@@ -1,0 +1,57 @@
+package attack
+
+import (
+	"math"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/test/env/suite"
+)
+
+// Controllers serve all spaces, and make gigabytes or minutes of work of these objects.
+var _ = Describe("Objects that controllers multiply", func() {
+	refused := func(err error, message string) {
+		GinkgoHelper()
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	}
+	labels := map[string]string{"app": "factors"}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	newSet := func(name string, replicas int32) *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		}}
+	}
+
+	It("are refused: replicas of StatefulSets", func(ctx SpecContext) {
+		const message = "replicas, and a StatefulSet in a space at most 10000"
+		sets := suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default")
+		_, err := sets.Create(ctx, newSet("endless", math.MaxInt32), metav1.CreateOptions{})
+		refused(err, message)
+		set, err := sets.Create(ctx, newSet("scaled", 0), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		set.Spec.Replicas = ptr.To[int32](math.MaxInt32)
+		_, err = sets.Update(ctx, set, metav1.UpdateOptions{})
+		refused(err, message)
+
+		By("scaling")
+		scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "scaled", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: math.MaxInt32}}
+		_, err = sets.UpdateScale(ctx, "scaled", scale, metav1.UpdateOptions{})
+		refused(err, message)
+		for _, kind := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
+			_, err = sets.Patch(ctx, "scaled", kind, []byte(`{"spec":{"replicas":2147483647}}`), metav1.PatchOptions{}, "scale")
+			refused(err, message)
+		}
+	})
+})
