@@ -173,7 +173,7 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
@@ -184,7 +184,7 @@ func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
+	return endpointslicemirroring.NewController(ctx, smallEndpoints{core.Endpoints()}, e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }
 

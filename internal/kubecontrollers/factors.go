@@ -2,8 +2,11 @@ package kubecontrollers
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
@@ -59,4 +62,38 @@ func (s smallSets) isSmall(obj any) bool {
 	}
 	current, err := s.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
 	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes
+}
+
+// smallEndpoints are Endpoints without addresses where there are too many. They are there,
+// so that the controller replaces them by those of the Service's pods.
+type smallEndpoints struct {
+	coreinformers.EndpointsInformer
+}
+
+// Lister implements coreinformers.EndpointsInformer.
+func (e smallEndpoints) Lister() corelisters.EndpointsLister {
+	return corelisters.NewEndpointsLister(emptied{e.EndpointsInformer.Informer().GetIndexer()})
+}
+
+// emptied is an indexer that returns Endpoints with too many addresses without any, if it is
+// asked for one.
+type emptied struct{ cache.Indexer }
+
+// GetByKey implements cache.Store.
+func (e emptied) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := e.Indexer.GetByKey(key)
+	if endpoints, ok := obj.(*corev1.Endpoints); ok && !isSmallEndpoints(endpoints) {
+		empty := *endpoints
+		empty.Subsets = nil
+		obj = &empty
+	}
+	return obj, exists, err
+}
+
+func isSmallEndpoints(endpoints *corev1.Endpoints) bool {
+	count := 0
+	for _, s := range endpoints.Subsets {
+		count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
+	}
+	return count <= spacepolicy.MaxEndpoints || !isTenants(endpoints.Namespace)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,5 +65,38 @@ func TestSmallSets(t *testing.T) {
 	}
 	if _, err := shown.Lister().StatefulSets("a|ns").Get("endless"); err == nil {
 		t.Error("the controller gets a StatefulSet that ends the process")
+	}
+}
+
+// TestSmallEndpoints checks that no controller multiplies Endpoints that were stored before
+// they were bounded.
+func TestSmallEndpoints(t *testing.T) {
+	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1()
+	shown := smallEndpoints{core.Endpoints()}
+	for _, tc := range []struct {
+		namespace   string
+		ports, want int
+	}{
+		{"a|ns", spacepolicy.MaxEndpoints / 1000, 1000},
+		{"a|ns", spacepolicy.MaxEndpoints/1000 + 1, 0},
+		{"ns", spacepolicy.MaxEndpoints/1000 + 1, 1000},
+	} {
+		endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "e", ResourceVersion: "1"}, Subsets: []corev1.EndpointSubset{
+			{Addresses: make([]corev1.EndpointAddress, 400), NotReadyAddresses: make([]corev1.EndpointAddress, 600), Ports: make([]corev1.EndpointPort, tc.ports)},
+		}}
+		if err := core.Endpoints().Informer().GetStore().Add(endpoints); err != nil {
+			t.Fatal(err)
+		}
+		got, err := shown.Lister().Endpoints(tc.namespace).Get("e")
+		if err != nil || got.ResourceVersion != "1" {
+			t.Fatalf("got %v, %v", got, err)
+		}
+		addresses := 0
+		for _, s := range got.Subsets {
+			addresses += len(s.Addresses) + len(s.NotReadyAddresses)
+		}
+		if addresses != tc.want || len(endpoints.Subsets) != 1 {
+			t.Errorf("%s with %d ports: %d addresses, want %d", tc.namespace, tc.ports, addresses, tc.want)
+		}
 	}
 }

@@ -375,4 +375,11 @@ var table = []mutant{
 		after:  ``,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallSets"},
 	},
+	{
+		name:   "addresses of Endpoints, times their ports",
+		file:   "internal/server/admission/spacepolicy/factors.go",
+		before: ` * max(1, len(s.Ports))`,
+		after:  ``,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
+	},
 }

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -53,5 +54,17 @@ var _ = Describe("Objects that controllers multiply", func() {
 			_, err = sets.Patch(ctx, "scaled", kind, []byte(`{"spec":{"replicas":2147483647}}`), metav1.PatchOptions{}, "scale")
 			refused(err, message)
 		}
+	})
+
+	It("are refused: addresses of Endpoints, times their ports", func(ctx SpecContext) {
+		endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "factors"}, Subsets: []corev1.EndpointSubset{{}}}
+		for i := range 1_001 {
+			endpoints.Subsets[0].Addresses = append(endpoints.Subsets[0].Addresses, corev1.EndpointAddress{IP: fmt.Sprintf("10.0.%d.%d", i/250, i%250+1)})
+		}
+		for i := range 100 {
+			endpoints.Subsets[0].Ports = append(endpoints.Subsets[0].Ports, corev1.EndpointPort{Name: fmt.Sprintf("p%d", i), Port: int32(i + 1)})
+		}
+		_, err := suite.Client(tenantry.Config("a")).CoreV1().Endpoints("default").Create(ctx, endpoints, metav1.CreateOptions{})
+		refused(err, "100100 endpoints, which are addresses times ports")
 	})
 })

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	"k8s.io/kubernetes/pkg/apis/core"
 )
 
 // The limits of what upstream's controllers, which serve all spaces, make of an object.
@@ -17,6 +18,9 @@ const (
 	MaxReplicas = 10_000
 	// MaxReplicaBytes are those of all these pods: 13 kB for each of 10,000.
 	MaxReplicaBytes = 128 << 20
+	// MaxEndpoints are the addresses of Endpoints times their ports, all of which get an entry in
+	// maps when they are mirrored. Upstream's controller makes 1,000 addresses at most.
+	MaxEndpoints = 100_000
 )
 
 // factors are the numbers of an object that controllers multiply.
@@ -28,6 +32,7 @@ var factors = []struct {
 	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
 	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
+	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
 }
 
 // checkFactors refuses an object of which a controller would make too much. What is beyond a
@@ -62,4 +67,13 @@ func replicaBytesOf(_ schema.GroupResource, obj runtime.Object) int {
 		return 0
 	}
 	return int(set.Spec.Replicas) * ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector)
+}
+
+func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
+	if endpoints, ok := obj.(*core.Endpoints); ok {
+		for _, s := range endpoints.Subsets {
+			count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
+		}
+	}
+	return count
 }

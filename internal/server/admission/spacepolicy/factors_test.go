@@ -30,6 +30,14 @@ func TestFactors(t *testing.T) {
 		large.Spec.Template.Spec.Hostname = strings.Repeat("a", MaxReplicaBytes/1024-empty+more)
 		return large
 	}
+	// endpoints have 300 addresses with 300 ports, 9,999 without, and one more for each.
+	endpoints := func(more int) *core.Endpoints {
+		return &core.Endpoints{Subsets: []core.EndpointSubset{
+			{Addresses: make([]core.EndpointAddress, 100), NotReadyAddresses: make([]core.EndpointAddress, 200), Ports: make([]core.EndpointPort, 300)},
+			{Addresses: make([]core.EndpointAddress, 9_999)},
+			{NotReadyAddresses: make([]core.EndpointAddress, 1+more)},
+		}}
+	}
 	for name, tc := range map[string]struct {
 		resource   schema.GroupResource
 		most, more runtime.Object
@@ -48,6 +56,10 @@ func TestFactors(t *testing.T) {
 			most: large(0), more: large(1),
 			refusal: `statefulsets.apps "x" is forbidden: SpacePolicy: its replicas take 134218752 bytes of memory, and those of a StatefulSet in a space at most 134217728; ` +
 				`have fewer, or make its template or volumeClaimTemplates shorter`,
+		},
+		"endpoints": {
+			resource: core.Resource("endpoints"), most: endpoints(0), more: endpoints(1),
+			refusal: `endpoints "x" is forbidden: SpacePolicy: it has 100001 endpoints, which are addresses times ports, and Endpoints in a space at most 100000; use EndpointSlices`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
