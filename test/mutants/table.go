@@ -382,4 +382,11 @@ var table = []mutant{
 		after:  ``,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
 	},
+	{
+		name:   "selectors wherever they are in an object",
+		file:   "internal/server/admission/spacepolicy/selectors.go",
+		before: `case reflect.Slice, reflect.Array:`,
+		after:  `case reflect.Array:`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
+	},
 }

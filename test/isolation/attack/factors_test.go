@@ -3,9 +3,11 @@ package attack
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,5 +68,25 @@ var _ = Describe("Objects that controllers multiply", func() {
 		}
 		_, err := suite.Client(tenantry.Config("a")).CoreV1().Endpoints("default").Create(ctx, endpoints, metav1.CreateOptions{})
 		refused(err, "100100 endpoints, which are addresses times ports")
+	})
+
+	It("are refused: values of selectors", func(ctx SpecContext) {
+		const message = "101 values, and one in a space at most 100"
+		selector := &metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "k", Operator: metav1.LabelSelectorOpNotIn, Values: slices.Repeat([]string{"v"}, 101)},
+		}}
+		apps := suite.Client(tenantry.Config("a")).AppsV1()
+		_, err := apps.ReplicaSets("default").Create(ctx, &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "factors"}, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template},
+		}, metav1.CreateOptions{})
+		refused(err, message)
+		_, err = suite.Client(tenantry.Config("a")).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "factors"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "factors.example.com", NamespaceSelector: selector, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+				ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1")},
+				AdmissionReviewVersions: []string{"v1"},
+			}},
+		}, metav1.CreateOptions{})
+		refused(err, message)
 	})
 })

@@ -33,6 +33,8 @@ var factors = []struct {
 	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
+	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
+	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
 
 // checkFactors refuses an object of which a controller would make too much. What is beyond a

@@ -2,6 +2,8 @@ package spacepolicy
 
 import (
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
 // TestFactors checks each bound of what controllers multiply, by an object that is at it and
@@ -38,6 +42,28 @@ func TestFactors(t *testing.T) {
 			{NotReadyAddresses: make([]core.EndpointAddress, 1+more)},
 		}}
 	}
+	// selector has a label, and expressions with so many values each.
+	selector := func(expressions, values int) *metav1.LabelSelector {
+		return &metav1.LabelSelector{
+			MatchLabels:      map[string]string{"k": "v"},
+			MatchExpressions: slices.Repeat([]metav1.LabelSelectorRequirement{{Values: make([]string, values)}}, expressions),
+		}
+	}
+	webhooks := func(of *metav1.LabelSelector) *admissionregistration.ValidatingWebhookConfiguration {
+		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{}, {NamespaceSelector: of}}}
+	}
+	policy := func(of *metav1.LabelSelector) *admissionregistration.ValidatingAdmissionPolicy {
+		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistration.MatchResources{ObjectSelector: of},
+		}}
+	}
+	labels := func(count int) map[string]string {
+		labels := map[string]string{}
+		for i := range count {
+			labels[strconv.Itoa(i)] = ""
+		}
+		return labels
+	}
 	for name, tc := range map[string]struct {
 		resource   schema.GroupResource
 		most, more runtime.Object
@@ -61,6 +87,44 @@ func TestFactors(t *testing.T) {
 			resource: core.Resource("endpoints"), most: endpoints(0), more: endpoints(1),
 			refusal: `endpoints "x" is forbidden: SpacePolicy: it has 100001 endpoints, which are addresses times ports, and Endpoints in a space at most 100000; use EndpointSlices`,
 		},
+		"requirements of a selector": {
+			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},
+			more:    &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(32, 1)}},
+			refusal: `replicasets.apps "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"values of a selector": {
+			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(2, 50)}},
+			more: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(2, 51)}},
+			refusal: `replicasets.apps "x" is forbidden: SpacePolicy: a label selector in it has 102 values, and one in a space at most 100; ` +
+				`use a label that has the same value for all of them`,
+		},
+		"a webhook": {
+			resource: admissionregistration.Resource("validatingwebhookconfigurations"), most: webhooks(selector(31, 0)), more: webhooks(selector(32, 0)),
+			refusal: `validatingwebhookconfigurations.admissionregistration.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"a policy": {
+			resource: admissionregistration.Resource("validatingadmissionpolicies"), most: policy(selector(31, 0)), more: policy(selector(32, 0)),
+			refusal: `validatingadmissionpolicies.admissionregistration.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"an aggregated role": {
+			resource: rbac.Resource("clusterroles"),
+			most:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(31, 0)}}},
+			more:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(32, 0)}}},
+			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"the selector of a Service": {
+			resource: core.Resource("services"), most: &core.Service{Spec: core.ServiceSpec{Selector: labels(32)}}, more: &core.Service{Spec: core.ServiceSpec{Selector: labels(33)}},
+			refusal: `services "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"the selector of a ReplicationController": {
+			resource: core.Resource("replicationcontrollers"), most: &core.ReplicationController{Spec: core.ReplicationControllerSpec{Selector: labels(32)}},
+			more:    &core.ReplicationController{Spec: core.ReplicationControllerSpec{Selector: labels(33)}},
+			refusal: `replicationcontrollers "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"labels that are no selector": {most: &core.ConfigMap{Data: labels(33)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.resource.Empty() {
