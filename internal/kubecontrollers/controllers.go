@@ -163,8 +163,9 @@ func newReplication(ctx context.Context, e *environment) (runner, error) {
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	return statefulset.NewStatefulSetController(ctx, core.Pods(), smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()},
-		core.PersistentVolumeClaims(), apps.ControllerRevisions(), e.client), nil
+	revisions := newMadeRevisions(apps.ControllerRevisions())
+	return statefulset.NewStatefulSetController(ctx, core.Pods(), smallSets{apps.StatefulSets(), revisions.Lister()},
+		core.PersistentVolumeClaims(), revisions, e.client), nil
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {

@@ -8,6 +8,7 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -62,6 +63,43 @@ func (s smallSets) isSmall(obj any) bool {
 	}
 	current, err := s.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
 	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes
+}
+
+// madeRevisions are the ControllerRevisions that controllers have made. Others, of which the
+// tenant's were stored before they were refused, would be applied without validation.
+type madeRevisions struct {
+	appsinformers.ControllerRevisionInformer
+	made *lru.Cache // whether it is one that a controller makes, by UID: data does not change
+}
+
+func newMadeRevisions(informer appsinformers.ControllerRevisionInformer) madeRevisions {
+	return madeRevisions{informer, lru.New(knownRevisions)}
+}
+
+// knownRevisions is of how many ControllerRevisions it is remembered what they are.
+const knownRevisions = 10_000
+
+// Informer implements appsinformers.ControllerRevisionInformer.
+func (r madeRevisions) Informer() cache.SharedIndexInformer {
+	return filtered{r.ControllerRevisionInformer.Informer(), r.isMade}
+}
+
+// Lister implements appsinformers.ControllerRevisionInformer.
+func (r madeRevisions) Lister() appslisters.ControllerRevisionLister {
+	return appslisters.NewControllerRevisionLister(r.Informer().GetIndexer())
+}
+
+func (r madeRevisions) isMade(obj any) bool {
+	revision, ok := obj.(*appsv1.ControllerRevision)
+	if !ok || !isTenants(revision.Namespace) {
+		return ok
+	}
+	made, known := r.made.Get(revision.UID)
+	if !known {
+		made = spacepolicy.ReplacesTemplate(revision.Data.Raw)
+		r.made.Add(revision.UID, made)
+	}
+	return made.(bool)
 }
 
 // smallEndpoints are Endpoints without addresses where there are too many. They are there,

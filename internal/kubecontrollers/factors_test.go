@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
@@ -97,6 +98,32 @@ func TestSmallEndpoints(t *testing.T) {
 		}
 		if addresses != tc.want || len(endpoints.Subsets) != 1 {
 			t.Errorf("%s with %d ports: %d addresses, want %d", tc.namespace, tc.ports, addresses, tc.want)
+		}
+	}
+}
+
+// TestMadeRevisions checks that the controller applies no ControllerRevision of a tenant that
+// says more than one of its own.
+func TestMadeRevisions(t *testing.T) {
+	apps := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Apps().V1()
+	shown := newMadeRevisions(apps.ControllerRevisions())
+	for _, tc := range []struct {
+		namespace, name, data string
+		shown                 bool
+	}{
+		{"a|ns", "made", `{"spec":{"template":{"$patch":"replace"}}}`, true},
+		{"a|ns", "foreign", `{"spec":{"template":{"$patch":"replace"},"selector":null}}`, false},
+		{"ns", "of the platform", `{}`, true},
+	} {
+		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.name, UID: types.UID(tc.name)},
+			Data: runtime.RawExtension{Raw: []byte(tc.data)}}
+		if err := apps.ControllerRevisions().Informer().GetStore().Add(revision); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := shown.Lister().ControllerRevisions(tc.namespace).Get(tc.name); (err == nil) != tc.shown {
+				t.Errorf("%s: %v", tc.name, err)
+			}
 		}
 	}
 }

@@ -389,4 +389,11 @@ var table = []mutant{
 		after:  `case reflect.Array:`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
 	},
+	{
+		name:   "ControllerRevisions of users",
+		file:   "internal/server/admission/spacepolicy/revisions.go",
+		before: `if userTenant != tenant.System {`,
+		after:  `if false && userTenant != tenant.System {`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestRevisions"},
+	},
 }

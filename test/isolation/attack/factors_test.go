@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -88,5 +89,41 @@ var _ = Describe("Objects that controllers multiply", func() {
 			}},
 		}, metav1.CreateOptions{})
 		refused(err, message)
+	})
+
+	It("are refused: ControllerRevisions, which are applied without validation", func(ctx SpecContext) {
+		revisions := suite.Client(tenantry.Config("a")).AppsV1().ControllerRevisions("default")
+		_, err := revisions.Create(ctx, &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: "factors"}, Revision: 1,
+			Data: runtime.RawExtension{Raw: []byte(`{"spec":{"selector":null,"template":{"$patch":"replace"}}}`)},
+		}, metav1.CreateOptions{})
+		refused(err, "ControllerRevisions are made by the controllers")
+
+		By("those of the controller, which can be deleted and are made again")
+		_, err = suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default").Create(ctx, newSet("revised", 0), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		made := func(other types.UID) (made *appsv1.ControllerRevision) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: "app=factors"})
+				g.Expect(err).NotTo(HaveOccurred())
+				for i, r := range list.Items {
+					if len(r.OwnerReferences) > 0 && r.OwnerReferences[0].Name == "revised" && r.UID != other {
+						made = &list.Items[i]
+					}
+				}
+				g.Expect(made).NotTo(BeNil())
+			}, "30s").Should(Succeed())
+			return made
+		}
+		revision := made("")
+		revision.Labels["own"] = "label"
+		_, err = revisions.Update(ctx, revision, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(revisions.Delete(ctx, revision.Name, metav1.DeleteOptions{})).To(Succeed())
+		_, err = suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default").Patch(ctx, "revised", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"again":"true"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		made(revision.UID)
 	})
 })

@@ -46,8 +46,10 @@ func (d Definitions) Check(a admission.Attributes, n tenant.Name) error {
 	if err := bounds.Value(a.GetObject()); err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if err := checkFactors(a); err != nil {
-		return err
+	for _, check := range []func(admission.Attributes) error{checkFactors, checkRevision} {
+		if err := check(a); err != nil {
+			return err
+		}
 	}
 	return d.checkCustomResource(a, n)
 }
