@@ -174,12 +174,12 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), smallServices{core.Services()}, smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
+	return endpointslice.NewController(ctx, core.Pods(), smallServices{core.Services()}, core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 

@@ -102,6 +102,24 @@ func (r madeRevisions) isMade(obj any) bool {
 	return made.(bool)
 }
 
+// smallServices are the Services whose ports may be multiplied by their pods.
+type smallServices struct {
+	coreinformers.ServiceInformer
+}
+
+// Informer implements coreinformers.ServiceInformer.
+func (s smallServices) Informer() cache.SharedIndexInformer {
+	return filtered{s.ServiceInformer.Informer(), func(obj any) bool {
+		service, ok := obj.(*corev1.Service)
+		return ok && (len(service.Spec.Ports) <= spacepolicy.MaxServicePorts || !isTenants(service.Namespace))
+	}}
+}
+
+// Lister implements coreinformers.ServiceInformer.
+func (s smallServices) Lister() corelisters.ServiceLister {
+	return corelisters.NewServiceLister(s.Informer().GetIndexer())
+}
+
 // smallEndpoints are Endpoints without addresses where there are too many. They are there,
 // so that the controller replaces them by those of the Service's pods.
 type smallEndpoints struct {

@@ -127,3 +127,27 @@ func TestMadeRevisions(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallServices checks that no controller multiplies the ports of Services that were
+// stored before they were bounded.
+func TestSmallServices(t *testing.T) {
+	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1()
+	shown := smallServices{core.Services()}
+	for _, tc := range []struct {
+		namespace string
+		ports     int
+		shown     bool
+	}{
+		{"a|ns", spacepolicy.MaxServicePorts, true},
+		{"a|ns", spacepolicy.MaxServicePorts + 1, false},
+		{"ns", spacepolicy.MaxServicePorts + 1, true},
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "s"}, Spec: corev1.ServiceSpec{Ports: make([]corev1.ServicePort, tc.ports)}}
+		if err := core.Services().Informer().GetStore().Add(service); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shown.Lister().Services(tc.namespace).Get("s"); (err == nil) != tc.shown {
+			t.Errorf("%s with %d ports: %v", tc.namespace, tc.ports, err)
+		}
+	}
+}

@@ -396,4 +396,11 @@ var table = []mutant{
 		after:  `if false && userTenant != tenant.System {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestRevisions"},
 	},
+	{
+		name:   "Services that were stored with many ports",
+		file:   "internal/kubecontrollers/factors.go",
+		before: `len(service.Spec.Ports) <= spacepolicy.MaxServicePorts ||`,
+		after:  `true ||`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallServices"},
+	},
 }

@@ -126,4 +126,13 @@ var _ = Describe("Objects that controllers multiply", func() {
 		Expect(err).NotTo(HaveOccurred())
 		made(revision.UID)
 	})
+
+	It("are refused: ports of Services", func(ctx SpecContext) {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "factors"}, Spec: corev1.ServiceSpec{Selector: labels}}
+		for i := range 101 {
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(i + 1)})
+		}
+		_, err := suite.Client(tenantry.Config("a")).CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
+		refused(err, "101 ports, and a Service in a space at most 100")
+	})
 })

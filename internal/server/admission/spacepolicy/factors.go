@@ -21,6 +21,9 @@ const (
 	// MaxEndpoints are the addresses of Endpoints times their ports, all of which get an entry in
 	// maps when they are mirrored. Upstream's controller makes 1,000 addresses at most.
 	MaxEndpoints = 100_000
+	// MaxServicePorts are those of a Service, which controllers multiply by its pods. With 1,000
+	// addresses they make as many Endpoints as there may be.
+	MaxServicePorts = 100
 )
 
 // factors are the numbers of an object that controllers multiply.
@@ -33,6 +36,7 @@ var factors = []struct {
 	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
+	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
@@ -78,4 +82,11 @@ func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 		}
 	}
 	return count
+}
+
+func portsOf(_ schema.GroupResource, obj runtime.Object) int {
+	if service, ok := obj.(*core.Service); ok {
+		return len(service.Spec.Ports)
+	}
+	return 0
 }

@@ -87,6 +87,11 @@ func TestFactors(t *testing.T) {
 			resource: core.Resource("endpoints"), most: endpoints(0), more: endpoints(1),
 			refusal: `endpoints "x" is forbidden: SpacePolicy: it has 100001 endpoints, which are addresses times ports, and Endpoints in a space at most 100000; use EndpointSlices`,
 		},
+		"ports": {
+			resource: core.Resource("services"), most: &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 100)}},
+			more:    &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 101)}},
+			refusal: `services "x" is forbidden: SpacePolicy: it has 101 ports, and a Service in a space at most 100; make several Services of it`,
+		},
 		"requirements of a selector": {
 			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},
 			more:    &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(32, 1)}},
