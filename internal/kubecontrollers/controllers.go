@@ -163,8 +163,9 @@ func newReplication(ctx context.Context, e *environment) (runner, error) {
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	return statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
-		apps.ControllerRevisions(), e.client), nil
+	revisions := newMadeRevisions(apps.ControllerRevisions())
+	return statefulset.NewStatefulSetController(ctx, core.Pods(), smallSets{apps.StatefulSets(), revisions.Lister()},
+		core.PersistentVolumeClaims(), revisions, e.client), nil
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
@@ -173,18 +174,18 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), smallServices{core.Services()}, smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(),
+	return endpointslice.NewController(ctx, core.Pods(), smallServices{core.Services()}, core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslicemirroring.NewController(ctx, core.Endpoints(), e.informers.Discovery().V1().EndpointSlices(),
+	return endpointslicemirroring.NewController(ctx, smallEndpoints{core.Endpoints()}, e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }
 

@@ -9,6 +9,8 @@
 //     is shown one space at a time (aggregation.go).
 //   - The garbage collector joins by UID and looks owners up without knowing
 //     their space; it is shown identities that carry the space (garbage.go).
+//   - Numbers of tenants' objects that they multiply are bounded when they are written; what
+//     was stored before is not shown (factors.go).
 //
 // Queues and metrics have fixed names. An idle tenant costs no goroutine and no
 // request.

@@ -36,7 +36,7 @@ var seeds = map[string]string{
 	"secrets.":                             ``,
 	"serviceaccounts.":                     ``,
 	"services.":                            `"spec":{"clusterIP":"None","ports":[{"port":80}]}`,
-	"controllerrevisions.apps":             `"revision":1,"data":{"a":"b"}`,
+	"controllerrevisions.apps":             `"revision":1,"data":{"spec":{"template":{"$patch":"replace"}}}`,
 	"daemonsets.apps":                      refused,
 	"deployments.apps":                     `"spec":{"replicas":0,` + selector + `,"template":` + podTemplate + `}`,
 	"replicasets.apps":                     `"spec":{"replicas":0,` + selector + `,"template":` + podTemplate + `}`,

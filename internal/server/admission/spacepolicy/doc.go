@@ -2,7 +2,7 @@
 // only the system space may have: those of nodes, and pods with priority over everything
 // else on a node.
 // It also bounds what CustomResourceDefinitions of a space, and objects of them, make the
-// server do.
+// server do, and what controllers, which serve all spaces, make of an object.
 //
 // It decides by the request alone, and by the definition of a custom resource.
 package spacepolicy

@@ -29,7 +29,7 @@ func TestCheckElements(t *testing.T) {
 		object  runtime.Object
 		refused bool
 	}{
-		"usual":             {&core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 10_000)}}, false},
+		"usual":             {&core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Args: make([]string, 10_000)}}}}, false},
 		"too many ports":    {&core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 10_001)}}, true},
 		"too many commands": {&core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Args: make([]string, 10_001)}}}}, true},
 		"much data":         {&core.Secret{Data: map[string][]byte{"k": make([]byte, 100_000)}}, false},

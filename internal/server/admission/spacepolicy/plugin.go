@@ -84,6 +84,9 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
+		if err := checkRevisionUser(a); err != nil {
+			return err
+		}
 		if err := p.rules.Definition.Check(a, n); err != nil {
 			return err
 		}

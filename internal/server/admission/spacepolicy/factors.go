@@ -1,0 +1,92 @@
+package spacepolicy
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	"k8s.io/kubernetes/pkg/apis/core"
+)
+
+// The limits of what upstream's controllers, which serve all spaces, make of an object.
+const (
+	// MaxReplicas are those of a StatefulSet: its controller makes all pods in memory before it
+	// creates the first.
+	MaxReplicas = 10_000
+	// MaxReplicaBytes are those of all these pods: 13 kB for each of 10,000.
+	MaxReplicaBytes = 128 << 20
+	// MaxEndpoints are the addresses of Endpoints times their ports, all of which get an entry in
+	// maps when they are mirrored. Upstream's controller makes 1,000 addresses at most.
+	MaxEndpoints = 100_000
+	// MaxServicePorts are those of a Service, which controllers multiply by its pods. With 1,000
+	// addresses they make as many Endpoints as there may be.
+	MaxServicePorts = 100
+)
+
+// factors are the numbers of an object that controllers multiply.
+var factors = []struct {
+	of      func(schema.GroupResource, runtime.Object) int
+	most    int
+	refusal string
+}{
+	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
+	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
+		"have fewer, or make its template or volumeClaimTemplates shorter"},
+	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
+	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
+	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
+	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
+}
+
+// checkFactors refuses an object of which a controller would make too much. What is beyond a
+// limit already may stay, so that the object can be changed otherwise, and deleted.
+func checkFactors(a admission.Attributes) error {
+	of := a.GetResource().GroupResource()
+	for _, f := range factors {
+		if is := f.of(of, a.GetObject()); is > f.most && is > f.of(of, a.GetOldObject()) {
+			return forbidden(a, fmt.Sprintf(f.refusal, is, f.most))
+		}
+	}
+	return nil
+}
+
+var statefulSets = apps.Resource("statefulsets")
+
+func replicasOf(of schema.GroupResource, obj runtime.Object) int {
+	switch o := obj.(type) {
+	case *apps.StatefulSet:
+		return int(o.Spec.Replicas)
+	case *autoscaling.Scale:
+		if of == statefulSets {
+			return int(o.Spec.Replicas)
+		}
+	}
+	return 0
+}
+
+func replicaBytesOf(_ schema.GroupResource, obj runtime.Object) int {
+	set, ok := obj.(*apps.StatefulSet)
+	if !ok {
+		return 0
+	}
+	return int(set.Spec.Replicas) * ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector)
+}
+
+func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
+	if endpoints, ok := obj.(*core.Endpoints); ok {
+		for _, s := range endpoints.Subsets {
+			count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
+		}
+	}
+	return count
+}
+
+func portsOf(_ schema.GroupResource, obj runtime.Object) int {
+	if service, ok := obj.(*core.Service); ok {
+		return len(service.Spec.Ports)
+	}
+	return 0
+}

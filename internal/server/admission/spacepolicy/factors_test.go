@@ -1,0 +1,188 @@
+package spacepolicy
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
+)
+
+// TestFactors checks each bound of what controllers multiply, by an object that is at it and
+// one that is beyond.
+func TestFactors(t *testing.T) {
+	set := func(replicas int32) *apps.StatefulSet {
+		return &apps.StatefulSet{Spec: apps.StatefulSetSpec{Replicas: replicas}}
+	}
+	scale := func(replicas int32) *autoscaling.Scale {
+		return &autoscaling.Scale{Spec: autoscaling.ScaleSpec{Replicas: replicas}}
+	}
+	// large is a set of a thousand replicas that take all that they may, and some bytes.
+	empty := ReplicaBytes(core.PodTemplateSpec{}, []core.PersistentVolumeClaim(nil), (*metav1.LabelSelector)(nil))
+	large := func(more int) *apps.StatefulSet {
+		large := set(1024)
+		large.Spec.Template.Spec.Hostname = strings.Repeat("a", MaxReplicaBytes/1024-empty+more)
+		return large
+	}
+	// endpoints have 300 addresses with 300 ports, 9,999 without, and one more for each.
+	endpoints := func(more int) *core.Endpoints {
+		return &core.Endpoints{Subsets: []core.EndpointSubset{
+			{Addresses: make([]core.EndpointAddress, 100), NotReadyAddresses: make([]core.EndpointAddress, 200), Ports: make([]core.EndpointPort, 300)},
+			{Addresses: make([]core.EndpointAddress, 9_999)},
+			{NotReadyAddresses: make([]core.EndpointAddress, 1+more)},
+		}}
+	}
+	// selector has a label, and expressions with so many values each.
+	selector := func(expressions, values int) *metav1.LabelSelector {
+		return &metav1.LabelSelector{
+			MatchLabels:      map[string]string{"k": "v"},
+			MatchExpressions: slices.Repeat([]metav1.LabelSelectorRequirement{{Values: make([]string, values)}}, expressions),
+		}
+	}
+	webhooks := func(of *metav1.LabelSelector) *admissionregistration.ValidatingWebhookConfiguration {
+		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{}, {NamespaceSelector: of}}}
+	}
+	policy := func(of *metav1.LabelSelector) *admissionregistration.ValidatingAdmissionPolicy {
+		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistration.MatchResources{ObjectSelector: of},
+		}}
+	}
+	labels := func(count int) map[string]string {
+		labels := map[string]string{}
+		for i := range count {
+			labels[strconv.Itoa(i)] = ""
+		}
+		return labels
+	}
+	for name, tc := range map[string]struct {
+		resource   schema.GroupResource
+		most, more runtime.Object
+		refusal    string
+	}{
+		"replicas": {
+			most: set(10_000), more: set(10_001),
+			refusal: `statefulsets.apps "x" is forbidden: SpacePolicy: it has 10001 replicas, and a StatefulSet in a space at most 10000; make several StatefulSets of it`,
+		},
+		"scale": {
+			most: scale(10_000), more: scale(10_001),
+			refusal: `statefulsets.apps "x" is forbidden: SpacePolicy: it has 10001 replicas, and a StatefulSet in a space at most 10000; make several StatefulSets of it`,
+		},
+		"scale of another resource": {resource: apps.Resource("deployments"), most: scale(1<<31 - 1)},
+		"bytes of replicas": {
+			most: large(0), more: large(1),
+			refusal: `statefulsets.apps "x" is forbidden: SpacePolicy: its replicas take 134218752 bytes of memory, and those of a StatefulSet in a space at most 134217728; ` +
+				`have fewer, or make its template or volumeClaimTemplates shorter`,
+		},
+		"endpoints": {
+			resource: core.Resource("endpoints"), most: endpoints(0), more: endpoints(1),
+			refusal: `endpoints "x" is forbidden: SpacePolicy: it has 100001 endpoints, which are addresses times ports, and Endpoints in a space at most 100000; use EndpointSlices`,
+		},
+		"ports": {
+			resource: core.Resource("services"), most: &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 100)}},
+			more:    &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 101)}},
+			refusal: `services "x" is forbidden: SpacePolicy: it has 101 ports, and a Service in a space at most 100; make several Services of it`,
+		},
+		"requirements of a selector": {
+			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},
+			more:    &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(32, 1)}},
+			refusal: `replicasets.apps "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"values of a selector": {
+			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(2, 50)}},
+			more: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(2, 51)}},
+			refusal: `replicasets.apps "x" is forbidden: SpacePolicy: a label selector in it has 102 values, and one in a space at most 100; ` +
+				`use a label that has the same value for all of them`,
+		},
+		"a webhook": {
+			resource: admissionregistration.Resource("validatingwebhookconfigurations"), most: webhooks(selector(31, 0)), more: webhooks(selector(32, 0)),
+			refusal: `validatingwebhookconfigurations.admissionregistration.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"a policy": {
+			resource: admissionregistration.Resource("validatingadmissionpolicies"), most: policy(selector(31, 0)), more: policy(selector(32, 0)),
+			refusal: `validatingadmissionpolicies.admissionregistration.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"an aggregated role": {
+			resource: rbac.Resource("clusterroles"),
+			most:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(31, 0)}}},
+			more:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(32, 0)}}},
+			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"the selector of a Service": {
+			resource: core.Resource("services"), most: &core.Service{Spec: core.ServiceSpec{Selector: labels(32)}}, more: &core.Service{Spec: core.ServiceSpec{Selector: labels(33)}},
+			refusal: `services "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"the selector of a ReplicationController": {
+			resource: core.Resource("replicationcontrollers"), most: &core.ReplicationController{Spec: core.ReplicationControllerSpec{Selector: labels(32)}},
+			more:    &core.ReplicationController{Spec: core.ReplicationControllerSpec{Selector: labels(33)}},
+			refusal: `replicationcontrollers "x" is forbidden: SpacePolicy: a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
+		},
+		"labels that are no selector": {most: &core.ConfigMap{Data: labels(33)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.resource.Empty() {
+				tc.resource = statefulSets
+			}
+			check := func(object, old runtime.Object) string {
+				operation := admission.Create
+				if old != nil {
+					operation = admission.Update
+				}
+				a := admission.NewAttributesRecord(object, old, schema.GroupVersionKind{}, "ns", "x", tc.resource.WithVersion("v1"), "", operation, nil, false, member)
+				if err := Definitions(nil).Check(a, "a"); err != nil {
+					return err.Error()
+				}
+				return ""
+			}
+			if got := check(tc.most, nil); got != "" {
+				t.Errorf("at the bound: %s", got)
+			}
+			if tc.more == nil {
+				return
+			}
+			if got := check(tc.more, nil); got != tc.refusal {
+				t.Errorf("a new one beyond the bound: got %q, want %q", got, tc.refusal)
+			}
+			if got := check(tc.more, tc.most); got != tc.refusal {
+				t.Errorf("changed to one beyond the bound: got %q, want %q", got, tc.refusal)
+			}
+			if got := check(tc.more, tc.more); got != "" {
+				t.Errorf("one that was stored so: %s", got)
+			}
+		})
+	}
+}
+
+func TestSizeOf(t *testing.T) {
+	type pair struct {
+		a *pair
+		s string
+	}
+	one := &pair{s: "123"}
+	for _, tc := range []struct {
+		value any
+		want  int
+	}{
+		{"12345", 16 + 5},
+		{[]string{"1", "2"}, 24 + 2*(16+1)},
+		{map[string]string{"k": "value"}, 8 + 16 + 1 + 16 + 5},
+		{pair{one, ""}, 24 + 24 + 3},
+		{[]any{nil, 1}, 24 + 16 + 16 + 8},
+	} {
+		if got := sizeOf(reflect.ValueOf(tc.value)); got != tc.want {
+			t.Errorf("%v: %d, want %d", tc.value, got, tc.want)
+		}
+	}
+}
