@@ -360,5 +360,18 @@ var table = []mutant{
 		before: `return cache.NewStore(cache.MetaNamespaceKeyFunc)`,
 		after:  `return i.SharedIndexInformer.GetStore()`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestGarbageCollectorReadsNoStore"},
+	}, {
+		name:   "CronJobs were not scheduled before they were created",
+		file:   "internal/kubecontrollers/cronjobs_bounded.go",
+		before: `if last.Time.Before(from) {`,
+		after:  `if false && last.Time.Before(from) {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestScheduleIsShort|TestChangedScheduleIsShort"},
+	},
+	{
+		name:   "Jobs of a CronJob are looked for in its namespace alone",
+		file:   "internal/kubecontrollers/cronjobs_bounded.go",
+		before: `ref.Namespace = cronJob.Namespace`,
+		after:  ``,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestActiveJobs"},
 	},
 }

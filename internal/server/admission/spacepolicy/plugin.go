@@ -98,8 +98,10 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
-	if err := checkExpressions(a); err != nil {
-		return err
+	for _, check := range []func(admission.Attributes) error{checkExpressions, checkSchedule} {
+		if err := check(a); err != nil {
+			return err
+		}
 	}
 	if err := checkDefinition(a, p.patterns.in(n)); err != nil {
 		return err

@@ -1,0 +1,86 @@
+package attack
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Upstream's controllers have a few workers for all tenants.
+var _ = Describe("CronJobs with a status that their tenant has written", func() {
+	job := batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	}}}
+	cronJob := func(name string) *batchv1.CronJob {
+		return &batchv1.CronJob{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: batchv1.CronJobSpec{
+				Schedule: "@every 1s", Suspend: ptr.To(true), ConcurrencyPolicy: batchv1.ReplaceConcurrent,
+				JobTemplate: batchv1.JobTemplateSpec{Spec: job},
+			},
+		}
+	}
+	// run has the controller look at a CronJob with a status.
+	run := func(ctx SpecContext, name string, status batchv1.CronJobStatus) {
+		GinkgoHelper()
+		client := tenantry.Client("a").BatchV1().CronJobs("default")
+		created, err := client.Create(ctx, cronJob(name), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		created.Status = status
+		updated, err := client.UpdateStatus(ctx, created, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		updated.Spec.Suspend = ptr.To(false)
+		_, err = client.Update(ctx, updated, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	jobOf := func(ctx SpecContext, name string) *batchv1.Job {
+		GinkgoHelper()
+		created, err := tenantry.Client("b").BatchV1().Jobs("default").Create(ctx,
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: job}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		return created
+	}
+
+	It("do not hold the workers", func(ctx SpecContext) {
+		for i := range 5 {
+			run(ctx, fmt.Sprintf("old-%d", i), batchv1.CronJobStatus{LastScheduleTime: ptr.To(metav1.Date(2, 1, 1, 0, 0, 0, 0, time.UTC))})
+		}
+		other := cronJob("other")
+		other.Spec.Suspend = nil
+		client := tenantry.Client("b").BatchV1().CronJobs("default")
+		_, err := client.Create(ctx, other, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.Delete(ctx, other.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		Eventually(ctx, func() ([]corev1.ObjectReference, error) {
+			current, err := client.Get(ctx, other.Name, metav1.GetOptions{})
+			return current.Status.Active, err
+		}).WithTimeout(30 * time.Second).ShouldNot(BeEmpty())
+	})
+
+	It("do not replace the Jobs of others", func(ctx SpecContext) {
+		victim := jobOf(ctx, "victim")
+		run(ctx, "replacing", batchv1.CronJobStatus{
+			LastScheduleTime: ptr.To(metav1.NewTime(time.Now().Add(-time.Hour))),
+			Active:           []corev1.ObjectReference{{Namespace: "b|default", Name: victim.Name, UID: "not of its Jobs"}},
+		})
+		Eventually(ctx, func() ([]batchv1.Job, error) {
+			jobs, err := tenantry.Client("a").BatchV1().Jobs("default").List(ctx, metav1.ListOptions{})
+			return jobs.Items, err
+		}).WithTimeout(30 * time.Second).Should(ContainElement(HaveField("OwnerReferences", ContainElement(HaveField("Name", "replacing")))))
+		current, err := tenantry.Client("b").BatchV1().Jobs("default").Get(ctx, victim.Name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(current.UID).To(Equal(victim.UID))
+		Expect(current.DeletionTimestamp).To(BeNil())
+	})
+})
