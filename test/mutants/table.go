@@ -360,7 +360,8 @@ var table = []mutant{
 		before: `return cache.NewStore(cache.MetaNamespaceKeyFunc)`,
 		after:  `return i.SharedIndexInformer.GetStore()`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestGarbageCollectorReadsNoStore"},
-	}, {
+	},
+	{
 		name:   "CronJobs were not scheduled before they were created",
 		file:   "internal/kubecontrollers/cronjobs_bounded.go",
 		before: `if last.Time.Before(from) {`,
@@ -373,5 +374,19 @@ var table = []mutant{
 		before: `ref.Namespace = cronJob.Namespace`,
 		after:  ``,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestActiveJobs"},
+	},
+	{
+		name:   "what ClusterRoles aggregate is bounded",
+		file:   "internal/kubecontrollers/aggregation.go",
+		before: `len(rules) > maxAggregated || comparisons(rules) > maxRoleWork`,
+		after:  `len(rules) > maxAggregated && comparisons(rules) > maxRoleWork`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestAggregationIsShort"},
+	},
+	{
+		name:   "ClusterRoles of a space have a bounded number of rules",
+		file:   "internal/server/admission/spacepolicy/plugin.go",
+		before: `checkSchedule, checkClusterRole}`,
+		after:  `checkSchedule}`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestCheckClusterRole"},
 	},
 }

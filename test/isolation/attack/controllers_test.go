@@ -2,14 +2,18 @@ package attack
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Upstream's controllers have a few workers for all tenants.
@@ -82,5 +86,46 @@ var _ = Describe("CronJobs with a status that their tenant has written", func() 
 		Expect(err).NotTo(HaveOccurred())
 		Expect(current.UID).To(Equal(victim.UID))
 		Expect(current.DeletionTimestamp).To(BeNil())
+	})
+})
+
+var _ = Describe("ClusterRoles that aggregate many rules by many selectors", func() {
+	rules := func(count int) []rbacv1.PolicyRule {
+		var rules []rbacv1.PolicyRule
+		for i := range count {
+			rules = append(rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{fmt.Sprintf("r%d", i)}})
+		}
+		return rules
+	}
+	labels := map[string]string{"many": "rules"}
+	selectors := func(count int) *rbacv1.AggregationRule {
+		return &rbacv1.AggregationRule{ClusterRoleSelectors: slices.Repeat([]metav1.LabelSelector{{MatchLabels: labels}}, count)}
+	}
+	create := func(ctx SpecContext, n tenant.Name, role *rbacv1.ClusterRole) error {
+		client := tenantry.Client(n).RbacV1().ClusterRoles()
+		_, err := client.Create(ctx, role, metav1.CreateOptions{})
+		if err == nil {
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+			})
+		}
+		return err
+	}
+
+	It("are refused, and do not hold the workers", func(ctx SpecContext) {
+		Expect(create(ctx, "a", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "many"}, Rules: rules(1_001)})).
+			To(MatchError(ContainSubstring("rules, and a ClusterRole in a space at most")))
+		Expect(create(ctx, "a", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "many"}, AggregationRule: selectors(51)})).
+			To(MatchError(ContainSubstring("selectors, labels and values, and that of a ClusterRole in a space at most")))
+		for i := range 5 {
+			Expect(create(ctx, "a", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i), Labels: labels}, Rules: rules(1_000)})).To(Succeed())
+			Expect(create(ctx, "a", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("all-%d", i)}, AggregationRule: selectors(50)})).To(Succeed())
+		}
+		Expect(create(ctx, "b", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "few", Labels: labels}, Rules: rules(2)})).To(Succeed())
+		Expect(create(ctx, "b", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, AggregationRule: selectors(1)})).To(Succeed())
+		Eventually(ctx, func() ([]rbacv1.PolicyRule, error) {
+			role, err := tenantry.Client("b").RbacV1().ClusterRoles().Get(ctx, "all", metav1.GetOptions{})
+			return role.Rules, err
+		}).WithTimeout(30 * time.Second).Should(HaveLen(2))
 	})
 })

@@ -98,7 +98,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
-	for _, check := range []func(admission.Attributes) error{checkExpressions, checkSchedule} {
+	for _, check := range []func(admission.Attributes) error{checkExpressions, checkSchedule, checkClusterRole} {
 		if err := check(a); err != nil {
 			return err
 		}
