@@ -389,4 +389,11 @@ var table = []mutant{
 		after:  `checkSchedule}`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestCheckClusterRole"},
 	},
+	{
+		name:   "types of policies are checked where that is quick",
+		file:   "internal/kubecontrollers/policies.go",
+		before: `if work > maxPolicyWork {`,
+		after:  `if false && work > maxPolicyWork {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestPoliciesAreShort"},
+	},
 }

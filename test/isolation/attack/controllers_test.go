@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -127,5 +128,48 @@ var _ = Describe("ClusterRoles that aggregate many rules by many selectors", fun
 			role, err := tenantry.Client("b").RbacV1().ClusterRoles().Get(ctx, "all", metav1.GetOptions{})
 			return role.Rules, err
 		}).WithTimeout(30 * time.Second).Should(HaveLen(2))
+	})
+})
+
+var _ = Describe("Policies whose types take long to check", func() {
+	create := func(ctx SpecContext, n tenant.Name, variables, validations int) (observed func() (int64, error)) {
+		GinkgoHelper()
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "types"},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				Validations: slices.Repeat([]admissionregistrationv1.Validation{{Expression: "true"}}, validations),
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+						Rule: admissionregistrationv1.Rule{
+							APIGroups: []string{""}, APIVersions: []string{"v1"},
+							Resources: []string{"pods", "services", "configmaps", "secrets", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims"},
+						},
+					},
+				}}},
+			},
+		}
+		for i := range variables {
+			policy.Spec.Variables = append(policy.Spec.Variables,
+				admissionregistrationv1.Variable{Name: fmt.Sprintf("v%d", i), Expression: "[1,1,1,1,1,1,1,1,1,1].size() > 0"})
+		}
+		client := tenantry.Client(n).AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		_, err := client.Create(ctx, policy, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.Delete(ctx, policy.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		return func() (int64, error) {
+			current, err := client.Get(ctx, policy.Name, metav1.GetOptions{})
+			return current.Status.ObservedGeneration, err
+		}
+	}
+
+	It("do not hold the worker", func(ctx SpecContext) {
+		long := create(ctx, "a", 250, 250)
+		short := create(ctx, "b", 1, 1)
+		for _, observed := range []func() (int64, error){short, long} {
+			Eventually(ctx, observed).WithTimeout(30 * time.Second).Should(Equal(int64(1)))
+		}
 	})
 })
