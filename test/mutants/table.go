@@ -396,4 +396,18 @@ var table = []mutant{
 		after:  `if false && work > maxPolicyWork {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestPoliciesAreShort"},
 	},
+	{
+		name:   "reviews tell nothing about users of other tenants",
+		file:   "internal/server/authorization/reviews.go",
+		before: `if userTenant != space && reviewer != tenant.System {`,
+		after:  `if false && userTenant != space && reviewer != tenant.System {`,
+		tests:  []string{"./internal/server/authorization", "-run=TestReviews"},
+	},
+	{
+		name:   "reviews of groups leave out those of the system",
+		file:   "internal/server/authorization/reviews.go",
+		before: `isReserved(group) || `,
+		after:  ``,
+		tests:  []string{"./internal/server/authorization", "-run=TestReviews"},
+	},
 }
