@@ -21,7 +21,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replication"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
-	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
 	"k8s.io/kubernetes/pkg/controller/volume/pvcprotection"
 	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
@@ -159,12 +158,6 @@ func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
 	return replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas), nil
-}
-
-func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
-	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	return statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
-		apps.ControllerRevisions(), e.client), nil
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {

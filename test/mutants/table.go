@@ -410,4 +410,11 @@ var table = []mutant{
 		after:  ``,
 		tests:  []string{"./internal/server/authorization", "-run=TestReviews"},
 	},
+	{
+		name:   "pods of StatefulSets that are made in memory are bounded",
+		file:   "internal/kubecontrollers/statefulsets.go",
+		before: `bounded.Spec.Replicas = ptr.To(most)`,
+		after:  `bounded.Spec.Replicas = ptr.To(max(most, *set.Spec.Replicas))`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestReplicasAreFew"},
+	},
 }

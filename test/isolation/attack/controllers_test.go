@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -170,6 +171,33 @@ var _ = Describe("Policies whose types take long to check", func() {
 		short := create(ctx, "b", 1, 1)
 		for _, observed := range []func() (int64, error){short, long} {
 			Eventually(ctx, observed).WithTimeout(30 * time.Second).Should(Equal(int64(1)))
+		}
+	})
+})
+
+var _ = Describe("A StatefulSet with two thousand million replicas", func() {
+	It("is not made in memory", func(ctx SpecContext) {
+		for n, replicas := range map[tenant.Name]int32{"a": 2_000_000_000, "b": 1} {
+			labels := map[string]string{"replicas": "many"}
+			client := tenantry.Client(n)
+			_, err := client.AppsV1().StatefulSets("default").Create(ctx, &appsv1.StatefulSet{
+				ObjectMeta: metav1.ObjectMeta{Name: "many"},
+				Spec: appsv1.StatefulSetSpec{
+					Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels},
+						Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+					},
+				},
+			}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.AppsV1().StatefulSets("default").Delete(ctx, "many", metav1.DeleteOptions{})).To(Succeed())
+			})
+			Eventually(ctx, func() error {
+				_, err := client.CoreV1().Pods("default").Get(ctx, "many-0", metav1.GetOptions{})
+				return err
+			}).WithTimeout(30 * time.Second).Should(Succeed())
 		}
 	})
 })
