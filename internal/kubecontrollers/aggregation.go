@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,10 +51,12 @@ const (
 	maxAggregated = 1_000
 	// maxSelectedRules counts equal rules each time.
 	maxSelectedRules = 10_000
-	// maxRoleWork is about half a second.
-	maxRoleWork = 10_000_000
+	maxRoleWork      = 2_000_000
 	// maxSpaceWork is that of all aggregating roles of a space.
-	maxSpaceWork = 30 * maxRoleWork
+	maxSpaceWork = 10 * maxRoleWork
+	// comparisonTime is what a unit of work takes, and applyTime what the request after it takes.
+	comparisonTime = 200 * time.Nanosecond
+	applyTime      = 20 * time.Millisecond
 )
 
 // bySpace is the index of ClusterRoles by their space.
@@ -83,7 +86,7 @@ type spacedClusterRoles struct {
 }
 
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
-	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer()}
+	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns()}
 	return spacedClusterRoles{spacedInformer{shared.Informer(), lister}, lister}
 }
 
@@ -120,6 +123,7 @@ type spacedLister struct {
 	// current is the space of the role that the handler is called for. Handlers
 	// are called one after another, and only they list without a space.
 	current tenant.Name
+	turns   *turns
 }
 
 func (l *spacedLister) changed(obj any) {
@@ -129,7 +133,7 @@ func (l *spacedLister) changed(obj any) {
 }
 
 // Get returns an aggregating role with one selector, or without if it has all rules that it
-// can have.
+// can have. It is tried again later when it is not the turn of its tenant.
 func (l *spacedLister) Get(name string) (*rbacv1.ClusterRole, error) {
 	role, err := l.ClusterRoleLister.Get(name)
 	if err != nil || role.AggregationRule == nil {
@@ -142,8 +146,14 @@ func (l *spacedLister) Get(name string) (*rbacv1.ClusterRole, error) {
 	shown := *role
 	shown.AggregationRule = nil
 	if err == nil && !equality.Semantic.DeepEqual(rules, role.Rules) {
+		space := tenant.Flat(name).Space()
+		if space.IsSpace() {
+			if err := l.turns.take(space, applyTime+time.Duration(comparisons(rules))*comparisonTime); err != nil {
+				return nil, err
+			}
+		}
 		shown.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{
-			spaceLabel: string(tenant.Flat(name).Space()), roleLabel: string(role.UID),
+			spaceLabel: string(space), roleLabel: string(role.UID),
 		}}}}
 	}
 	return &shown, nil

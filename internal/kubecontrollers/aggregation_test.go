@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,7 +26,7 @@ func newLister(t *testing.T, roles ...*rbacv1.ClusterRole) *spacedLister {
 			t.Fatal(err)
 		}
 	}
-	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer}
+	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer, turns: newTurns()}
 }
 
 func role(name string, labels map[string]string) *rbacv1.ClusterRole {
@@ -42,6 +43,15 @@ func aggregating(name string, selectors ...metav1.LabelSelector) *rbacv1.Cluster
 func withRules(r *rbacv1.ClusterRole, name string, count int) *rbacv1.ClusterRole {
 	for i := range count {
 		r.Rules = append(r.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{fmt.Sprintf("%s-%d", name, i)}})
+	}
+	return r
+}
+
+// aRuleOf returns a role with many rules that have nothing to compare.
+func aRuleOf(name string, labels map[string]string, count int) *rbacv1.ClusterRole {
+	r := role(name, labels)
+	for i := range count {
+		r.Rules = append(r.Rules, rbacv1.PolicyRule{Verbs: []string{fmt.Sprint(i)}})
 	}
 	return r
 }
@@ -130,7 +140,7 @@ func TestAggregationIsShort(t *testing.T) {
 	full := withRules(aggregating("a|all", byPart), "x", 10)
 	var many, equal []*rbacv1.ClusterRole
 	for i := range 80 {
-		many = append(many, withRules(aggregating(fmt.Sprintf("a|other-%d", i), byOther), "y", maxAggregated))
+		many = append(many, withRules(aggregating(fmt.Sprintf("a|other-%d", i), byOther), "y", 700))
 		equal = append(equal, withRules(role(fmt.Sprintf("a|equal-%d", i), part), "x", 300))
 	}
 	for name, tc := range map[string]struct {
@@ -143,8 +153,8 @@ func TestAggregationIsShort(t *testing.T) {
 		"selectors of equal roles": {role: aggregating("a|all", byPart, existing), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10)}, rules: 10},
 		"equal rules":              {role: aggregating("a|all", existing), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10), withRules(role("a|y", part), "x", 11)}, rules: 11},
 		"nothing new":              {role: full, others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10)}},
-		"most rules":               {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", maxAggregated)}, rules: maxAggregated},
-		"too many rules":           {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", maxAggregated), withRules(role("a|y", part), "y", 1)}},
+		"most rules":               {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 700)}, rules: 700},
+		"too many rules":           {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{role("a|x", part), aRuleOf("a|y", part, maxAggregated+1)}},
 		"too many equal rules":     {role: aggregating("a|all", byPart), others: equal},
 		"rules that are too long":  {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{long}},
 		"too many such roles":      {role: aggregating("a|all", byPart), others: slices.Concat(many, []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10)})},
@@ -184,5 +194,17 @@ func TestAggregationWakesItsSpace(t *testing.T) {
 		if len(roles) != 1 || roles[0].Name != tc.want {
 			t.Errorf("change of %v: got %v, want %s", tc.changed, roles, tc.want)
 		}
+	}
+}
+
+// TestAggregationTakesTurns checks that a role is not compared when it is not its tenant's turn.
+func TestAggregationTakesTurns(t *testing.T) {
+	part := map[string]string{"part": "yes"}
+	l := newLister(t, aggregating("a|all", metav1.LabelSelector{MatchLabels: part}), withRules(role("a|x", part), "x", 1))
+	if err := l.turns.take("a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := l.Get("a|all"); err == nil {
+		t.Errorf("%v is shown", shown)
 	}
 }

@@ -37,10 +37,7 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 	}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types: &spaceTypes{
-			config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes),
-			turns: turns{now: time.Now, until: map[tenant.Name]time.Time{}},
-		},
+		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), turns: newTurns()},
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
@@ -77,8 +74,8 @@ func (l spacedPolicyLister) Get(name string) (*admissionregistrationv1.Validatin
 			unchecked.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{}
 			return &unchecked, nil
 		}
-		if !l.types.turns.take(n, time.Duration(work)*workTime) {
-			return nil, fmt.Errorf("the types of other policies of tenant %q have just been checked; it is the turn of other tenants", n)
+		if err := l.types.turns.take(n, time.Duration(work)*workTime); err != nil {
+			return nil, err
 		}
 	}
 	return policy, l.types.of(n)
@@ -90,7 +87,7 @@ type spaceTypes struct {
 	client  *http.Client
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
-	turns   turns
+	turns   *turns
 }
 
 // of has the checker look in a space. Nothing of it is kept for the next policy.

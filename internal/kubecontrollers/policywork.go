@@ -5,8 +5,6 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Work of a type check is counted in bytes of expressions, of which some hundred thousand
@@ -62,36 +60,4 @@ func resourcesOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (res
 		resources, kinds = resources+product, kinds+min(product, maxTypesToCheck)
 	}
 	return resources, kinds
-}
-
-// turns are the shares of tenants in the time of one worker, of which each has a quarter
-// when it has more to do than for a short while.
-type turns struct {
-	now func() time.Time
-	// until is when what a tenant had done is paid back.
-	until map[tenant.Name]time.Time
-}
-
-const (
-	turnDivisor = 4
-	maxTurnDebt = 10 * time.Second
-)
-
-// take reports whether it is the turn of a tenant to have work done that takes some time.
-func (t *turns) take(n tenant.Name, took time.Duration) bool {
-	now := t.now()
-	for other, until := range t.until {
-		if !until.After(now) {
-			delete(t.until, other)
-		}
-	}
-	until, owes := t.until[n]
-	if !owes {
-		until = now
-	}
-	if until.Sub(now) > maxTurnDebt {
-		return false
-	}
-	t.until[n] = until.Add(turnDivisor * took)
-	return true
 }

@@ -13,8 +13,6 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // policyOf returns a policy with expressions of ten bytes about resources.
@@ -69,7 +67,7 @@ func TestPoliciesAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: turns{now: time.Now, until: map[tenant.Name]time.Time{}}}
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: newTurns()}
 	lister := spacedPolicyLister{admissionlisters.NewValidatingAdmissionPolicyLister(indexer), types}
 	checked := map[string]bool{}
 	for _, name := range indexer.ListKeys() {
@@ -85,32 +83,10 @@ func TestPoliciesAreShort(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"a|short": true, "a|long": false, "a|combined": false, "long": true}, checked); diff != "" {
 		t.Errorf("checked policies (-want +got):\n%s", diff)
 	}
-	types.turns.take("a", time.Hour)
+	if err := types.turns.take("a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := lister.Get("a|short"); err == nil {
 		t.Error("a policy is checked when it is not its tenant's turn")
-	}
-}
-
-func TestTurns(t *testing.T) {
-	now := time.Time{}.Add(time.Hour)
-	turns := turns{now: func() time.Time { return now }, until: map[tenant.Name]time.Time{}}
-	const work = time.Second
-	count := func(n tenant.Name) (taken int) {
-		for turns.take(n, work) {
-			taken++
-		}
-		return taken
-	}
-	if got, want := count("a"), int(maxTurnDebt/work/turnDivisor)+1; got != want {
-		t.Errorf("%d turns at first, want %d", got, want)
-	}
-	if turns.take("b", work); len(turns.until) != 2 {
-		t.Errorf("another tenant waits: %v", turns.until)
-	}
-	if now = now.Add(40 * work); count("a") == 0 {
-		t.Error("what was done is not paid back")
-	}
-	if now = now.Add(time.Hour); !turns.take("c", work) || len(turns.until) != 1 {
-		t.Errorf("tenants without a debt are remembered: %v", turns.until)
 	}
 }

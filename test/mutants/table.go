@@ -417,4 +417,11 @@ var table = []mutant{
 		after:  `bounded.Spec.Replicas = ptr.To(max(most, *set.Spec.Replicas))`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestReplicasAreFew"},
 	},
+	{
+		name:   "tenants take turns in what a controller calculates",
+		file:   "internal/kubecontrollers/turns.go",
+		before: `if until.Sub(now) > maxTurnDebt {`,
+		after:  `if false && until.Sub(now) > maxTurnDebt {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestPoliciesAreShort"},
+	},
 }
