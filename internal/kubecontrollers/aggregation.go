@@ -2,12 +2,17 @@ package kubecontrollers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	rbacinformers "k8s.io/client-go/informers/rbac/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
@@ -22,15 +27,37 @@ import (
 // tenant's roles to another's, and to the platform's. So it is offered an
 // informer that keeps spaces apart:
 //
-//   - an aggregating role is shown with selectors that also require a label with
-//     the name of its space;
-//   - a list by such a selector is answered from the roles of that space, and the
-//     default roles that hold in it; a list by any other selector is of the
-//     aggregating roles of the space whose role has just changed.
+//   - an aggregating role is shown with one selector, of its space and UID, or
+//     without any if there is nothing to change;
+//   - a list by such a selector is one role with all rules that the role aggregates,
+//     each once, from the roles of that space, and the default roles that hold in it;
+//     a list by any other selector is of the aggregating roles of the space whose role
+//     has just changed.
+//
+// The controller compares each rule with all others, for all aggregating roles of a
+// space when one of its roles changes. So it is shown nothing that has it work for long.
 
-// spaceLabel is required by the selectors of aggregating roles. Whether a stored
-// object has it plays no part.
-const spaceLabel = "tenantry.io/space-of-aggregation"
+// spaceLabel and roleLabel are required by the selector that an aggregating role is shown
+// with. Whether a stored object has them plays no part.
+const (
+	spaceLabel = "tenantry.io/space-of-aggregation"
+	roleLabel  = "tenantry.io/role-of-aggregation"
+)
+
+// What an aggregating role of a tenant's space adds up at most. Beyond it, it keeps the
+// rules it has.
+const (
+	// maxAggregated is also the most that admission allows.
+	maxAggregated = 1_000
+	// maxSelectedRules counts equal rules each time.
+	maxSelectedRules = 10_000
+	maxRoleWork      = 2_000_000
+	// maxSpaceWork is that of all aggregating roles of a space.
+	maxSpaceWork = 10 * maxRoleWork
+	// comparisonTime is what a unit of work takes, and applyTime what the request after it takes.
+	comparisonTime = 200 * time.Nanosecond
+	applyTime      = 20 * time.Millisecond
+)
 
 // bySpace is the index of ClusterRoles by their space.
 const bySpace = "space"
@@ -59,7 +86,7 @@ type spacedClusterRoles struct {
 }
 
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
-	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer()}
+	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns()}
 	return spacedClusterRoles{spacedInformer{shared.Informer(), lister}, lister}
 }
 
@@ -96,6 +123,7 @@ type spacedLister struct {
 	// current is the space of the role that the handler is called for. Handlers
 	// are called one after another, and only they list without a space.
 	current tenant.Name
+	turns   *turns
 }
 
 func (l *spacedLister) changed(obj any) {
@@ -104,62 +132,163 @@ func (l *spacedLister) changed(obj any) {
 	}
 }
 
-// Get returns an aggregating role with selectors bound to its space.
+// Get returns an aggregating role with one selector, or without if it has all rules that it
+// can have. It is tried again later when it is not the turn of its tenant.
 func (l *spacedLister) Get(name string) (*rbacv1.ClusterRole, error) {
 	role, err := l.ClusterRoleLister.Get(name)
 	if err != nil || role.AggregationRule == nil {
 		return role, err
 	}
-	space := tenant.Flat(name).Space()
-	role = role.DeepCopy()
-	role.AggregationRule.ClusterRoleSelectors = boundTo(space, role.AggregationRule.ClusterRoleSelectors)
-	return role, nil
-}
-
-// boundTo returns selectors that require a space. One that mentions the space's
-// label itself selects nothing.
-func boundTo(space tenant.Name, selectors []metav1.LabelSelector) []metav1.LabelSelector {
-	var bound []metav1.LabelSelector
-	for _, selector := range selectors {
-		mentions := func(r metav1.LabelSelectorRequirement) bool { return r.Key == spaceLabel }
-		if _, ok := selector.MatchLabels[spaceLabel]; ok || slices.ContainsFunc(selector.MatchExpressions, mentions) {
-			continue
-		}
-		if selector.MatchLabels == nil {
-			selector.MatchLabels = map[string]string{}
-		}
-		selector.MatchLabels[spaceLabel] = string(space)
-		bound = append(bound, selector)
+	rules, err := l.aggregated(role)
+	if err != nil && !errors.Is(err, errAggregation) {
+		return nil, err
 	}
-	return bound
+	shown := *role
+	shown.AggregationRule = nil
+	if err == nil && !equality.Semantic.DeepEqual(rules, role.Rules) {
+		space := tenant.Flat(name).Space()
+		if space.IsSpace() {
+			if err := l.turns.take(space, applyTime+time.Duration(comparisons(rules))*comparisonTime); err != nil {
+				return nil, err
+			}
+		}
+		shown.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{
+			spaceLabel: string(space), roleLabel: string(role.UID),
+		}}}}
+	}
+	return &shown, nil
 }
 
-// List answers a selector of an aggregating role from the roles of its space,
-// and any other with the aggregating roles of the current space.
+// List answers the selector of an aggregating role with all that it aggregates, and any
+// other with the aggregating roles of the current space.
 func (l *spacedLister) List(selector labels.Selector) ([]*rbacv1.ClusterRole, error) {
 	space, bound := selector.RequiresExactMatch(spaceLabel)
 	if !bound {
 		return l.filtered(l.current, func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil })
 	}
-	own := map[string]bool{}
+	uid, _ := selector.RequiresExactMatch(roleLabel)
 	roles, err := l.filtered(tenant.Name(space), func(role *rbacv1.ClusterRole) bool {
-		name := tenant.Flat(role.Name).Plain()
-		own[name] = true
-		return selects(selector, space, role)
+		return role.AggregationRule != nil && string(role.UID) == uid
 	})
-	if err != nil || tenant.Name(space) == tenant.System {
-		return roles, err
+	if err != nil {
+		return nil, err
+	}
+	if len(roles) != 1 {
+		return nil, fmt.Errorf("the ClusterRole with UID %q has just changed in space %q", uid, space)
+	}
+	rules, err := l.aggregated(roles[0])
+	return []*rbacv1.ClusterRole{{Rules: rules}}, err
+}
+
+// errAggregation is of a role that adds up too much.
+var errAggregation = errors.New("too much is aggregated")
+
+// aggregated returns the rules that a role aggregates, each once.
+func (l *spacedLister) aggregated(role *rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
+	space := tenant.Flat(role.Name).Space()
+	roles, err := l.filtered(space, func(*rbacv1.ClusterRole) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	if space.IsSpace() {
+		roles = withDefaults(roles)
+		if isTooMuch(roles) {
+			return nil, errAggregation
+		}
+	}
+	selected, err := selectedBy(role, roles)
+	if err != nil {
+		return nil, err
+	}
+	rules, looked := []rbacv1.PolicyRule{}, 0
+	known := sets.New[string]()
+	for _, from := range selected {
+		if looked += len(from.Rules); space.IsSpace() && looked > maxSelectedRules {
+			return nil, errAggregation
+		}
+		for _, rule := range from.Rules {
+			key, err := rule.Marshal()
+			if err != nil {
+				return nil, fmt.Errorf("comparing the rules of ClusterRole %q: %w", from.Name, err)
+			}
+			if !known.Has(string(key)) {
+				known.Insert(string(key))
+				rules = append(rules, rule)
+			}
+		}
+	}
+	if space.IsSpace() && (len(rules) > maxAggregated || comparisons(rules) > maxRoleWork) {
+		return nil, errAggregation
+	}
+	return rules, nil
+}
+
+// withDefaults adds the default roles that hold in a space with these roles.
+func withDefaults(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
+	own := sets.New[string]()
+	for _, role := range roles {
+		own.Insert(tenant.Flat(role.Name).Plain())
 	}
 	for name, role := range rbac.DefaultClusterRoles() {
-		if !own[name] && selects(selector, space, role) {
+		if !own.Has(name) {
 			roles = append(roles, role)
 		}
 	}
-	return roles, nil
+	return roles
 }
 
-func selects(selector labels.Selector, space string, role *rbacv1.ClusterRole) bool {
-	return selector.Matches(labels.Merge(role.Labels, labels.Set{spaceLabel: space}))
+// isTooMuch reports whether the aggregating roles of a space have together more to select
+// and to compare than the controller gets to see.
+func isTooMuch(roles []*rbacv1.ClusterRole) bool {
+	work := 0
+	for _, role := range roles {
+		if role.AggregationRule != nil {
+			work += len(role.AggregationRule.ClusterRoleSelectors)*len(roles) + comparisons(role.Rules)
+		}
+		if work > maxSpaceWork {
+			return true
+		}
+	}
+	return false
+}
+
+// comparisons is how many strings are compared when each rule is compared with all others.
+func comparisons(rules []rbacv1.PolicyRule) int {
+	elements := 0
+	for i := range rules {
+		r := &rules[i]
+		elements += 1 + len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	return len(rules) * elements
+}
+
+// selectedBy returns the roles that an aggregating role selects, each once, in the order in
+// which the controller takes rules from them.
+func selectedBy(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) (selected []*rbacv1.ClusterRole, _ error) {
+	known := sets.New[string]()
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, fmt.Errorf("reading the selectors of ClusterRole %q: %w", role.Name, err)
+		}
+		if known.Has(selector.String()) {
+			continue
+		}
+		known.Insert(selector.String())
+		var by, others []*rbacv1.ClusterRole
+		for _, other := range roles {
+			switch {
+			case other.Name == role.Name:
+			case selector.Matches(labels.Set(other.Labels)):
+				by = append(by, other)
+			default:
+				others = append(others, other)
+			}
+		}
+		slices.SortFunc(by, func(a, b *rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+		selected, roles = append(selected, by...), others
+	}
+	return selected, nil
 }
 
 func (l *spacedLister) filtered(space tenant.Name, keep func(*rbacv1.ClusterRole) bool) ([]*rbacv1.ClusterRole, error) {

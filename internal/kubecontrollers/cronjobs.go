@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"context"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,9 @@ import (
 
 func newCronJob(ctx context.Context, e *environment) (runner, error) {
 	batch := e.informers.Batch().V1()
-	return cronjob.NewControllerV2(ctx, ownedJobs{batch.Jobs(), batch.CronJobs().Lister()}, batch.CronJobs(), e.client)
+	bounds := cronJobBounds{batch.Jobs().Lister(), time.Now}
+	return cronjob.NewControllerV2(ctx, ownedJobs{batch.Jobs(), batch.CronJobs().Lister()},
+		boundedCronJobs{batch.CronJobs(), bounds}, boundedCronJobClient{e.client, bounds})
 }
 
 // ownedJobs are the Jobs of CronJobs for upstream's controller, which looks for those of

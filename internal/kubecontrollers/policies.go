@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
@@ -36,7 +37,7 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 	}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes)},
+		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), turns: newTurns()},
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
@@ -57,13 +58,26 @@ type spacedPolicyLister struct {
 	types *spaceTypes
 }
 
-// Get returns the policy that is checked next.
+// Get returns the policy that is checked next. One of a space that takes long is shown with
+// nothing to check, and so gets the status of one without errors. Others are tried again when
+// it is their tenant's turn.
 func (l spacedPolicyLister) Get(name string) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
 	policy, err := l.ValidatingAdmissionPolicyLister.Get(name)
 	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
 		return policy, err
 	}
 	n := tenant.Flat(name).Space()
+	if n.IsSpace() {
+		work := policyWork(policy)
+		if work > maxPolicyWork {
+			unchecked := *policy
+			unchecked.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{}
+			return &unchecked, nil
+		}
+		if err := l.types.turns.take(n, time.Duration(work)*workTime); err != nil {
+			return nil, err
+		}
+	}
 	return policy, l.types.of(n)
 }
 
@@ -73,6 +87,7 @@ type spaceTypes struct {
 	client  *http.Client
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
+	turns   *turns
 }
 
 // of has the checker look in a space. Nothing of it is kept for the next policy.

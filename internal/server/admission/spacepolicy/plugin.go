@@ -113,6 +113,11 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}
 		}
 	}
+	for _, check := range []func(admission.Attributes) error{checkSchedule, checkClusterRole} {
+		if err := check(a); err != nil {
+			return err
+		}
+	}
 	if err := p.rules.Expressions.check(a, n); err != nil {
 		return err
 	}

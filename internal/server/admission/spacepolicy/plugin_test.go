@@ -79,3 +79,18 @@ func TestWithoutTenant(t *testing.T) {
 		t.Errorf("got %v, want it forbidden", err)
 	}
 }
+
+// validated has the plugin look at an object that is created or changed.
+func validated(t *testing.T, space tenant.Name, kind schema.GroupVersionKind, resource string, object, old runtime.Object) error {
+	t.Helper()
+	plugin, err := New(nil, Rules{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operation := admission.Create
+	if old != nil {
+		operation = admission.Update
+	}
+	a := admission.NewAttributesRecord(object, old, kind, "", "x", kind.GroupVersion().WithResource(resource), "", operation, nil, false, nil)
+	return plugin.Validate(tenant.WithSpace(t.Context(), space), a, nil)
+}

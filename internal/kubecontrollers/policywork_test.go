@@ -1,0 +1,92 @@
+package kubecontrollers
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// policyOf returns a policy with expressions of ten bytes about resources.
+func policyOf(name string, variables, validations int, resources ...string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	expression := strings.Repeat("1", 10)
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 3},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			Variables:   slices.Repeat([]admissionregistrationv1.Variable{{Expression: expression}}, variables),
+			Validations: slices.Repeat([]admissionregistrationv1.Validation{{Expression: expression, MessageExpression: expression}}, validations),
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: resources,
+				}},
+			}}},
+		},
+	}
+}
+
+func TestPolicyWork(t *testing.T) {
+	many := slices.Repeat([]string{"r"}, 20)
+	for name, tc := range map[string]struct {
+		policy *admissionregistrationv1.ValidatingAdmissionPolicy
+		want   int
+	}{
+		"one kind":              {policy: policyOf("p", 1, 1, "pods"), want: 1 + kindWork + 2*(environmentWork+variableWork+10+10)},
+		"some kinds":            {policy: policyOf("p", 1, 1, "pods", "nodes"), want: 2 + 2*(kindWork+2*(environmentWork+variableWork+10+10))},
+		"wildcards":             {policy: policyOf("p", 1, 1, "*", "pods/status")},
+		"no variables":          {policy: policyOf("p", 0, 2, "pods"), want: 1 + kindWork + 4*(environmentWork+10)},
+		"no expressions":        {policy: policyOf("p", 1, 0, "pods"), want: 1 + kindWork},
+		"at most ten of a rule": {policy: policyOf("p", 0, 0, many...), want: 20 + 10*kindWork},
+		"nothing to match":      {policy: &admissionregistrationv1.ValidatingAdmissionPolicy{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := policyWork(tc.policy); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPoliciesAreShort checks what the controller sees of policies whose check takes long.
+func TestPoliciesAreShort(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	combined := policyOf("a|combined", 0, 1, slices.Repeat([]string{"r"}, 1_000)...)
+	rule := &combined.Spec.MatchConstraints.ResourceRules[0]
+	rule.APIGroups, rule.APIVersions = rule.Resources, rule.Resources
+	for _, policy := range []*admissionregistrationv1.ValidatingAdmissionPolicy{
+		policyOf("a|short", 10, 10, "pods"), policyOf("a|long", 250, 250, "pods"), combined, policyOf("long", 250, 250, "pods"),
+	} {
+		if err := indexer.Add(policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: newTurns()}
+	lister := spacedPolicyLister{admissionlisters.NewValidatingAdmissionPolicyLister(indexer), types}
+	checked := map[string]bool{}
+	for _, name := range indexer.ListKeys() {
+		policy, err := lister.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if policy.Name != name || policy.Generation != 3 {
+			t.Errorf("policy %q is shown as %v", name, policy.ObjectMeta)
+		}
+		checked[name] = len(policy.Spec.Validations) > 0
+	}
+	if diff := cmp.Diff(map[string]bool{"a|short": true, "a|long": false, "a|combined": false, "long": true}, checked); diff != "" {
+		t.Errorf("checked policies (-want +got):\n%s", diff)
+	}
+	if err := types.turns.take("a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lister.Get("a|short"); err == nil {
+		t.Error("a policy is checked when it is not its tenant's turn")
+	}
+}
