@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
+	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -187,6 +188,11 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	}
 	if i == p.system {
 		return mutate(ctx, i, shown, o)
+	}
+	if p.name == mutatingpolicy.PluginName && shown.GetObject() != nil {
+		if err := bounds.Texts(shown.GetObject()); err != nil { // which a policy may copy into a quantity
+			return admission.NewForbidden(shown, fmt.Errorf("policies of the space may use it as a quantity: %w", err))
+		}
 	}
 	bounded := &boundedDefaults{ObjectInterfaces: o}
 	if err := mutate(ctx, i, shown, bounded); bounded.err != nil {

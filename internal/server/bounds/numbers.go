@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
-	goyaml "sigs.k8s.io/yaml/goyaml.v2"
+	"sigs.k8s.io/yaml"
 )
 
 // Upstream reads quantities as decimal numbers of any size: 1e-1000000000 takes hours while
-// it is decoded, and 1e1000000000 when it is compared. Where quantities are in a body is not
-// known before it is decoded, so numbers that take long to decode are refused in all
-// strings.
+// it is decoded, and 1e1000000000 when it is compared. Which type a body has is not always known
+// before it is decoded, so numbers that take long to decode are refused wherever the name of a
+// field is that of a quantity in some type.
 const (
 	// maxDigits is how many digits a number in a string has at most.
 	maxDigits = 2000
@@ -71,13 +69,25 @@ func tooLong(kind, text string) error {
 // JSON with such numbers: upstream reads some annotations and extensions as JSON.
 func Text(text string) error {
 	if numberIn(text).slow() {
-		return tooLong("a number in it", text)
+		return tooLong("the number", text)
 	}
-	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
-		_, err := Numbers(runtime.ContentTypeJSON, []byte(trimmed))
-		return err
+	return embedded(text)
+}
+
+// embedded checks a string that may be JSON.
+func embedded(text string) error {
+	trimmed := strings.TrimSpace(text)
+	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") {
+		return nil
 	}
-	return nil
+	_, err := Numbers(runtime.ContentTypeJSON, []byte(trimmed))
+	return err
+}
+
+// Texts returns an error if a decoded object has a string that Text refuses. It is for what
+// may become a quantity later.
+func Texts(v any) error {
+	return (&walk{left: math.MaxInt, rules: numbersOnly, texts: true}).value(v)
 }
 
 // Quantity returns an error if a quantity takes long to read or to compare.
@@ -99,36 +109,40 @@ func Numbers(mediaType string, data []byte) (found bool, err error) {
 	switch mediaType {
 	case runtime.ContentTypeYAML:
 		// Other ways to write characters, tags and UTF-16 are YAML's own.
-		if !hasNumbers(data) && !bytes.ContainsAny(data, "\\!\x00") {
+		if !HasNumbers(data) && !bytes.ContainsAny(data, "\\!\x00") {
 			return false, nil
 		}
-		var v any
-		if goyaml.Unmarshal(data, &v) != nil {
+		asJSON, err := yaml.YAMLToJSON(data)
+		if err != nil {
 			return true, nil
 		}
-		return true, Quantities(v)
+		return true, numbersInJSON(asJSON)
 	case runtime.ContentTypeCBOR: // strings may be in pieces
 		var v any
 		if direct.Unmarshal(data, &v) != nil {
 			return true, nil
 		}
-		return true, Quantities(v)
+		asJSON, err := json.Marshal(v)
+		if err != nil {
+			return true, err
+		}
+		return true, numbersInJSON(asJSON)
 	case runtime.ContentTypeProtobuf:
-		if !hasNumbers(data) {
+		if !HasNumbers(data) {
 			return false, nil
 		}
 		return true, numbersInMessage(bytes.TrimPrefix(data, []byte("k8s\x00")))
 	default:
-		if !hasNumbers(data) {
+		if !HasNumbers(data) {
 			return false, nil
 		}
 		return true, numbersInJSON(data)
 	}
 }
 
-// hasNumbers reports whether data may have numbers with long exponents, or long numbers, or
+// HasNumbers reports whether JSON or protobuf may have numbers with long exponents, or long numbers, or
 // characters of them that are escaped in JSON.
-func hasNumbers(data []byte) bool {
+func HasNumbers(data []byte) bool {
 	digits := 0
 	for i, c := range data {
 		switch {
@@ -166,22 +180,46 @@ func isEscapedNumber(data []byte) bool {
 	return err == nil && c < 0x80 && strings.ContainsRune("+-.0123456789eE", rune(c))
 }
 
+// numbersInJSON checks what may be quantities in JSON: the values of fields that have the name of
+// one, in an object that has, and in JSON in a string.
 func numbersInJSON(data []byte) error {
+	var (
+		around []bool // whether the collections around have quantities
+		inside bool   // whether the innermost has
+		key    string // of the next value, empty in lists
+	)
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
 			end := endOfString(data, i+1)
-			if err := Text(unescaped(data[i+1 : end])); err != nil {
+			text := unescaped(data[i+1 : end])
+			i = end
+			if bytes.HasPrefix(bytes.TrimLeft(data[min(i+1, len(data)):], " \t\r\n"), []byte(":")) {
+				key = text
+				continue
+			}
+			if (inside || isQuantity(key)) && numberIn(text).slow() {
+				return tooLong(fmt.Sprintf("the number of %q", key), text)
+			}
+			if err := embedded(text); err != nil {
 				return err
 			}
-			i = end
 		case c == '-' || isDigit(c):
 			rest := bytes.TrimLeft(data[i:], "0123456789.+-eE")
 			end := len(data) - len(rest)
-			if err := Text(string(data[i:end])); err != nil {
-				return err
+			if text := string(data[i:end]); (inside || isQuantity(key)) && numberIn(text).slow() {
+				return tooLong(fmt.Sprintf("the number of %q", key), text)
 			}
 			i = end - 1
+		case c == '{' || c == '[':
+			around, inside = append(around, inside), isQuantity(key) || c == '[' && inside
+			key = ""
+		case c == '}' || c == ']':
+			if len(around) > 0 {
+				inside, around = around[len(around)-1], around[:len(around)-1]
+			}
+		case c == ',':
+			key = ""
 		}
 	}
 	return nil
@@ -201,18 +239,20 @@ func unescaped(text []byte) string {
 // messages may all begin as a number does.
 const maxVisits = 64
 
-// numbersInMessage checks everything in a message that may be a string.
+// numbersInMessage checks what may be quantities in a message, which have a field with the
+// number 1, and everything that may be JSON if it has annotations that upstream reads as such.
 func numbersInMessage(message []byte) error {
-	left := maxVisits * len(message)
-	return payloads(message, 2*maxDepth, func(payload []byte) error {
-		if len(payload) == 0 || !strings.ContainsRune(" \t\r\n+-.0123456789{[", rune(payload[0])) {
+	left, annotated := maxVisits*len(message), bytes.Contains(message, []byte("autoscaling.alpha.kubernetes.io/"))
+	return payloads(message, 2*maxDepth, func(field uint64, payload []byte) error {
+		if len(payload) == 0 || field != 1 && !annotated || !strings.ContainsRune(" \t\r\n+-.0123456789{[", rune(payload[0])) {
 			return nil
 		}
 		if left -= len(payload); left < 0 {
 			return errors.New("the body has strings in strings that are not told from messages of protobuf; send JSON")
 		}
+		if field != 1 {
+			return embedded(string(payload))
+		}
 		return Text(string(payload))
 	})
 }
-
-var quantityType = reflect.TypeFor[resource.Quantity]()

@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -31,8 +32,8 @@ var quickNumbers = []string{
 func TestText(t *testing.T) {
 	for _, text := range slowNumbers {
 		if text == "1e-1000" { // and the other ways to write it
-			for _, other := range []string{`[1e-1000]`, `{"a":{"b":"1e-1000"}}`, ` {"a":["1\u0065-1000"]}`, `["{\"a\":\"1e-1000\"}"]`, `["{\"a\":\"1\\u0065-1000\"}"]`, `{"1e-1000":0}`} {
-				checkMessage(t, Text(other), `a number in it, "1e-1000", has an exponent of more than 3 digits`)
+			for _, other := range []string{`{"limits":{"b":1e-1000}}`, ` {"value" : ["1\u0065-1000"]}`, `["{\"Limits\":{\"cpu\":\"1e-1000\"}}"]`, `{"li\u006dits":{"b":"1\u0065-1000"}}`} {
+				checkMessage(t, Text(other), `"1e-1000", has an exponent of more than 3 digits`)
 			}
 		}
 		checkMessage(t, Text(text), "write it with fewer")
@@ -62,23 +63,17 @@ func TestNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": text}}}
-		message1, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		binary, err := direct.Marshal(map[string]any{"a": []any{text}})
+		encoded, err := direct.Marshal(map[string]any{"limits": map[string]any{"a": text}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, tc := range []struct{ mediaType, data string }{
-			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":[{"b":"c\"d","e": %s}]}`, quoted)},
-			{runtime.ContentTypeJSON, fmt.Sprintf(`[{"op":"add","path":"/a","value":"%s"}]`, escaped(text))},
-			{runtime.ContentTypeJSON, fmt.Sprintf(`{%s:null}`, quoted)},
-			{runtime.ContentTypeYAML, fmt.Sprintf("a:\n- b: %s\n", quoted)},
-			{runtime.ContentTypeYAML, fmt.Sprintf("a: \"%s\"\n", escaped(text))},
-			{runtime.ContentTypeProtobuf, "k8s\x00" + string(message1)},
-			{runtime.ContentTypeCBOR, string(binary)},
+			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":[{"b":"c\"d","limits": {"e":"f", "g" : %s}}]}`, quoted)},
+			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":{"divisor"%s:"%s"}}`, strings.Repeat(" ", 100), escaped(text))},
+			{runtime.ContentTypeYAML, fmt.Sprintf("divisor: %s\n", quoted)},
+			{runtime.ContentTypeYAML, fmt.Sprintf("requests:\n  b: \"%s\"\n", escaped(text))},
+			{runtime.ContentTypeProtobuf, fmt.Sprintf("k8s\x00\x0a%s%s", binaryLength(text), text)},
+			{runtime.ContentTypeCBOR, string(encoded)},
 		} {
 			t.Run(fmt.Sprintf("%.20s in %s", text, tc.mediaType), func(t *testing.T) {
 				_, err := Numbers(tc.mediaType, []byte(tc.data))
@@ -87,15 +82,15 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ mediaType, data string }{
-		{runtime.ContentTypeJSON, `{"cpu":-1e-1000}`},
-		{runtime.ContentTypeJSON, `{"cpu":1e-1000`},
-		{runtime.ContentTypeYAML, "cpu: '1e-1000'\n"},                    // without quotes it is 0
-		{runtime.ContentTypeYAML, "\xfe\xff" + wide("cpu: '1e-1000'\n")}, // UTF-16
-		{runtime.ContentTypeYAML, "cpu: !!binary MWUtMTAwMA==\n"},
-		{runtime.ContentTypeYAML, "cpu: \"1e-\\\n  1000\"\n"},
-		{runtime.ContentTypeYAML, "cpu: \"\\x31e-1000\"\n"},
-		{runtime.ContentTypeCBOR, "\xa1\x63cpu\x7f\x621e\x65-1000\xff"}, // in two pieces
-		{runtime.ContentTypeCBOR, "\xa1\x63cpu\x471e-1000"},             // as bytes
+		{runtime.ContentTypeJSON, `{"hard":{"cpu":-1e-1000}}`},
+		{runtime.ContentTypeJSON, `{"capacity":{"cpu":1e-1000`},
+		{runtime.ContentTypeYAML, "divisor: '1e-1000'\n"},                        // without quotes it is 0
+		{runtime.ContentTypeYAML, "\xfe\xff" + wide("divisor: '1e-1000'\n")}, // UTF-16
+		{runtime.ContentTypeYAML, "divisor: !!binary MWUtMTAwMA==\n"},
+		{runtime.ContentTypeYAML, "divisor: \"1e-\\\n  1000\"\n"},
+		{runtime.ContentTypeYAML, "divisor: \"\\x31e-1000\"\n"},
+		{runtime.ContentTypeCBOR, "\xa1\x67divisor\x7f\x621e\x65-1000\xff"}, // in two pieces
+		{runtime.ContentTypeCBOR, "\xa1\x67divisor\x471e-1000"},             // as bytes
 	} {
 		_, err := Numbers(tc.mediaType, []byte(tc.data))
 		if tc.mediaType == runtime.ContentTypeCBOR && err == nil {
@@ -116,6 +111,35 @@ func wide(text string) string {
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+// binaryLength returns the length of a text as protobuf has it.
+func binaryLength(text string) string { return string(binary.AppendUvarint(nil, uint64(len(text)))) }
+
+// TestOtherTexts checks that what is no quantity in any type may be any number.
+func TestOtherTexts(t *testing.T) {
+	for mediaType, data := range map[string]string{
+		runtime.ContentTypeJSON: `{"metadata":{"name":"1e-1000","labels":{"a":"1e-1000"}},"data":{"a":"` + strings.Repeat("1", 3000) + `","b":"{\"rsa\": ` + strings.Repeat("7", 3000) + `}"},` +
+			`"status":{"containerStatuses":[{"state":{"terminated":{"message":"1e-1000","reason":1e-1000}}}]},"limits":{},"args":["1e-1000"]}`,
+		runtime.ContentTypeYAML:     "limits: {cpu: '1'}\nmessage: \"1e-1000\"\nargs: ['1e-1000']\n",
+		runtime.ContentTypeProtobuf: "k8s\x00\x12\x071e-1000",
+	} {
+		_, err := Numbers(mediaType, []byte(data))
+		checkMessage(t, err, "")
+	}
+}
+
+func TestQuantityNames(t *testing.T) {
+	for _, name := range []string{"limits", "requests", "hard", "divisor", "sizeLimit", "averageValue", "targetaveragevalue", "overhead", "maxLimitRequestRatio", "tolerance"} {
+		if !isQuantity(name) {
+			t.Errorf("%s may be a quantity", name)
+		}
+	}
+	for _, name := range []string{"", "message", "name", "labels", "annotations", "data", "stringData", "image", "args", "spec", "resources", "containers"} {
+		if isQuantity(name) {
+			t.Errorf("%s is no quantity", name)
+		}
+	}
 }
 
 // TestNumbersAreFound checks that decoded objects are looked at if they may have quantities
@@ -142,7 +166,7 @@ func TestNumbersInMessages(t *testing.T) {
 	}
 	_, err := Numbers(runtime.ContentTypeProtobuf, long)
 	checkMessage(t, err, "send JSON")
-	for _, annotation := range []string{`[{"type":"Resource","resource":{"targetAverageValue":"1e-1000"}}]`} {
+	for _, annotation := range []string{`[{"type":"Resource","resource":{"targetAverageValue":"1e-1000"}}]`, `[{"resource":{"TARGETAVERAGEVALUE":"1e-1000"}}]`} {
 		hpa := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": annotation}}}
 		data, err := hpa.Marshal()
 		if err != nil {
@@ -167,9 +191,10 @@ func TestQuantities(t *testing.T) {
 	divisor := &corev1.ResourceFieldSelector{Divisor: resource.MustParse("1e1000000000")}
 	checkMessage(t, Quantities(&corev1.EnvVarSource{ResourceFieldRef: divisor}), "10e999999999")
 	checkMessage(t, Quantities(map[string]any{"a": strings.Repeat("a", math.MaxInt16), "b": make([]any, 20_001), "c": "1e1000"}), "")
-	checkMessage(t, Quantities(map[string]any{"a": []any{"1e-1000"}}), "1e-1000")
-	checkMessage(t, Quantities(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "1e-1000"}}}}), "1e-1000")
-	checkMessage(t, Quantities(&runtime.RawExtension{Raw: []byte(`{"cpu":"1e-1000"}`)}), "1e-1000")
+	checkMessage(t, Quantities(map[string]any{"a": []any{"1e-1000"}}), "")
+	checkMessage(t, Texts(map[string]any{"a": []any{"1e-1000"}}), "1e-1000")
+	checkMessage(t, Texts(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "1e-1000"}}}}), "1e-1000")
+	checkMessage(t, Quantities(&runtime.RawExtension{Raw: []byte(`{"limits":{"cpu":"1e-1000"}}`)}), "1e-1000")
 }
 
 // BenchmarkNumbers looks for numbers in 100 kB of what clients send.

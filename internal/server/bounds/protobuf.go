@@ -4,12 +4,13 @@ package bounds
 // process: upstream's decoders call themselves for each level, and Go's stacks have an end.
 // Without the types it takes everything for a message that can be one. It reads data once.
 func Protobuf(data []byte) error {
-	return payloads(data, 2*maxLevels, func([]byte) error { return nil })
+	return payloads(data, 2*maxLevels, func(uint64, []byte) error { return nil })
 }
 
 // payloads visits what may be a string, bytes or a message in a message, and in each of those,
+// with the number of its field,
 // on as many levels as are left. It stops at a mistake, as decoders do.
-func payloads(message []byte, left int, visit func([]byte) error) error {
+func payloads(message []byte, left int, visit func(field uint64, payload []byte) error) error {
 	if left < 0 {
 		return objects.levels.exceeded()
 	}
@@ -28,7 +29,7 @@ func payloads(message []byte, left int, visit func([]byte) error) error {
 			if length, message = varint(message); length > uint64(len(message)) {
 				return nil
 			}
-			if err := visit(message[:length]); err != nil {
+			if err := visit(tag>>3, message[:length]); err != nil {
 				return err
 			}
 			if err := payloads(message[:length], left-1, visit); err != nil {

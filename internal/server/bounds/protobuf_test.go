@@ -70,7 +70,7 @@ func TestProtobuf(t *testing.T) {
 
 // deeper reports whether a message has more than some levels.
 func deeper(message []byte, levels int) bool {
-	return payloads(message, levels, func([]byte) error { return nil }) != nil
+	return payloads(message, levels, func(uint64, []byte) error { return nil }) != nil
 }
 
 // TestDecodersCountNumbersAlike checks that decoders read the numbers of TestProtobuf.

@@ -25,6 +25,8 @@ type walk struct {
 	rules rules
 	// path is the length of the path to what is visited, and paths those of all values.
 	path, paths int
+	// texts is whether strings are read as numbers.
+	texts bool
 }
 
 var (
@@ -221,8 +223,10 @@ func lengthOf(key reflect.Value) int {
 
 // text visits a string.
 func (w *walk) text(s string) error {
-	if err := Text(s); err != nil {
-		return err
+	if w.texts {
+		if err := Text(s); err != nil {
+			return err
+		}
 	}
 	return w.size(len(s))
 }

@@ -104,17 +104,17 @@ func answering(contentType, answer string) http.Handler {
 // TestAnswersAreReadAsUpstreamReadsThem checks that no other format, and no field that is there
 // twice, hides a patch.
 func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
-	slow := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"1e-1000000000"}]`))
+	slow := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec","value":{"overhead":{"cpu":"1e-1000000000"}}}]`))
 	quick := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"1"}]`))
 	for name, tc := range map[string]struct{ contentType, answer, message string }{
 		"YAML":                 {"application/yaml", "response: {patch: " + slow + "}", `the content type "application/yaml"`},
 		"protobuf":             {"application/vnd.kubernetes.protobuf", "k8s", "the content type"},
-		"two patches":          {"application/json; charset=utf-8", `{"response":{"patch":"` + quick + `","patch":"` + slow + `"}}`, "a number in it"},
-		"two responses":        {"application/json", `{"response":{"patch":"` + slow + `"},"response":{"uid":"u"}}`, "a number in it"},
-		"a name with escapes":  {"application/json", `{"response":{"p\u0061tch":"` + slow + `"}}`, "a number in it"},
+		"two patches":          {"application/json; charset=utf-8", `{"response":{"patch":"` + quick + `","patch":"` + slow + `"}}`, "the number"},
+		"two responses":        {"application/json", `{"response":{"patch":"` + slow + `"},"response":{"uid":"u"}}`, "the number"},
+		"a name with escapes":  {"application/json", `{"response":{"p\u0061tch":"` + slow + `"}}`, "the number"},
 		"another field":        {"application/json", `{"response":{"Patch":"` + slow + `"}}`, ""},
 		"a patch":              {"application/json", `{"response":{"patch":"` + quick + `"}}`, ""},
-		"no name of a type":    {"", `{"response":{"patch":"` + slow + `"}}`, "a number in it"},
+		"no name of a type":    {"", `{"response":{"patch":"` + slow + `"}}`, "the number"},
 		"an answer without it": {"application/json", `{"response":{}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
 			}
 			hook := httptest.NewServer(handler)
 			defer hook.Close()
-			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader("{}"))
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(`{"request":{"object":{"apiVersion":"v1","kind":"Pod"}}}`))
 			if err == nil {
 				defer response.Body.Close()
 			}
@@ -171,21 +171,22 @@ func TestPatchesThatTakeLong(t *testing.T) {
 // TestPatchesOfQuantities checks that a webhook cannot make a quantity that takes hours to
 // read or to compare, while others may change what looks alike.
 func TestPatchesOfQuantities(t *testing.T) {
-	const object = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"version":"7e1000000"}},` +
+	const object = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"version":"7e1000000","slow":"7e-1000000000"}},` +
 		`"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}`
 	review := fmt.Sprintf(`{"request":{"object":%s}}`, object)
 	for patch, message := range map[string]string{
-		`[{"op":"add","path":"/metadata/labels/a","value":"1e12345"}]`:                                                           "",
+		`[{"op":"add","path":"/metadata/labels/a","value":"1e-12345"}]`:                                                          "",
 		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e3"}]`:                                      "",
 		`[{"op":"copy","from":"/metadata/labels/version","path":"/metadata/labels/a"}]`:                                          "",
 		`[{"op":"move","from":"/spec/containers/0/resources/limits","path":"/spec/containers/0/resources/requests"}]`:            "",
 		`[{"op":"copy","from":"/nothing","path":"/metadata/labels/a"}]`:                                                          "",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                            "a number in it",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                            "the number",
 		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                             "a quantity",
 		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e100000000"}]`:                              "a quantity",
-		`[{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"a\":1e-10000}]"}}]`: "a number in it",
+		`[{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"averageValue\":1e-10000}]"}}]`: "the number",
 		`[{"op":"copy","from":"/metadata/labels/version","path":"/spec/containers/0/resources/limits/cpu"}]`:                     "a quantity",
-		`[{"op":"move","from":"/metadata/labels","path":"/spec/containers/0/resources/limits"}]`:                                 "a quantity",
+		`[{"op":"copy","from":"/metadata/labels/slow","path":"/spec/containers/0/resources/limits/cpu"}]`:                        "the number",
+		`[{"op":"move","from":"/metadata/labels","path":"/spec/containers/0/resources/limits"}]`:                                 "has an exponent",
 	} {
 		t.Run(patch, func(t *testing.T) {
 			answer := fmt.Sprintf(`{"response":{"allowed":true,"patchType":"JSONPatch","patch":%q}}`, base64.StdEncoding.EncodeToString([]byte(patch)))

@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/json"
 
@@ -47,11 +48,10 @@ func checkPatch(req *http.Request, patch []byte) error {
 	if int64(len(operations))*(int64(len(patch))+max(0, req.ContentLength)) > maxPatchWork {
 		return errTooLong
 	}
-	found, err := bounds.Numbers(runtime.ContentTypeJSON, patch)
-	if err == nil && (found || slices.ContainsFunc(operations, copies)) {
-		err = checkPatched(req, operations)
+	if !bounds.HasNumbers(patch) && !slices.ContainsFunc(operations, copies) {
+		return nil
 	}
-	if err != nil {
+	if err := checkPatched(req, operations); err != nil {
 		return fmt.Errorf("the webhook answers with a patch that is not taken: %w", err)
 	}
 	return nil
@@ -79,6 +79,12 @@ func checkPatched(req *http.Request, operations jsonpatch.Patch) error {
 	patched, err := operations.Apply([]byte(gjson.GetBytes(review, "request.object").Raw))
 	if err != nil {
 		return nil
+	}
+	if kind, err := serializer.DefaultMetaFactory.Interpret(patched); err != nil || !scheme.Scheme.Recognizes(*kind) {
+		return nil
+	}
+	if _, err := bounds.Numbers(runtime.ContentTypeJSON, patched); err != nil {
+		return err
 	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(patched, nil, nil)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestLongNumbers(t *testing.T) {
 	}}}}
 	labeled := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"version": placeholder}}}
 	scaled := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{
-		Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": `["` + placeholder + `"]`},
+		Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": `[{"averageValue":"` + placeholder + `"}]`},
 	}}
 	wrapped := Wrap(scheme.Codecs, Links{})
 	for name, tc := range map[string]struct {
@@ -30,12 +30,12 @@ func TestLongNumbers(t *testing.T) {
 		number  string // as long as the placeholder
 		message string
 	}{
-		"one that takes long to read":    {limited, "11e-000001000000", "a number in it"},
+		"one that takes long to read":    {limited, "11e-000001000000", "the number"},
 		"one that takes long to compare": {limited, "1111111111e10000", "a quantity"},
 		"a usual one":                    {limited, "1111111111111e-3", ""},
 		"a label":                        {labeled, "1111111111e10000", ""},
-		"a label that looks like one":    {labeled, "11e-000001000000", "a number in it"},
-		"JSON in an annotation":          {scaled, "11e-000001000000", "a number in it"},
+		"a label that looks like one":    {labeled, "11e-000001000000", ""},
+		"JSON in an annotation":          {scaled, "11e-000001000000", "the number"},
 	} {
 		for _, info := range wrapped.SupportedMediaTypes() {
 			var data bytes.Buffer

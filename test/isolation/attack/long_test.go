@@ -101,12 +101,12 @@ var _ = Describe("Numbers with long exponents", func() {
 		Expect(answer.status).To(BeElementOf(http.StatusBadRequest, http.StatusUnprocessableEntity), answer.body)
 		Expect(answer.body).To(ContainSubstring(message))
 	},
-		Entry("when they are read", call{method: http.MethodPost, path: pods, body: limited("1e-1000000000")}, "a number in it"),
+		Entry("when they are read", call{method: http.MethodPost, path: pods, body: limited("1e-1000000000")}, "the number"),
 		Entry("when defaults are set", call{method: http.MethodPost, path: pods, body: limited("1e999999999")}, "a quantity"),
-		Entry("in YAML", call{method: http.MethodPost, path: pods, contentType: runtime.ContentTypeYAML, body: `{apiVersion: v1, kind: Pod, metadata: {name: long}, spec: {overhead: {cpu: "\x31e-1000000000"}}}`}, "a number in it"),
+		Entry("in YAML", call{method: http.MethodPost, path: pods, contentType: runtime.ContentTypeYAML, body: `{apiVersion: v1, kind: Pod, metadata: {name: long}, spec: {overhead: {cpu: "\x31e-1000000000"}}}`}, "the number"),
 		Entry("when they are applied", call{method: http.MethodPatch, path: pods + "/long?fieldManager=f", contentType: string(types.ApplyYAMLPatchType), body: limited("1e999999999")}, "a quantity"),
 		Entry("in annotations", call{method: http.MethodPost, path: scaler, body: `{"metadata":{"name":"long","annotations":{"autoscaling.alpha.kubernetes.io/metrics":` +
-			`"[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"targetAverageValue\":\"1e-1000000000\"}}]"}},"spec":{"maxReplicas":1,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`}, "a number in it"),
+			`"[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"targetAverageValue\":\"1e-1000000000\"}}]"}},"spec":{"maxReplicas":1,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`}, "the number"),
 	)
 
 	It("are refused when a patch copies them, and stay what they are elsewhere", func(ctx SpecContext) {

@@ -56,9 +56,15 @@ func (e Expressions) check(a admission.Attributes, n tenant.Name) error {
 func ExpressionsOf(obj runtime.Object) (count int) {
 	switch o := obj.(type) {
 	case *admissionregistration.ValidatingAdmissionPolicy:
-		return 2*len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
+		for i := range o.Spec.Validations {
+			count += 1 + min(1, len(o.Spec.Validations[i].MessageExpression))
+		}
+		return count + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		return 2*len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
+		for i := range o.Spec.Validations {
+			count += 1 + min(1, len(o.Spec.Validations[i].MessageExpression))
+		}
+		return count + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistration.MutatingAdmissionPolicy:
 		return len(o.Spec.Mutations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
 	case *admissionregistrationv1.MutatingAdmissionPolicy:

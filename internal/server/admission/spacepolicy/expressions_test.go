@@ -17,7 +17,7 @@ func TestCheckExpressions(t *testing.T) {
 	validating := func(variables int) *admissionregistration.ValidatingAdmissionPolicy {
 		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
 			Variables:   make([]admissionregistration.Variable, variables),
-			Validations: make([]admissionregistration.Validation, 1), AuditAnnotations: make([]admissionregistration.AuditAnnotation, 1),
+			Validations: []admissionregistration.Validation{{MessageExpression: "x"}}, AuditAnnotations: make([]admissionregistration.AuditAnnotation, 1),
 			MatchConditions: make([]admissionregistration.MatchCondition, 1),
 		}}
 	}
