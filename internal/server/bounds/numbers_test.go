@@ -84,7 +84,7 @@ func TestNumbers(t *testing.T) {
 	for _, tc := range []struct{ mediaType, data string }{
 		{runtime.ContentTypeJSON, `{"hard":{"cpu":-1e-1000}}`},
 		{runtime.ContentTypeJSON, `{"capacity":{"cpu":1e-1000`},
-		{runtime.ContentTypeYAML, "divisor: '1e-1000'\n"},                        // without quotes it is 0
+		{runtime.ContentTypeYAML, "divisor: '1e-1000'\n"},                    // without quotes it is 0
 		{runtime.ContentTypeYAML, "\xfe\xff" + wide("divisor: '1e-1000'\n")}, // UTF-16
 		{runtime.ContentTypeYAML, "divisor: !!binary MWUtMTAwMA==\n"},
 		{runtime.ContentTypeYAML, "divisor: \"1e-\\\n  1000\"\n"},

@@ -175,18 +175,18 @@ func TestPatchesOfQuantities(t *testing.T) {
 		`"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}`
 	review := fmt.Sprintf(`{"request":{"object":%s}}`, object)
 	for patch, message := range map[string]string{
-		`[{"op":"add","path":"/metadata/labels/a","value":"1e-12345"}]`:                                                          "",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e3"}]`:                                      "",
-		`[{"op":"copy","from":"/metadata/labels/version","path":"/metadata/labels/a"}]`:                                          "",
-		`[{"op":"move","from":"/spec/containers/0/resources/limits","path":"/spec/containers/0/resources/requests"}]`:            "",
-		`[{"op":"copy","from":"/nothing","path":"/metadata/labels/a"}]`:                                                          "",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                            "the number",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                             "a quantity",
-		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e100000000"}]`:                              "a quantity",
+		`[{"op":"add","path":"/metadata/labels/a","value":"1e-12345"}]`:                                                                     "",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e3"}]`:                                                 "",
+		`[{"op":"copy","from":"/metadata/labels/version","path":"/metadata/labels/a"}]`:                                                     "",
+		`[{"op":"move","from":"/spec/containers/0/resources/limits","path":"/spec/containers/0/resources/requests"}]`:                       "",
+		`[{"op":"copy","from":"/nothing","path":"/metadata/labels/a"}]`:                                                                     "",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e-1000000000"}]`:                                       "the number",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e1000000000"}]`:                                        "a quantity",
+		`[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1e100000000"}]`:                                         "a quantity",
 		`[{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"averageValue\":1e-10000}]"}}]`: "the number",
-		`[{"op":"copy","from":"/metadata/labels/version","path":"/spec/containers/0/resources/limits/cpu"}]`:                     "a quantity",
-		`[{"op":"copy","from":"/metadata/labels/slow","path":"/spec/containers/0/resources/limits/cpu"}]`:                        "the number",
-		`[{"op":"move","from":"/metadata/labels","path":"/spec/containers/0/resources/limits"}]`:                                 "has an exponent",
+		`[{"op":"copy","from":"/metadata/labels/version","path":"/spec/containers/0/resources/limits/cpu"}]`:                                "a quantity",
+		`[{"op":"copy","from":"/metadata/labels/slow","path":"/spec/containers/0/resources/limits/cpu"}]`:                                   "the number",
+		`[{"op":"move","from":"/metadata/labels","path":"/spec/containers/0/resources/limits"}]`:                                            "has an exponent",
 	} {
 		t.Run(patch, func(t *testing.T) {
 			answer := fmt.Sprintf(`{"response":{"allowed":true,"patchType":"JSONPatch","patch":%q}}`, base64.StdEncoding.EncodeToString([]byte(patch)))
