@@ -130,7 +130,7 @@ func TestOtherTexts(t *testing.T) {
 }
 
 func TestQuantityNames(t *testing.T) {
-	for _, name := range []string{"limits", "requests", "hard", "divisor", "sizeLimit", "averageValue", "targetaveragevalue", "overhead", "maxLimitRequestRatio", "tolerance"} {
+	for _, name := range []string{"limits", "requests", "hard", "divisor", "sizeLimit", "averageValue", "targetaveragevalue", "overhead", "quota", "maxLimitRequestRatio", "tolerance"} {
 		if !isQuantity(name) {
 			t.Errorf("%s may be a quantity", name)
 		}

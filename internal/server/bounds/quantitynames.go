@@ -8,6 +8,8 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
@@ -26,6 +28,7 @@ var quantityNames = sync.OnceValue(func() map[string]struct{} {
 	for _, t := range scheme.Scheme.AllKnownTypes() {
 		addQuantityNames(t, seen, names)
 	}
+	addQuantityNames(reflect.TypeFor[v1alpha1.Tenant](), seen, names)
 	// In annotations.
 	addQuantityNames(reflect.TypeFor[autoscalingv1.MetricSpec](), seen, names)
 	addQuantityNames(reflect.TypeFor[autoscalingv1.MetricStatus](), seen, names)
