@@ -274,8 +274,8 @@ var table = []mutant{
 	{
 		name:   "quantities that a webhook copies",
 		file:   "internal/server/egress/patches.go",
-		before: `(found || slices.ContainsFunc(operations, copies))`,
-		after:  `found`,
+		before: `if !bounds.HasNumbers(patch) && !slices.ContainsFunc(operations, copies) {`,
+		after:  `if !bounds.HasNumbers(patch) && len(operations) > 0 {`,
 		tests:  []string{"./internal/server/egress", "-run=TestPatchesOfQuantities"},
 	},
 	{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -191,10 +190,6 @@ var _ = Describe("workloads", func() {
 	})
 })
 
-// missed is when the schedule of a CronJob that runs each minute was last followed, so that the
-// controller starts a Job at once.
-func missed() string { return time.Now().Add(-90 * time.Second).UTC().Format(time.RFC3339) }
-
 var _ = Describe("cron jobs", func() {
 	template := podTemplate()
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -202,18 +197,19 @@ var _ = Describe("cron jobs", func() {
 		GinkgoHelper()
 		cronJobs := c.BatchV1().CronJobs(namespace)
 		_, err := cronJobs.Create(ctx, &batchv1.CronJob{
-			ObjectMeta: metav1.ObjectMeta{Name: "minutely"},
+			ObjectMeta: metav1.ObjectMeta{Name: "often"},
 			Spec: batchv1.CronJobSpec{
-				Schedule: "* * * * *", ConcurrencyPolicy: policy,
+				Schedule: "@every 1s", ConcurrencyPolicy: policy, Suspend: ptr.To(true),
 				JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: template.Spec}}},
 			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		patch := fmt.Appendf(nil, `{"status":{"lastScheduleTime":%q,"active":[%s]}}`, missed(), active)
-		_, err = cronJobs.Patch(ctx, "minutely", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = cronJobs.Patch(ctx, "often", types.MergePatchType, fmt.Appendf(nil, `{"status":{"active":[%s]}}`, active), metav1.PatchOptions{}, "status")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = cronJobs.Patch(ctx, "often", types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		return func(ctx context.Context) (*batchv1.CronJob, error) {
-			return cronJobs.Get(ctx, "minutely", metav1.GetOptions{})
+			return cronJobs.Get(ctx, "often", metav1.GetOptions{})
 		}
 	}
 
@@ -243,7 +239,7 @@ var _ = Describe("cron jobs", func() {
 			cronJob, err := get(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(cronJob.Status.Active).To(HaveLen(1), "the one that the controller has started")
-			g.Expect(cronJob.Status.Active[0].Name).To(HavePrefix("minutely-"))
+			g.Expect(cronJob.Status.Active[0].Name).To(HavePrefix("often-"))
 		}).Should(Succeed())
 		for n := range victims {
 			victim, err := client(n).BatchV1().Jobs(namespace).Get(ctx, "victim", metav1.GetOptions{})
