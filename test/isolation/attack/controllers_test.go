@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -41,10 +42,9 @@ var _ = Describe("CronJobs with a status that their tenant has written", func() 
 			Expect(client.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		})
 		created.Status = status
-		updated, err := client.UpdateStatus(ctx, created, metav1.UpdateOptions{})
+		_, err = client.UpdateStatus(ctx, created, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		updated.Spec.Suspend = ptr.To(false)
-		_, err = client.Update(ctx, updated, metav1.UpdateOptions{})
+		_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}) // the controller may have changed the status
 		Expect(err).NotTo(HaveOccurred())
 	}
 	jobOf := func(ctx SpecContext, name string) *batchv1.Job {

@@ -433,10 +433,25 @@ func deleteEverywhere(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Expect(tenantry.Client(tenant.System).CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
 	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
-		Eventually(func() error {
-			return second(tenantry.Client(n).CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{}))
-		}).Should(MatchError(apierrors.IsNotFound, "not found"))
+		Eventually(func(g Gomega) {
+			left, err := tenantry.Client(n).CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			g.Expect(err).To(MatchError(apierrors.IsNotFound, "not found"), "in the space %s: %v, with %v", n, left.Status.Conditions, contents(ctx, n, namespace))
+		}).Should(Succeed())
 	}
+}
+
+// contents returns the keys of what is in a namespace of a space.
+func contents(ctx context.Context, n tenant.Name, namespace string) (keys []string) {
+	response, err := tenantry.Etcd().Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, kv := range response.Kvs {
+		if key := string(kv.Key); strings.Contains(key, "/"+n.String()+"/"+namespace) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // spaceKeys returns the keys of the tenants' namespaces and ConfigMaps, the latter with
