@@ -431,6 +431,15 @@ var _ = Describe("A user of the system space who writes definitions and ClusterR
 // it is gone from every space: other specs look at what changes there.
 func deleteEverywhere(ctx context.Context, namespace string) {
 	GinkgoHelper()
+	for _, n := range []tenant.Name{"a", "b"} { // a tenant with definitions of its own keeps the namespace
+		definitions, own := suite.Definitions(tenantry.Config(n)), metav1.ListOptions{LabelSelector: "!" + tenant.PublishedCopyLabel}
+		Expect(definitions.DeleteCollection(ctx, metav1.DeleteOptions{}, own)).To(Succeed())
+		Eventually(func(g Gomega) {
+			left, err := definitions.List(ctx, own)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(left.Items).To(BeEmpty())
+		}).Should(Succeed())
+	}
 	Expect(tenantry.Client(tenant.System).CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
 	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
 		Eventually(func(g Gomega) {
