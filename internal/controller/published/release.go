@@ -3,6 +3,7 @@ package published
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -119,6 +120,14 @@ func (c *clients) list(ctx context.Context, n tenant.Name, r schema.GroupVersion
 // contentsOf returns the built-in resources of which there may be objects in a namespace.
 func contentsOf(client discovery.DiscoveryInterface) ([]schema.GroupVersionResource, error) {
 	lists, err := client.ServerPreferredNamespacedResources()
+	if failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok {
+		maps.DeleteFunc(failed, func(version schema.GroupVersion, _ error) bool {
+			return !scheme.Scheme.IsGroupRegistered(version.Group)
+		})
+		if len(failed) == 0 { // of aggregated servers, which have nothing in spaces
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("discovering what may be in a namespace: %w", err)
 	}
