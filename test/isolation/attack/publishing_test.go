@@ -98,6 +98,7 @@ var _ = Describe("A user of the system space with every right in one namespace",
 	}
 
 	BeforeAll(func(ctx SpecContext) {
+		withoutDefinitions(ctx)
 		admin = tenantry.Client(tenant.System)
 		_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -329,6 +330,7 @@ var _ = Describe("A user of the system space who may publish ConfigMaps", Ordere
 	var client *kubernetes.Clientset
 
 	BeforeAll(func(ctx SpecContext) {
+		withoutDefinitions(ctx)
 		admin := tenantry.Client(tenant.System)
 		_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -431,20 +433,26 @@ var _ = Describe("A user of the system space who writes definitions and ClusterR
 // it is gone from every space: other specs look at what changes there.
 func deleteEverywhere(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	for _, n := range []tenant.Name{"a", "b"} { // a tenant with definitions of its own keeps the namespace
+	Expect(tenantry.Client(tenant.System).CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
+	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
+		Eventually(func(g Gomega) {
+			left, err := tenantry.Client(n).CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			g.Expect(err).To(MatchError(apierrors.IsNotFound, "not found"), "in the space %s: %v, with %v", n, left.Status.Conditions, contents(ctx, n, namespace))
+		}).Should(Succeed())
+	}
+}
+
+// withoutDefinitions deletes what other specs have defined in the spaces: a tenant with
+// definitions of its own keeps a namespace when nothing is published in it any more.
+func withoutDefinitions(ctx context.Context) {
+	GinkgoHelper()
+	for _, n := range []tenant.Name{"a", "b"} {
 		definitions, own := suite.Definitions(tenantry.Config(n)), metav1.ListOptions{LabelSelector: "!" + tenant.PublishedCopyLabel}
 		Expect(definitions.DeleteCollection(ctx, metav1.DeleteOptions{}, own)).To(Succeed())
 		Eventually(func(g Gomega) {
 			left, err := definitions.List(ctx, own)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(left.Items).To(BeEmpty())
-		}).Should(Succeed())
-	}
-	Expect(tenantry.Client(tenant.System).CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
-	for _, n := range []tenant.Name{tenant.System, "a", "b"} {
-		Eventually(func(g Gomega) {
-			left, err := tenantry.Client(n).CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-			g.Expect(err).To(MatchError(apierrors.IsNotFound, "not found"), "in the space %s: %v, with %v", n, left.Status.Conditions, contents(ctx, n, namespace))
 		}).Should(Succeed())
 	}
 }
