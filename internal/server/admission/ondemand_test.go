@@ -329,16 +329,22 @@ func mutatingPolicy(n tenant.Name, value string) []apiruntime.Object {
 	}
 }
 
+// createWithPolicies creates a pod when the policies know what a pod is: the types of a space are
+// read once it has its first policy.
+func createWithPolicies(t *testing.T, s *server, n tenant.Name, p *core.Pod) (err error) {
+	t.Helper()
+	eventually(t, "the policies to know what a pod is", func() bool {
+		err = s.create(n, p)
+		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+	})
+	return err
+}
+
 func TestMutatingPolicies(t *testing.T) {
 	s := newServer(t, serverConfig{objects: spaces(append(mutatingPolicy("a", "of-a"), mutatingPolicy("b", "of-b")...)...)})
 	for n, want := range map[tenant.Name]string{"a": "of-a", "b": "of-b", tenant.System: ""} {
 		p := pod("team")
-		var err error
-		// The types of a space are read once it has its first policy.
-		eventually(t, "the policy to know what a pod is", func() bool {
-			err = s.create(n, p)
-			return err == nil || !strings.Contains(err.Error(), "There can be a delay")
-		})
+		err := createWithPolicies(t, s, n, p)
 		if err != nil {
 			t.Errorf("in space %q: %v", n, err)
 		}
@@ -368,11 +374,7 @@ func TestWhatPoliciesMakeIsBounded(t *testing.T) {
 			binding := others[1].(*admissionregistrationv1.MutatingAdmissionPolicyBinding)
 			binding.ObjectMeta, binding.Spec.PolicyName = flatMeta("a", "", "other"), "other"
 			s := newServer(t, serverConfig{objects: spaces(append(objects, others...)...)})
-			var err error
-			eventually(t, "the policy to know what a pod is", func() bool {
-				err = s.create("a", pod("team"))
-				return err == nil || !strings.Contains(err.Error(), "There can be a delay")
-			})
+			err := createWithPolicies(t, s, "a", pod("team"))
 			if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
 				t.Errorf("got error %.500v", err)
 			}
@@ -398,11 +400,7 @@ func TestWhatMutationsMakeTogetherIsBounded(t *testing.T) {
 				policy.Mutations = append(policy.Mutations, *next)
 			}
 			s := newServer(t, serverConfig{objects: spaces(objects...)})
-			var err error
-			eventually(t, "the policy to know what a pod is", func() bool {
-				err = s.create("a", pod("team"))
-				return err == nil || !strings.Contains(err.Error(), "There can be a delay")
-			})
+			err := createWithPolicies(t, s, "a", pod("team"))
 			if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
 				t.Errorf("got error %.500v", err)
 			}
@@ -420,11 +418,7 @@ func TestQuantitiesOfPolicies(t *testing.T) {
 	s := newServer(t, serverConfig{objects: spaces(objects...)})
 	p := pod("team")
 	p.Spec.Containers[0].Resources.Requests = core.ResourceList{"cpu": resource.MustParse("2")}
-	var err error
-	eventually(t, "the policy to know what a pod is", func() bool {
-		err = s.create("a", p)
-		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
-	})
+	err := createWithPolicies(t, s, "a", p)
 	if err == nil || !strings.Contains(err.Error(), "a quantity") || !strings.Contains(err.Error(), "has an exponent of more than 3 digits") {
 		t.Errorf("got error %.500v", err)
 	}

@@ -9,6 +9,10 @@ import (
 // can be much longer than it may be.
 const MinBody = 10_000
 
+// MaxPatchWork bounds the product of the operations of a JSON patch and of the bytes that each
+// may copy: a list as long as the patch and the object. With it the patch takes some seconds.
+const MaxPatchWork = 8 << 30
+
 // rule is a bound, and what to do about it.
 type rule struct {
 	most         int

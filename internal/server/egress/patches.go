@@ -19,10 +19,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
-// maxPatchWork bounds the product of a patch's operations and of the bytes that each may
-// copy. With it the patch takes some seconds.
-const maxPatchWork = 8 << 30
-
 var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 
 // patchOf returns the patch in an admission review, empty if there is none. It reads JSON by
@@ -45,7 +41,7 @@ func checkPatch(req *http.Request, patch []byte) error {
 	if err != nil {
 		return nil
 	}
-	if int64(len(operations))*(int64(len(patch))+max(0, req.ContentLength)) > maxPatchWork {
+	if int64(len(operations))*(int64(len(patch))+max(0, req.ContentLength)) > bounds.MaxPatchWork {
 		return errTooLong
 	}
 	if !bounds.HasNumbers(patch) && !slices.ContainsFunc(operations, copies) {

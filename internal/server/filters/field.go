@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
+	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -19,9 +20,6 @@ const (
 	// maxPatchOperations is upstream's limit for a JSON patch, which refuses longer
 	// ones.
 	maxPatchOperations = 10_000
-	// maxPatchWork bounds the product of operations and bytes of a JSON patch: an operation
-	// may copy a list as long as the whole patch. With it that takes some seconds.
-	maxPatchWork = 8 << 30
 )
 
 // stripper returns body without the tenant n, or an error if it names another. It returns a
@@ -162,11 +160,11 @@ func stripJSONPatch(ctx context.Context, body []byte, n tenant.Name) ([]byte, er
 
 // checkPatchWork refuses JSON patches that upstream would apply for minutes.
 func checkPatchWork(operations, size int) error {
-	if operations*size <= maxPatchWork {
+	if operations*size <= bounds.MaxPatchWork {
 		return nil
 	}
 	return fmt.Errorf("a JSON patch of %d operations and %d bytes takes too long, their product may be %d; send it in parts",
-		operations, size, maxPatchWork)
+		operations, size, bounds.MaxPatchWork)
 }
 
 // stripOperation removes the field from the value of an operation, and reports whether

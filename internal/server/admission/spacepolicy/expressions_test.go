@@ -13,6 +13,16 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// writeOf is the creation of x, or its update if there is an old one.
+func writeOf(object, old runtime.Object) admission.Attributes {
+	operation := admission.Create
+	if old != nil {
+		operation = admission.Update
+	}
+	version := admissionregistration.SchemeGroupVersion
+	return admission.NewAttributesRecord(object, old, version.WithKind("Policy"), "", "x", version.WithResource("policies"), "", operation, nil, false, nil)
+}
+
 func TestCheckExpressions(t *testing.T) {
 	validating := func(variables int) *admissionregistration.ValidatingAdmissionPolicy {
 		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
@@ -44,13 +54,7 @@ func TestCheckExpressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			operation := admission.Create
-			if tc.old != nil {
-				operation = admission.Update
-			}
-			resource := admissionregistration.SchemeGroupVersion.WithResource("policies")
-			a := admission.NewAttributesRecord(tc.object, tc.old, admissionregistration.SchemeGroupVersion.WithKind("Policy"), "", "x", resource, "", operation, nil, false, nil)
-			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), writeOf(tc.object, tc.old), nil)
 			if refused := err != nil && strings.Contains(err.Error(), "expressions, and a policy in a space at most"); refused != tc.refused || err != nil && !refused {
 				t.Errorf("%v, want refused: %v", err, tc.refused)
 			}
@@ -102,13 +106,7 @@ func TestExpressionsInSpace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			operation := admission.Create
-			if tc.old != nil {
-				operation = admission.Update
-			}
-			resource := admissionregistration.SchemeGroupVersion.WithResource("policies")
-			a := admission.NewAttributesRecord(tc.object, tc.old, admissionregistration.SchemeGroupVersion.WithKind("Policy"), "", "x", resource, "", operation, nil, false, nil)
-			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+			err = plugin.Validate(tenant.WithSpace(t.Context(), "a"), writeOf(tc.object, tc.old), nil)
 			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("got %v, want %q", err, tc.message)
 			}
