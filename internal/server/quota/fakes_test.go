@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -106,6 +107,9 @@ func latestOf(t *testing.T, quotas ...*corev1.ResourceQuota) *latest {
 		t.Fatal(err)
 	}
 	factory.Start(t.Context().Done())
-	factory.WaitForCacheSync(t.Context().Done())
+	// The handler, too: a first event that comes later would forget what a test remembers.
+	if !cache.WaitForCacheSync(t.Context().Done(), l.hasSynced) {
+		t.Fatal("the quotas were not seen")
+	}
 	return l
 }
