@@ -54,6 +54,10 @@ var (
 		path:     objects.path, paths: objects.paths, levels: objects.levels,
 	}
 
+	// copies is about the paths to which a JSON patch copies or moves. Each may lead to all of the
+	// 100,000 values that an object may have: to 100 MB of paths.
+	copies = &rule{1 << 10, "bytes in the paths to which a JSON patch copies or moves", "add the values instead"}
+
 	// written is about the bytes of all strings, and elementSize for each element. Decoded
 	// values can share memory, and expand when they are written.
 	written = &rule{16 << 20, "bytes when it is written out", "make several objects of it"}

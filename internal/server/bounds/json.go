@@ -13,8 +13,8 @@ func JSON(data []byte) error { return objects.check(data) }
 // StrategicMergePatch is like JSON, for a strategic merge patch.
 func StrategicMergePatch(data []byte) error { return strategicMergePatches.check(data) }
 
-// JSONPatch is like JSON, for a JSON patch, whose values get where its paths say. What is copied
-// or moved may be a whole object.
+// JSONPatch is like JSON, for a JSON patch, whose values get where its paths say. How many values
+// it copies or moves is not known here, so the paths of these operations have a bound of their own.
 func JSONPatch(data []byte) error {
 	if err := objects.check(data); err != nil {
 		return err
@@ -24,13 +24,16 @@ func JSONPatch(data []byte) error {
 		return nil // as it is for upstream
 	}
 	s := scan{rules: objects}
+	copied := 0 // bytes
 	for _, o := range operations {
-		path, values := len(o["path"]), 1
-		if _, ok := o["from"]; ok { // copied or moved
-			values = maxObject
-		}
-		if err := s.at(path, values); err != nil {
+		path := len(o["path"])
+		if err := s.at(path); err != nil {
 			return err
+		}
+		if _, ok := o["from"]; ok { // copied or moved
+			if copied += path; copied > copies.most {
+				return copies.exceeded()
+			}
 		}
 		if err := s.read(o["value"], path); err != nil {
 			return err
@@ -38,9 +41,6 @@ func JSONPatch(data []byte) error {
 	}
 	return nil
 }
-
-// maxObject is how many values an object has, about.
-const maxObject = 100_000
 
 func (r rules) check(data []byte) error {
 	s := scan{rules: r}
@@ -65,12 +65,12 @@ type scan struct {
 	elements, bytes int
 }
 
-// at counts the path to some values.
-func (s *scan) at(path, values int) error {
+// at counts the path to a value.
+func (s *scan) at(path int) error {
 	if path > s.path.most {
 		return s.path.exceeded()
 	}
-	if s.bytes += path * values; s.bytes > s.paths.most {
+	if s.bytes += path; s.bytes > s.paths.most {
 		return s.paths.exceeded()
 	}
 	return nil
@@ -97,7 +97,7 @@ func (s *scan) read(data []byte, path int) error {
 			continue
 		case ':':
 			isKey = true
-			if err := s.at(inner.path+len(text), 1); err != nil {
+			if err := s.at(inner.path + len(text)); err != nil {
 				return err
 			}
 			continue
@@ -156,7 +156,7 @@ func (s *scan) element(of *collection) error {
 	if s.elements++; s.elements > s.together.most {
 		return s.together.exceeded()
 	}
-	return s.at(of.path+indexSize, 1)
+	return s.at(of.path + indexSize)
 }
 
 // endOfString returns the index of the quote that ends a string, which begins at from. All
