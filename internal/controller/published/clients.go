@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,6 +99,17 @@ func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path st
 
 func (c *clients) create(ctx context.Context, n tenant.Name, desired *desiredCopy) (*metav1.PartialObjectMetadata, error) {
 	return c.write(ctx, http.MethodPost, n, path(desired.resource, desired.object.Namespace, ""), desired.body(0))
+}
+
+// validate returns the error that the creation of a copy would have if there were none.
+func (c *clients) validate(ctx context.Context, n tenant.Name, desired *desiredCopy) error {
+	err := c.publisher.Post().AbsPath(n.Root()+path(desired.resource, desired.object.Namespace, "")).
+		Param("fieldManager", FieldManager).Param("dryRun", metav1.DryRunAll).
+		SetHeader("Accept", metadataOnly).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(desired.body(0)).Do(ctx).Error()
+	if apierrors.IsAlreadyExists(err) { // which is found last
+		return nil
+	}
+	return err
 }
 
 // update replaces a version of an object.

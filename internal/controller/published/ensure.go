@@ -158,7 +158,10 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desire
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return pending, r.reread(ctx, n, desired.object)
 	case apierrors.IsInvalid(err) && desired.object.Resource != namespaces:
-		// Something that cannot be changed has changed.
+		// Something that cannot be changed has changed, or the new state is not valid at all.
+		if err := r.clients.validate(ctx, n, desired); err != nil {
+			return 0, fmt.Errorf("updating %s: %w", desired.object, err)
+		}
 		if err := r.clients.delete(ctx, n, desired.resource, desired.object, version); err != nil && !apierrors.IsNotFound(err) {
 			return pending, fmt.Errorf("replacing %s: %w", desired.object, err)
 		}

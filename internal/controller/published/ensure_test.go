@@ -1,0 +1,58 @@
+package published
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// TestReplaceWhatCannotBeChanged checks that a copy is deleted for another one only if that
+// one is valid.
+func TestReplaceWhatCannotBeChanged(t *testing.T) {
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "object", nil)
+	exists := apierrors.NewAlreadyExists(configMaps, "object")
+	for name, tc := range map[string]struct {
+		validation *apierrors.StatusError
+		want       []string
+		wantErr    bool
+	}{
+		"valid":   {exists, []string{"PUT", "POST dryRun", "DELETE", "POST"}, false},
+		"invalid": {invalid, []string{"PUT", "POST dryRun"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				done, dryRun, status := req.Method, req.URL.Query().Has("dryRun"), invalid
+				if dryRun {
+					done, status = done+" dryRun", tc.validation
+				}
+				got = append(got, done)
+				w.Header().Set("Content-Type", "application/json")
+				if req.Method == http.MethodPut || dryRun {
+					w.WriteHeader(int(status.ErrStatus.Code))
+					_ = json.NewEncoder(w).Encode(status.ErrStatus)
+					return
+				}
+				_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"object"}}`))
+			}))
+			t.Cleanup(server.Close)
+			clients, err := newClients(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &Reconciler{clients: clients, copies: newObservedCopies(func(Object) {})}
+			if _, err := r.replace(t.Context(), "acme", desiredCopyOf(t, "configmaps", everything), 7); (err != nil) != tc.wantErr {
+				t.Errorf("got error %v", err)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
