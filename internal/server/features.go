@@ -30,6 +30,8 @@ var refused = map[featuregate.Feature]string{
 	// quota it takes.
 	features.AllowUnsafeMalformedObjectDeletion: "whose an object is that cannot be read is not known; " +
 		"delete its key in etcd",
+	// Bodies are looked at before they are decoded.
+	features.CBORServingAndStorage: "metadata.tenant, and what takes long to decode, is not looked for in CBOR",
 	// Webhooks are looked up when a token is made and when it is verified.
 	features.APIServerWebhookAuthenticationToken: "tokens do not tell the webhooks of a space from those of others",
 }

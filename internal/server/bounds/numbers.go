@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/yaml"
 )
 
@@ -74,14 +73,21 @@ func Text(text string) error {
 	return embedded(text)
 }
 
-// embedded checks a string that may be JSON.
+// embedded checks a string that may be JSON. Upstream does not read strings in it as JSON again.
 func embedded(text string) error {
-	trimmed := strings.TrimSpace(text)
-	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") {
+	if !mayBeJSON(text) {
 		return nil
 	}
-	_, err := Numbers(runtime.ContentTypeJSON, []byte(trimmed))
-	return err
+	data := []byte(text)
+	if !HasNumbers(data) {
+		return nil
+	}
+	return numbersInJSON(data, nil)
+}
+
+func mayBeJSON(text string) bool {
+	text = strings.TrimLeft(text, " \t\r\n")
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
 // Texts returns an error if a decoded object has a string that Text refuses. It is for what
@@ -104,7 +110,7 @@ func Quantities(v any) error { return (&walk{left: math.MaxInt, rules: numbersOn
 // Numbers returns an error if data has numbers that take long to decode as quantities. It
 // reports whether there may be numbers with exponents, so that quantities of the decoded
 // object are to be checked. In most data there are none, and it is read once. What is no
-// valid JSON, YAML, CBOR or protobuf is left to upstream, which refuses it.
+// valid JSON, YAML or protobuf is left to upstream, which refuses it.
 func Numbers(mediaType string, data []byte) (found bool, err error) {
 	switch mediaType {
 	case runtime.ContentTypeYAML:
@@ -116,17 +122,7 @@ func Numbers(mediaType string, data []byte) (found bool, err error) {
 		if err != nil {
 			return true, nil
 		}
-		return true, numbersInJSON(asJSON)
-	case runtime.ContentTypeCBOR: // strings may be in pieces
-		var v any
-		if direct.Unmarshal(data, &v) != nil {
-			return true, nil
-		}
-		asJSON, err := json.Marshal(v)
-		if err != nil {
-			return true, err
-		}
-		return true, numbersInJSON(asJSON)
+		return true, numbersInJSON(asJSON, embedded)
 	case runtime.ContentTypeProtobuf:
 		if !HasNumbers(data) {
 			return false, nil
@@ -136,7 +132,7 @@ func Numbers(mediaType string, data []byte) (found bool, err error) {
 		if !HasNumbers(data) {
 			return false, nil
 		}
-		return true, numbersInJSON(data)
+		return true, numbersInJSON(data, embedded)
 	}
 }
 
@@ -181,8 +177,8 @@ func isEscapedNumber(data []byte) bool {
 }
 
 // numbersInJSON checks what may be quantities in JSON: the values of fields that have the name of
-// one, in an object that has, and in JSON in a string.
-func numbersInJSON(data []byte) error {
+// one, and in an object that has. checkText, if not nil, is called for each other string.
+func numbersInJSON(data []byte, checkText func(string) error) error {
 	var (
 		around []bool // whether the collections around have quantities
 		inside bool   // whether the innermost has
@@ -201,8 +197,10 @@ func numbersInJSON(data []byte) error {
 			if (inside || isQuantity(key)) && numberIn(text).slow() {
 				return tooLong(fmt.Sprintf("the number of %q", key), text)
 			}
-			if err := embedded(text); err != nil {
-				return err
+			if checkText != nil {
+				if err := checkText(text); err != nil {
+					return err
+				}
 			}
 		case c == '-' || isDigit(c):
 			rest := bytes.TrimLeft(data[i:], "0123456789.+-eE")

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
 // slowNumbers take long to decode as quantities.
@@ -32,7 +31,7 @@ var quickNumbers = []string{
 func TestText(t *testing.T) {
 	for _, text := range slowNumbers {
 		if text == "1e-1000" { // and the other ways to write it
-			for _, other := range []string{`{"limits":{"b":1e-1000}}`, ` {"value" : ["1\u0065-1000"]}`, `["{\"Limits\":{\"cpu\":\"1e-1000\"}}"]`, `{"li\u006dits":{"b":"1\u0065-1000"}}`} {
+			for _, other := range []string{`{"limits":{"b":1e-1000}}`, ` {"value" : ["1\u0065-1000"]}`, `{"li\u006dits":{"b":"1\u0065-1000"}}`} {
 				checkMessage(t, Text(other), `"1e-1000", has an exponent of more than 3 digits`)
 			}
 		}
@@ -63,17 +62,12 @@ func TestNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := direct.Marshal(map[string]any{"limits": map[string]any{"a": text}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, tc := range []struct{ mediaType, data string }{
 			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":[{"b":"c\"d","limits": {"e":"f", "g" : %s}}]}`, quoted)},
 			{runtime.ContentTypeJSON, fmt.Sprintf(`{"a":{"divisor"%s:"%s"}}`, strings.Repeat(" ", 100), escaped(text))},
 			{runtime.ContentTypeYAML, fmt.Sprintf("divisor: %s\n", quoted)},
 			{runtime.ContentTypeYAML, fmt.Sprintf("requests:\n  b: \"%s\"\n", escaped(text))},
 			{runtime.ContentTypeProtobuf, fmt.Sprintf("k8s\x00\x0a%s%s", binaryLength(text), text)},
-			{runtime.ContentTypeCBOR, string(encoded)},
 		} {
 			t.Run(fmt.Sprintf("%.20s in %s", text, tc.mediaType), func(t *testing.T) {
 				_, err := Numbers(tc.mediaType, []byte(tc.data))
@@ -89,17 +83,24 @@ func TestNumbers(t *testing.T) {
 		{runtime.ContentTypeYAML, "divisor: !!binary MWUtMTAwMA==\n"},
 		{runtime.ContentTypeYAML, "divisor: \"1e-\\\n  1000\"\n"},
 		{runtime.ContentTypeYAML, "divisor: \"\\x31e-1000\"\n"},
-		{runtime.ContentTypeCBOR, "\xa1\x67divisor\x7f\x621e\x65-1000\xff"}, // in two pieces
-		{runtime.ContentTypeCBOR, "\xa1\x67divisor\x471e-1000"},             // as bytes
 	} {
 		_, err := Numbers(tc.mediaType, []byte(tc.data))
-		if tc.mediaType == runtime.ContentTypeCBOR && err == nil {
-			var v any
-			if direct.Unmarshal([]byte(tc.data), &v) != nil {
-				continue // upstream does not decode it, either
-			}
-		}
 		checkMessage(t, err, "1e-1000")
+	}
+}
+
+// TestJSONInStrings checks that strings of JSON in a string are not read: with a thousand levels
+// 3 MB would take gigabytes.
+func TestJSONInStrings(t *testing.T) {
+	data := `{"limits":"1e-1000"}`
+	for _, message := range []string{"1e-1000", "1e-1000", ""} {
+		_, err := Numbers(runtime.ContentTypeJSON, []byte(data))
+		checkMessage(t, err, message)
+		inner, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = `{"metadata":{"annotations":{"a":` + string(inner) + `}}}`
 	}
 }
 

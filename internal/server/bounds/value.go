@@ -1,14 +1,12 @@
 package bounds
 
 import (
-	"bytes"
 	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
 // Value returns an error if a decoded object has longer lists or maps than a space takes, or
@@ -181,20 +179,15 @@ func isBytes(v reflect.Value) bool {
 	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8
 }
 
-// raw checks what is decoded later: managed fields, extensions, values in schemas. It is
-// JSON, or CBOR that says so.
+// raw checks the JSON that is decoded later: managed fields, extensions, values in schemas.
 func (w *walk) raw(data []byte) error {
-	if !bytes.HasPrefix(data, []byte{0xd9, 0xd9, 0xf7}) {
-		if _, err := Numbers(runtime.ContentTypeJSON, data); err != nil {
-			return err
-		}
-		return w.rules.check(data)
+	if _, err := Numbers(runtime.ContentTypeJSON, data); err != nil {
+		return err
 	}
-	var v any
-	if direct.Unmarshal(data, &v) != nil {
-		return nil // as it is for upstream
-	}
-	return w.value(v)
+	s := scan{rules: w.rules, bytes: w.paths}
+	err := s.read(data, w.path)
+	w.paths = s.bytes
+	return err
 }
 
 // within visits the elements of a list or map, or what a pointer points to.

@@ -14,11 +14,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	goyaml "sigs.k8s.io/yaml/goyaml.v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -149,8 +148,6 @@ func newFormats(serializers []runtime.NegotiatedSerializer) map[string]format {
 		string(types.JSONPatchType):           {stripJSONPatch, bounds.JSONPatch, ""},
 		runtime.ContentTypeYAML:               {stripYAML, checkYAML, ""},
 		string(types.ApplyYAMLPatchType):      {stripYAML, checkYAML, runtime.ContentTypeYAML},
-		runtime.ContentTypeCBOR:               {stripCBOR, checkCBOR, ""},
-		string(types.ApplyCBORPatchType):      {stripCBOR, checkCBOR, runtime.ContentTypeCBOR},
 		runtime.ContentTypeProtobuf:           {nil, checkProtobuf(protobufDecoders(serializers)), ""},
 	}
 }
@@ -163,8 +160,8 @@ func (f format) apply(ctx context.Context, body []byte, n tenant.Name) ([]byte, 
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	// Aliases of YAML, and copies of JSON patches, make more of a short body.
-	if !n.IsSpace() || len(body) < bounds.MinBody && bytes.IndexByte(body, '*') < 0 && !bytes.Contains(body, []byte("from")) {
+	// Copies of JSON patches make more of a short body.
+	if !n.IsSpace() || len(body) < bounds.MinBody && !bytes.Contains(body, []byte("from")) {
 		return body, nil
 	}
 	err := f.check(body)
@@ -178,21 +175,11 @@ func checkYAML(body []byte) error {
 	if json.Valid(body) { // JSON is YAML, too
 		return bounds.JSON(body)
 	}
-	var object any
-	if goyaml.Unmarshal(body, &object) != nil { // as upstream reads it
-		return nil
+	asJSON, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return nil // which is upstream's, too
 	}
-	return bounds.Value(object)
-}
-
-// checkCBOR refuses what it cannot decode: upstream may decode it, without the fields that it
-// does not know.
-func checkCBOR(body []byte) error {
-	var object any
-	if direct.Unmarshal(body, &object) != nil {
-		return apierrors.NewBadRequest("the body cannot be read as CBOR; send JSON")
-	}
-	return bounds.Value(object)
+	return bounds.JSON(asJSON)
 }
 
 func protobufDecoders(serializers []runtime.NegotiatedSerializer) []runtime.Decoder {

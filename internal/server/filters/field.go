@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/tidwall/gjson"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -105,29 +104,6 @@ func blankMember(body []byte, from, to int) {
 }
 
 const jsonSpace = " \t\r\n"
-
-func stripCBOR(_ context.Context, body []byte, n tenant.Name) ([]byte, error) {
-	if !bytes.Contains(body, []byte("tenant")) {
-		return body, nil
-	}
-	var object map[string]any
-	if err := direct.Unmarshal(body, &object); err != nil {
-		return body, nil
-	}
-	metadata, ok := object["metadata"].(map[string]any)
-	if !ok {
-		return body, nil
-	}
-	value, ok := metadata["tenant"]
-	if !ok {
-		return body, nil
-	}
-	if err := check(value, n); err != nil {
-		return nil, err
-	}
-	delete(metadata, "tenant")
-	return direct.Marshal(object)
-}
 
 // stripJSONPatch removes the operations of an RFC 6902 patch on metadata.tenant,
 // and the field from the values of other operations.

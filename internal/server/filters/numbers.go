@@ -2,13 +2,10 @@ package filters
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -25,7 +22,7 @@ func (f format) checkNumbers(ctx context.Context, patch []byte) error {
 	}
 	found, err := bounds.Numbers(f.numbers, patch)
 	if err == nil && found {
-		err = checkPods(ctx, f.numbers, patch)
+		err = checkPods(ctx, patch)
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -35,19 +32,9 @@ func (f format) checkNumbers(ctx context.Context, patch []byte) error {
 
 // checkPods checks the quantities in patches of pods, which upstream adds up to set defaults.
 // Those of others are compared after admission, which checks them.
-func checkPods(ctx context.Context, mediaType string, patch []byte) error {
+func checkPods(ctx context.Context, patch []byte) error {
 	if info, ok := request.RequestInfoFrom(ctx); !ok || info.Resource != "pods" || info.APIGroup != "" {
 		return nil
-	}
-	if mediaType == runtime.ContentTypeCBOR {
-		var v any
-		if direct.Unmarshal(patch, &v) != nil {
-			return nil // as it is for upstream
-		}
-		var err error
-		if patch, err = json.Marshal(v); err != nil {
-			return err
-		}
 	}
 	pod, _, err := scheme.Codecs.UniversalDeserializer().Decode(patch, &pods, nil)
 	if err != nil { // with directives where there are quantities

@@ -4,127 +4,102 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/tidwall/gjson"
 	"sigs.k8s.io/yaml"
-	goyaml "sigs.k8s.io/yaml/goyaml.v2"
-	goyamlv3 "sigs.k8s.io/yaml/goyaml.v3"
+	goyaml "sigs.k8s.io/yaml/goyaml.v3"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // stripYAML removes the field from YAML and refuses YAML that aliases inflate. Upstream
 // converts YAML to JSON, and its parser limits the number of nodes that aliases repeat but not
-// their length: 3 MB can become gigabytes.
+// their length: 3 MB can become gigabytes. It looks for repeated keys, too, and has an error with
+// the whole key for each, also for those that it has merged itself. So it gets YAML with aliases as
+// the JSON that it makes of it, in which no key is repeated.
 func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) {
 	if json.Valid(body) { // JSON is YAML, too
 		return stripJSON(ctx, body, n)
 	}
-	named, aliased := mayName(body) || isUTF16(body), bytes.IndexByte(body, '*') >= 0
-	if !named && !aliased && len(body) < bounds.MinBody {
+	named, aliased := mayName(body), mayAlias(body)
+	if isUTF16(body) { // in which no letters are found
+		named, aliased = true, true
+	}
+	if !named && !aliased {
 		return body, nil
 	}
-	var object any
-	if goyaml.Unmarshal(body, &object) != nil { // as upstream reads it
-		return body, nil
-	}
-	if err := checkKeys(body); err != nil {
-		return nil, err
-	}
-	if left := lengthWithout(object, maxExpanded); left < 0 {
-		return nil, fmt.Errorf("the YAML has more than %d bytes with its aliases written out; use fewer aliases", maxExpanded)
+	if aliased {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	if metadata, ok := member(object, "metadata"); !named || !ok {
-		return body, nil
-	} else if _, ok := member(metadata, "tenant"); !ok {
-		return body, nil
-	}
 	asJSON, err := yaml.YAMLToJSON(body)
-	if err != nil {
+	if err != nil || !aliased && !gjson.GetBytes(asJSON, "metadata.tenant").Exists() {
 		return body, nil
 	}
 	return stripJSON(ctx, asJSON, n) // upstream reads JSON as YAML
 }
 
-// maxRepeated is how many keys of a map may be there before: upstream has an error for each,
-// which shows the key. For JSON it has as many errors at most.
-const maxRepeated = 100
-
-// checkKeys refuses maps with many keys that are there before, which a decoded map does not
-// show, and keys that are aliases: what they stand for may be long.
-func checkKeys(body []byte) error {
-	var document goyamlv3.Node
-	if err := goyamlv3.Unmarshal(body, &document); err != nil {
-		return fmt.Errorf("a parser of YAML 1.2 cannot read the body: %w", err)
-	}
-	return checkNode(&document)
+// mayAlias reports whether YAML may have aliases, each of which needs an anchor.
+func mayAlias(body []byte) bool {
+	return bytes.IndexByte(body, '*') >= 0 && bytes.IndexByte(body, '&') >= 0
 }
 
-func checkNode(node *goyamlv3.Node) error {
-	if node.Kind == goyamlv3.MappingNode {
-		known, repeated := make(map[string]struct{}, len(node.Content)/2), 0
-		for i := 0; i < len(node.Content); i += 2 {
-			key := node.Content[i]
-			if key.Kind != goyamlv3.ScalarNode {
-				return fmt.Errorf("line %d of the YAML has a key that is no text; write it out", key.Line)
-			}
-			if _, ok := known[key.Value]; ok {
-				repeated++
-			}
-			if known[key.Value] = struct{}{}; repeated > maxRepeated {
-				return fmt.Errorf("the YAML has a map with more than %d keys that are in it before; write each once", maxRepeated)
-			}
-		}
-	}
-	for _, child := range node.Content {
-		if err := checkNode(child); err != nil {
-			return err
-		}
-	}
-	return nil
+// isUTF16 reports whether YAML begins with a byte order mark of UTF-16.
+func isUTF16(body []byte) bool {
+	return bytes.HasPrefix(body, []byte{0xfe, 0xff}) || bytes.HasPrefix(body, []byte{0xff, 0xfe})
 }
 
 // maxExpanded is the maximum length of YAML with its aliases expanded, in bytes. Without
 // aliases, escapes at most double the length of a body.
 const maxExpanded = 2 * maxBody
 
-// lengthWithout returns left minus the number of bytes of the texts in value. It ends when
-// the result is negative.
-func lengthWithout(value any, left int) int {
-	switch value := value.(type) {
-	case string:
-		return left - len(value)
-	case []any:
-		for _, item := range value {
-			if left = lengthWithout(item, left-1); left < 0 {
-				break
-			}
-		}
-	case map[any]any:
-		for key, item := range value {
-			if left = lengthWithout(item, lengthWithout(key, left-1)); left < 0 {
-				break
-			}
-		}
+// checkAliases refuses YAML that is too long with its aliases expanded, before it is decoded.
+func checkAliases(body []byte) error {
+	var document goyaml.Node
+	if err := goyaml.Unmarshal(body, &document); err != nil {
+		return fmt.Errorf("a parser of YAML 1.2 cannot read the body: %w", err)
 	}
-	return left
+	length, err := expansion{}.of(&document)
+	if err == nil && length > maxExpanded {
+		err = fmt.Errorf("the YAML has more than %d bytes with its aliases written out; use fewer aliases", maxExpanded)
+	}
+	return err
 }
 
-func member(object any, name string) (any, bool) {
-	members, ok := object.(map[any]any)
-	if !ok {
-		return nil, false
-	}
-	value, ok := members[name]
-	return value, ok
-}
+// expansion is how many bytes there are in nodes with their aliases expanded. It has the
+// nodes with anchors.
+type expansion map[*goyaml.Node]int
 
-// isUTF16 reports whether YAML begins with a byte order mark of UTF-16, in which
-// mayName finds no letters.
-func isUTF16(body []byte) bool {
-	return bytes.HasPrefix(body, []byte{0xfe, 0xff}) || bytes.HasPrefix(body, []byte{0xff, 0xfe})
+const expanding = -1
+
+func (e expansion) of(node *goyaml.Node) (length int, err error) {
+	if node.Kind == goyaml.AliasNode {
+		node = node.Alias
+	}
+	if length, known := e[node]; length == expanding {
+		return 0, errors.New("the YAML has an alias in what it stands for; write it out")
+	} else if known {
+		return length, nil
+	}
+	if node.Anchor != "" {
+		e[node] = expanding
+	}
+	length = len(node.Value) + 1
+	for _, child := range node.Content {
+		of, err := e.of(child)
+		if err != nil {
+			return 0, err
+		}
+		length = min(length+of, maxExpanded+1)
+	}
+	if node.Anchor != "" {
+		e[node] = length
+	}
+	return length, nil
 }
