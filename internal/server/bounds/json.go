@@ -47,6 +47,33 @@ func (r rules) check(data []byte) error {
 	return s.read(data, 0)
 }
 
+// Count returns how many values there are in the lists and maps of JSON, and how many of them
+// are maps.
+func Count(data []byte) (values, maps int) {
+	opened, quoted := false, false
+	for i := 0; i < len(data); i++ {
+		c := data[i]
+		switch {
+		case quoted && c == '\\':
+			i++
+			continue
+		case quoted:
+			quoted = c != '"'
+			continue
+		case c == ' ', c == '\n', c == '\t', c == '\r':
+			continue
+		case c == ',', opened && c != ']' && c != '}':
+			values++
+		}
+		if c == '{' {
+			maps++
+		}
+		opened = c == '{' || c == '['
+		quoted = c == '"'
+	}
+	return values, maps
+}
+
 // collection is a list or an object whose end is not read yet.
 type collection struct {
 	rule   *rule

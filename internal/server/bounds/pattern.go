@@ -2,16 +2,37 @@ package bounds
 
 import "regexp/syntax"
 
-// Instructions returns how many instructions a regular expression has when it is compiled, none
-// if it does not compile: it takes memory by them, and time by them for each byte of a text.
+// Instructions returns about how many instructions a regular expression has when it is compiled,
+// none if it does not compile: it takes memory by them, and time by them for each byte of a text.
+// Nothing is compiled to find out.
 func Instructions(pattern string) int {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
 	}
-	compiled, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
+	return instructions(parsed) + 2 // to fail and to match
+}
+
+func instructions(re *syntax.Regexp) int {
+	sum := 0
+	for _, sub := range re.Sub {
+		sum += instructions(sub)
 	}
-	return len(compiled.Inst)
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpConcat:
+		return sum
+	case syntax.OpCapture, syntax.OpStar: // (a?)* is ((a?)+)?
+		return sum + 2
+	case syntax.OpRepeat:
+		if re.Max < 0 { // x{2,} is xx+
+			return max(1, re.Min)*sum + 2
+		}
+		return max(1, re.Max*sum+re.Max-re.Min) // x{0,2} is (?:x(?:x)?)?
+	case syntax.OpAlternate:
+		return sum + len(re.Sub) - 1
+	default:
+		return sum + 1
+	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
 // Content is what is in the body of a custom resource or a patch of one.
@@ -68,30 +70,6 @@ func contentOf(contentType string, body []byte) Content {
 	if err == nil && (mediaType == runtime.ContentTypeYAML || mediaType == string(types.ApplyYAMLPatchType)) && !json.Valid(body) {
 		body, _ = yaml.YAMLToJSON(body)
 	}
-	return contentOfJSON(body)
-}
-
-func contentOfJSON(body []byte) (content Content) {
-	opened, quoted := false, false
-	for i := 0; i < len(body); i++ {
-		c := body[i]
-		switch {
-		case quoted && c == '\\':
-			i++
-			continue
-		case quoted:
-			quoted = c != '"'
-			continue
-		case c == ' ', c == '\n', c == '\t', c == '\r':
-			continue
-		case c == ',', opened && c != ']' && c != '}':
-			content.Values++
-		}
-		if c == '{' {
-			content.Objects++
-		}
-		opened = c == '{' || c == '['
-		quoted = c == '"'
-	}
-	return content
+	values, objects := bounds.Count(body)
+	return Content{values, objects}
 }

@@ -23,7 +23,7 @@ const (
 
 var (
 	errRedirect = errors.New("the webhook answers with a redirect, and none is followed")
-	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes, and %d for each byte that it is asked", maxAnswer, growth)
+	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes, or %d for each object that it converts, and %d for each byte that it is asked", maxAnswer, objectGrowth, growth)
 )
 
 // answers limits the responses of a tenant's webhook: their size, and no redirects. The
@@ -49,17 +49,34 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, fmt.Errorf("the webhook answers with the content type %.100q, and only %s is read", mediaType, runtime.ContentTypeJSON)
 	}
-	asked := max(0, req.ContentLength)
-	body, err := io.ReadAll(&bounded{response.Body, maxAnswer + growth*asked})
+	body, err := readAnswer(req, response.Body)
 	_ = response.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPatch(req, patchOf(body)); err != nil {
-		return nil, err
-	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
+}
+
+// readAnswer reads an answer that is not too large, and makes nothing too large.
+func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
+	conversion, err := conversionOf(req)
+	if err != nil {
+		return nil, fmt.Errorf("reading what the webhook is asked: %w", err)
+	}
+	most := maxAnswer + growth*max(0, req.ContentLength)
+	if conversion != nil {
+		most = conversion.most()
+	}
+	body, err := io.ReadAll(&bounded{answer, most})
+	switch {
+	case err != nil:
+		return nil, err
+	case conversion != nil:
+		return body, conversion.check(body)
+	default:
+		return body, checkPatch(req, patchOf(body))
+	}
 }
 
 // bounded is a body that fails beyond left bytes.

@@ -1,0 +1,56 @@
+package egress
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestConversions checks that a webhook does not make large objects of small ones when they are
+// read.
+func TestConversions(t *testing.T) {
+	review := func(objects ...string) string {
+		return `{"kind":"ConversionReview","request":{"desiredAPIVersion":"example.com/v2","objects":[` + strings.Join(objects, ",") + `]}}`
+	}
+	answer := func(objects ...string) string {
+		return `{"kind":"ConversionReview","response":{"uid":"u","result":{"status":"Success"},"convertedObjects":[` + strings.Join(objects, ",") + `]}}`
+	}
+	object := func(data string) string {
+		return `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"data":` + data + `}`
+	}
+	list := func(n int, element string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+	}
+	small, large := object(`{}`), object(list(9_000, "1"))
+	many := make([]string, 11_000)
+	for i := range many {
+		many[i] = small
+	}
+	for name, tc := range map[string]struct{ asked, answer, message string }{
+		"as it was":         {review(small), answer(small), ""},
+		"some more":         {review(small), answer(object(list(400, "1"))), ""},
+		"many values":       {review(small), answer(object(list(1_000, "{}"))), "values of"},
+		"many bytes":        {review(small), answer(object(`"` + strings.Repeat("x", 20_000) + `"`)), "more than"},
+		"twice as large":    {review(large), answer(object(`[` + large + `,` + large + `]`)), ""},
+		"a list":            {review(small, large), answer(small, large), ""},
+		"a long list":       {review(many...), answer(many...), ""},
+		"a list in one":     {review(large, large), answer(object(list(10_001, "1"))), "elements in one list"},
+		"deep":              {review(large), answer(object(strings.Repeat("[", 300) + strings.Repeat("]", 300))), "levels of lists and maps"},
+		"long paths":        {review(object(list(200, large))), answer(object(fmt.Sprintf(`{"%s":%s}`, strings.Repeat("k", 8_000), list(9_000, "1")))), "names that lead to"},
+		"no conversion":     {`{"kind":"AdmissionReview"}`, answer(object(list(10_001, "{}"))), ""},
+		"what asks nothing": {"", answer(object(list(10_001, "{}"))), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := httptest.NewServer(answering("application/json", tc.answer))
+			defer hook.Close()
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(tc.asked))
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("got %v, want %q", err, tc.message)
+			}
+		})
+	}
+}
