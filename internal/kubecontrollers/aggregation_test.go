@@ -208,3 +208,17 @@ func TestAggregationTakesTurns(t *testing.T) {
 		t.Errorf("%v is shown", shown)
 	}
 }
+
+// TestAggregationCountsWhatItLooksAt checks that a tenant is charged for roles in which nothing
+// changes, too.
+func TestAggregationCountsWhatItLooksAt(t *testing.T) {
+	l := newLister(t, aggregating("a|all", metav1.LabelSelector{MatchLabels: map[string]string{"part": "yes"}}), aggregating("all"))
+	for _, name := range []string{"a|all", "all"} {
+		if _, err := l.Get(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, charged := l.turns.until["a"]; !charged || len(l.turns.until) != 1 {
+		t.Errorf("charged: %v", l.turns.until)
+	}
+}

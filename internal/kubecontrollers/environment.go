@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type environment struct {
 	scales                        scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
+	bursts            *spaces.Bursts
 	custom            *customResources
 	started           chan struct{}
 }
@@ -59,6 +61,7 @@ func newEnvironment(s Server) (*environment, error) {
 		config:     spaces.NewClientConfig(named),
 		identities: spaces.NewIdentityClientConfig(named),
 		unwrapped:  named,
+		bursts:     spaces.NewBursts(runtime.GOMAXPROCS(0)),
 		started:    make(chan struct{}),
 	}
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(e.config)
@@ -101,9 +104,9 @@ func (e *environment) with(c builder) (*environment, error) {
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	shares := spaces.WithWorkers(c.workers, ownerOf)
-	own.config = spaces.NewClientConfig(e.unwrapped, shares)
-	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, shares)
+	shares, bursts := spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts)
+	own.config = spaces.NewClientConfig(e.unwrapped, shares, bursts)
+	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, shares, bursts)
 	return &own, own.createClients()
 }
 

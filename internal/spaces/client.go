@@ -68,6 +68,7 @@ type flatteningTransport struct {
 	// workers and recorder are nil without WithWorkers.
 	workers, recorder *shares
 	ownerOf           func(namespace tenant.Flat, pod string) types.UID
+	bursts            *Bursts
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,7 +94,14 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	if shared == nil {
 		return exchange(req)
 	}
-	response, err := shared.roundTrip(req, r.space, r.owner, exchange)
+	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
+		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		return exchange(req)
+	})
 	if err == nil {
 		// The client would hold the worker for ten times as long and retry by
 		// itself. Upstream answers so where a storage of the tenant cannot be read.

@@ -1,0 +1,83 @@
+package spaces
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Bursts bound what all controllers do at once for one tenant. Some send a request for each of
+// thousands of objects in parallel, and the requests of controllers have no seats: so many, or
+// some hundred with a large pod, would keep all cores from the requests of other tenants.
+//
+// There is a semaphore only while a tenant has requests.
+type Bursts struct {
+	capacity int64
+
+	mu      sync.Mutex
+	tenants map[tenant.Name]*burst
+}
+
+type burst struct {
+	*semaphore.Weighted
+	requests int
+}
+
+const (
+	// burstPerCore is how many requests with small bodies run at once on each core.
+	burstPerCore = 8
+	// burstBytes is how many bytes of a body count as much as a request.
+	burstBytes = 10_000
+)
+
+// NewBursts returns bounds for a server with a number of cores.
+func NewBursts(cores int) *Bursts {
+	return &Bursts{capacity: int64(cores * burstPerCore), tenants: map[tenant.Name]*burst{}}
+}
+
+// WithBursts says that requests count for these bounds, if they are those of workers.
+func WithBursts(bursts *Bursts) Option {
+	return func(t *flatteningTransport) { t.bursts = bursts }
+}
+
+// enter waits until a request of a tenant with a body of so many bytes may run. The caller must
+// call leave afterwards.
+func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64) (leave func(), _ error) {
+	if b == nil {
+		return func() {}, nil
+	}
+	of := b.join(n)
+	weight := min(1+max(0, size)/burstBytes, b.capacity)
+	if err := of.Acquire(ctx, weight); err != nil {
+		b.part(n, of)
+		return nil, fmt.Errorf("waiting for other requests of controllers for tenant %q: %w", n, context.Cause(ctx))
+	}
+	return func() {
+		of.Release(weight)
+		b.part(n, of)
+	}, nil
+}
+
+func (b *Bursts) join(n tenant.Name) *burst {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.tenants[n]
+	if of == nil {
+		of = &burst{Weighted: semaphore.NewWeighted(b.capacity)}
+		b.tenants[n] = of
+	}
+	of.requests++
+	return of
+}
+
+func (b *Bursts) part(n tenant.Name, of *burst) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of.requests--; of.requests == 0 {
+		delete(b.tenants, n)
+	}
+}

@@ -1,0 +1,96 @@
+package spaces
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestBursts checks that one tenant's requests do not all run at once, and that others do not
+// wait for them.
+func TestBursts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bytes, want int
+	}{
+		"small": {0, 16},
+		"large": {70_000, 2},
+		"huge":  {1 << 20, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				running, most := map[string]int{}, map[string]int{}
+				count := func(space string, by int) {
+					mu.Lock()
+					defer mu.Unlock()
+					running[space] += by
+					most[space] = max(most[space], running[space])
+				}
+				bursts := NewBursts(2)
+				// Two controllers.
+				var clients []*kubernetes.Clientset
+				for range 2 {
+					config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+						space := strings.Split(req.URL.Path, "/")[2]
+						count(space, 1)
+						time.Sleep(time.Millisecond)
+						count(space, -1)
+						return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+							Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`))}, nil
+					})}
+					nobody := func(tenant.Flat, string) types.UID { return "" }
+					clients = append(clients, kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(workers, nobody), WithBursts(bursts))))
+				}
+				var creations sync.WaitGroup
+				for i := range 100 {
+					for _, space := range []string{"a", "b"} {
+						creations.Go(func() {
+							pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Annotations: map[string]string{"a": strings.Repeat("x", tc.bytes)}}}
+							if _, err := clients[i%2].CoreV1().Pods(space+"|ns").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+				}
+				creations.Wait()
+				if most["a"] != tc.want || most["b"] != tc.want {
+					t.Errorf("%v ran at once, want %d of each", most, tc.want)
+				}
+				if len(bursts.tenants) > 0 {
+					t.Errorf("%d tenants are kept", len(bursts.tenants))
+				}
+			})
+		})
+	}
+}
+
+// TestBurstsEnd checks that a request that is given up does not wait any longer.
+func TestBurstsEnd(t *testing.T) {
+	bursts := NewBursts(1)
+	leave, err := bursts.enter(t.Context(), "a", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errShare)
+	if _, err := bursts.enter(ctx, "a", 0); err == nil || !strings.Contains(err.Error(), errShare.Error()) {
+		t.Errorf("got %v", err)
+	}
+	leave()
+	if len(bursts.tenants) > 0 {
+		t.Errorf("%d tenants are kept", len(bursts.tenants))
+	}
+}
