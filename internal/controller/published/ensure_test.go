@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,4 +57,26 @@ func TestReplaceWhatCannotBeChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemovalIsNotAskedForAgainAndAgain checks that what a tenant's finalizer keeps is looked for
+// less and less often.
+func TestRemovalIsNotAskedForAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := &Reconciler{}, Object{Resource: namespaces, Name: "ns"}
+		if got := backoff(r.removing(o)); got != soon {
+			t.Errorf("at first after %v", got)
+		}
+		time.Sleep(20 * time.Second)
+		if got := backoff(r.removing(o)); got != 5*time.Second {
+			t.Errorf("after 20 seconds after %v", got)
+		}
+		time.Sleep(time.Hour)
+		if got := backoff(r.removing(o)); got != seldom {
+			t.Errorf("after an hour after %v", got)
+		}
+		if r.removed(o); len(r.removals) > 0 {
+			t.Errorf("%v are remembered", r.removals)
+		}
+	})
 }

@@ -52,6 +52,8 @@ type Reconciler struct {
 	desiredCopies map[Object]*desiredCopy
 	// recorded is what the last event about an object was about.
 	recorded map[Object]string
+	// removals are when the removal of the copies of an object began.
+	removals map[Object]time.Time
 }
 
 var _ reconcile.TypedReconciler[Object] = &Reconciler{}
@@ -67,6 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, o Object) (reconcile.Result,
 	case desired == nil:
 		return r.withdraw(ctx, o)
 	}
+	r.removed(o) // or not yet, but it is to be there again
 	tenants, err := r.tenants(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -228,12 +231,33 @@ func (r *Reconciler) removeCopies(ctx context.Context, o Object) (reconcile.Resu
 			o, len(found.failed), found.spaces, f.tenant, f.err)
 	}
 	if found.counts[pending] > 0 {
-		return reconcile.Result{RequeueAfter: soon}, nil
+		return reconcile.Result{RequeueAfter: backoff(r.removing(o))}, nil
 	}
+	r.removed(o)
 	if found.spaces > 0 {
 		log.FromContext(ctx).Info("Copies removed", "object", o.String(), "spaces", found.spaces)
 	}
 	return reconcile.Result{}, nil
+}
+
+// removing returns for how long the copies of an object have been removed: a tenant's finalizers may
+// keep one for ever.
+func (r *Reconciler) removing(o Object) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.removals[o]; !known {
+		if r.removals == nil {
+			r.removals = map[Object]time.Time{}
+		}
+		r.removals[o] = time.Now()
+	}
+	return time.Since(r.removals[o])
+}
+
+func (r *Reconciler) removed(o Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.removals, o)
 }
 
 // refuse removes the copies of what must not be published and says so.

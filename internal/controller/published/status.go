@@ -106,8 +106,11 @@ func (r *Reconciler) requeueAfter(ctx context.Context, o Object) time.Duration {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: reportName(o)}, known); err != nil {
 		return soon
 	}
-	return min(max(soon, conditions.Waited(known.Status.Conditions, v1alpha1.ConditionPublished)/4), seldom)
+	return backoff(conditions.Waited(known.Status.Conditions, v1alpha1.ConditionPublished))
 }
+
+// backoff returns when to look again at what has waited for some time.
+func backoff(waited time.Duration) time.Duration { return min(max(soon, waited/4), seldom) }
 
 // writeReport updates the report of an object if it says something new, and returns
 // whether it does.
