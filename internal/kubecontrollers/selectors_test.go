@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -258,6 +259,27 @@ func TestControllersSelect(t *testing.T) {
 	} {
 		if _, exists := informer.GetIndexer().GetIndexers()[bySelector]; !exists {
 			t.Errorf("%T: a controller parses all selectors for each event", informer)
+		}
+	}
+}
+
+// TestDeploymentsAreShort checks that the controller, which parses the selectors that it gets,
+// gets short ones, and those alone that select the ReplicaSet.
+func TestDeploymentsAreShort(t *testing.T) {
+	f := selectorInformers(t, "a|ns", append(manySelectors(2, 100), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}))
+	deployments, noted, err := newDeployments(f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted.Informer().(notedReplicaSets).handled.Store(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a|ns", Labels: map[string]string{"app": "web", "tier": fmt.Sprintf("%060d", 99)}}})
+	got, err := deployments.Lister().Deployments("a|ns").List(labels.Everything())
+	if diff := cmp.Diff([]string{"s0", "s1"}, names(t, got, err)); diff != "" {
+		t.Error(diff)
+	}
+	for _, d := range got {
+		if len(d.Spec.Selector.MatchLabels) != 1 || len(d.Spec.Selector.MatchExpressions) > 0 {
+			t.Errorf("%s has a selector of %d labels and %d expressions", d.Name, len(d.Spec.Selector.MatchLabels), len(d.Spec.Selector.MatchExpressions))
 		}
 	}
 }
