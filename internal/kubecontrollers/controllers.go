@@ -148,28 +148,37 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 
 func newDeployment(ctx context.Context, e *environment) (runner, error) {
 	apps := e.informers.Apps().V1()
-	return deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), e.informers.Core().V1().Pods(), e.client)
+	deployments, replicaSets, err := newDeployments(apps.Deployments(), apps.ReplicaSets())
+	if err != nil {
+		return nil, err
+	}
+	return deployment.NewDeploymentController(ctx, deployments, replicaSets, e.informers.Core().V1().Pods(), e.client)
 }
 
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
-	return replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), e.informers.Core().V1().Pods(),
-		e.client, replicaset.BurstReplicas), nil
+	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets())
+	return replicaset.NewReplicaSetController(ctx, replicaSets, e.informers.Core().V1().Pods(), e.client, replicaset.BurstReplicas), err
 }
 
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), e.client, replication.BurstReplicas), nil
+	controllers, err := newReplicationControllers(core.ReplicationControllers())
+	return replication.NewReplicationManager(ctx, core.Pods(), controllers, e.client, replication.BurstReplicas), err
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	return statefulset.NewStatefulSetController(ctx, core.Pods(), smallSets{apps.StatefulSets(), revisions.Lister()},
-		core.PersistentVolumeClaims(), revisions, e.client), nil
+	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()})
+	return statefulset.NewStatefulSetController(ctx, core.Pods(), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
-	return job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), e.informers.Batch().V1().Jobs(), nil, nil)
+	jobs, err := newJobs(e.informers.Batch().V1().Jobs())
+	if err != nil {
+		return nil, err
+	}
+	return job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), jobs, nil, nil)
 }
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
@@ -191,9 +200,10 @@ func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, err
 
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	return disruption.NewDisruptionController(ctx, core.Pods(), e.informers.Policy().V1().PodDisruptionBudgets(),
+	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
+	return disruption.NewDisruptionController(ctx, core.Pods(), budgets,
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
-		e.client, e.mapper, e.scales, e.discovery), nil
+		e.client, e.mapper, e.scales, e.discovery), err
 }
 
 func newTTLAfterFinished(ctx context.Context, e *environment) (runner, error) {

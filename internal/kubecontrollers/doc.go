@@ -11,6 +11,8 @@
 //     their space; it is shown identities that carry the space (garbage.go).
 //   - Numbers of tenants' objects that they multiply are bounded when they are written; what
 //     was stored before is not shown (factors.go).
+//   - Listers parse all selectors of a namespace for each event of a pod, while the events of
+//     other spaces wait; theirs are parsed when they are written (selectors.go).
 //
 // Queues and metrics have fixed names. An idle tenant costs no goroutine and no
 // request.

@@ -446,6 +446,20 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallServices"},
 	},
 	{
+		name:   "selectors of ReplicaSets are not parsed for each event of a pod",
+		file:   "internal/kubecontrollers/controllers.go",
+		before: `replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets())`,
+		after:  `replicaSets, err := e.informers.Apps().V1().ReplicaSets(), error(nil)`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestControllersSelect"},
+	},
+	{
+		name:   "ReplicaSets without an owner get Deployments with short selectors",
+		file:   "internal/kubecontrollers/listers.go",
+		before: `Spec: appsv1.DeploymentSpec{Selector: short}}`,
+		after:  `Spec: d.Spec}`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestDeploymentsAreShort"},
+	},
+	{
 		name:   "CronJobs were not scheduled before they were created",
 		file:   "internal/kubecontrollers/cronjobs_bounded.go",
 		before: `if last.Time.Before(from) {`,

@@ -10,10 +10,10 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// The limits of a label selector. Controllers parse all those of a namespace for each pod that
-// changes, in handlers that serve all spaces.
+// The limits of a label selector. Controllers compare all those of a namespace that may match
+// with each pod that changes, in handlers that serve all spaces.
 const (
-	// maxRequirements are its labels and expressions. Each takes about a microsecond.
+	// maxRequirements are its labels and expressions.
 	maxRequirements = 32
 	// maxSelectorValues are those of all its expressions.
 	maxSelectorValues = 100
