@@ -183,12 +183,12 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), smallServices{core.Services()}, smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), e.turns.services(core.Services(), core.Pods().Lister()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), smallServices{core.Services()}, core.Nodes(),
+	return endpointslice.NewController(ctx, core.Pods(), e.turns.services(core.Services(), core.Pods().Lister()), core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 
@@ -201,7 +201,7 @@ func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, err
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
-	return disruption.NewDisruptionController(ctx, core.Pods(), budgets,
+	return disruption.NewDisruptionController(ctx, core.Pods(), e.turns.budgets(budgets),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery), err
 }

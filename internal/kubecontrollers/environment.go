@@ -41,8 +41,10 @@ type environment struct {
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	bursts            *spaces.Bursts
-	custom            *customResources
-	started           chan struct{}
+	// turns are those of one controller.
+	turns   *turns
+	custom  *customResources
+	started chan struct{}
 }
 
 const userAgent = "tenantry-controllers"
@@ -104,9 +106,10 @@ func (e *environment) with(c builder) (*environment, error) {
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	shares, bursts := spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts)
-	own.config = spaces.NewClientConfig(e.unwrapped, shares, bursts)
-	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, shares, bursts)
+	own.turns = newTurns()
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.turns.charge)}
+	own.config = spaces.NewClientConfig(e.unwrapped, options...)
+	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)
 	return &own, own.createClients()
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// turns are the shares of tenants in what a worker does between requests, which package spaces
-// does not see. Each has a quarter of the time of one worker when it has more to do than for a
-// short while.
+// turns are the shares of tenants in the time of a controller's workers, which package spaces sees
+// only as far as single requests take long. Each has a quarter of the time of one worker when it has
+// more to do than for a short while.
 type turns struct {
 	now func() time.Time
 
@@ -31,19 +31,36 @@ const (
 func (t *turns) take(n tenant.Name, took time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	for other, until := range t.until {
-		if !until.After(now) {
+	if t.owes(n) > maxTurnDebt {
+		return fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
+	}
+	t.add(n, took)
+	return nil
+}
+
+// charge is take for work that has been done.
+func (t *turns) charge(n tenant.Name, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(n, took)
+}
+
+// debt returns when a tenant has paid back what it had done.
+func (t *turns) debt(n tenant.Name) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.owes(n)
+}
+
+// owes returns the time until what a tenant had done is paid back.
+func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
+
+func (t *turns) add(n tenant.Name, took time.Duration) {
+	until := t.now().Add(t.owes(n) + turnDivisor*took)
+	for other, paid := range t.until {
+		if !paid.After(t.now()) {
 			delete(t.until, other)
 		}
 	}
-	until, owes := t.until[n]
-	if !owes {
-		until = now
-	}
-	if until.Sub(now) > maxTurnDebt {
-		return fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
-	}
-	t.until[n] = until.Add(turnDivisor * took)
-	return nil
+	t.until[n] = until
 }

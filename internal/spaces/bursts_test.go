@@ -39,7 +39,12 @@ func TestBursts(t *testing.T) {
 					running[space] += by
 					most[space] = max(most[space], running[space])
 				}
-				bursts := NewBursts(2)
+				bursts, metered := NewBursts(2), map[tenant.Name]time.Duration{}
+				meter := func(n tenant.Name, took time.Duration) {
+					mu.Lock()
+					defer mu.Unlock()
+					metered[n] += took
+				}
 				// Two controllers.
 				var clients []*kubernetes.Clientset
 				for range 2 {
@@ -52,7 +57,7 @@ func TestBursts(t *testing.T) {
 							Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`))}, nil
 					})}
 					nobody := func(tenant.Flat, string) types.UID { return "" }
-					clients = append(clients, kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(workers, nobody), WithBursts(bursts))))
+					clients = append(clients, kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(workers, nobody), WithBursts(bursts), WithMeter(meter))))
 				}
 				var creations sync.WaitGroup
 				for i := range 100 {
@@ -71,6 +76,9 @@ func TestBursts(t *testing.T) {
 				}
 				if len(bursts.tenants) > 0 {
 					t.Errorf("%d tenants are kept", len(bursts.tenants))
+				}
+				if metered["a"] < 100*time.Millisecond || metered["b"] < 100*time.Millisecond {
+					t.Errorf("requests took %v", metered)
 				}
 			})
 		})

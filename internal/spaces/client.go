@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,6 +70,7 @@ type flatteningTransport struct {
 	workers, recorder *shares
 	ownerOf           func(namespace tenant.Flat, pod string) types.UID
 	bursts            *Bursts
+	meter             func(tenant.Name, time.Duration)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,6 +95,10 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	shared := t.sharesFor(&r)
 	if shared == nil {
 		return exchange(req)
+	}
+	if t.meter != nil && shared == t.workers {
+		began := time.Now()
+		defer func() { t.meter(r.space, time.Since(began)) }()
 	}
 	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength)

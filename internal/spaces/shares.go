@@ -62,6 +62,12 @@ func WithWorkers(workers int, ownerOf func(namespace tenant.Flat, pod string) ty
 	}
 }
 
+// WithMeter says that meter is called with the time that each request of workers for a tenant has
+// taken.
+func WithMeter(meter func(tenant.Name, time.Duration)) Option {
+	return func(t *flatteningTransport) { t.meter = meter }
+}
+
 // sharesFor returns the shares that a request is subject to, nil if there are none.
 func (t *flatteningTransport) sharesFor(r *route) *shares {
 	switch {
@@ -130,7 +136,7 @@ type item struct {
 }
 
 // errShare ends requests beyond the share.
-var errShare = errors.New("other requests of this controller for the tenant wait for its webhooks; it tries this one again later")
+var errShare = errors.New("other requests of this controller for the tenant take long, or wait for its webhooks; it tries this one again later")
 
 // share is how many items a tenant may have while others wait, or in debt.
 func (s *shares) share() int { return s.workers / shareDivisor }

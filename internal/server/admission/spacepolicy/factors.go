@@ -24,6 +24,9 @@ const (
 	// MaxServicePorts are those of a Service, which controllers multiply by its pods. With 1,000
 	// addresses they make as many Endpoints as there may be.
 	MaxServicePorts = 100
+	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
+	// seconds.
+	maxMetrics = 100
 )
 
 // factors are the numbers of an object that controllers multiply.
@@ -37,6 +40,7 @@ var factors = []struct {
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
 	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
+	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
@@ -82,6 +86,13 @@ func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 		}
 	}
 	return count
+}
+
+func metricsOf(_ schema.GroupResource, obj runtime.Object) int {
+	if autoscaler, ok := obj.(*autoscaling.HorizontalPodAutoscaler); ok {
+		return len(autoscaler.Spec.Metrics)
+	}
+	return 0
 }
 
 func portsOf(_ schema.GroupResource, obj runtime.Object) int {

@@ -92,6 +92,13 @@ func TestFactors(t *testing.T) {
 			more:    &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 101)}},
 			refusal: `services "x" is forbidden: SpacePolicy: it has 101 ports, and a Service in a space at most 100; make several Services of it`,
 		},
+		"metrics": {
+			resource: autoscaling.Resource("horizontalpodautoscalers"),
+			most:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 100)}},
+			more:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 101)}},
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: it has 101 metrics, and a HorizontalPodAutoscaler in a space at most 100; ` +
+				`make several of it`,
+		},
 		"requirements of a selector": {
 			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},
 			more:    &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(32, 1)}},
