@@ -10,7 +10,7 @@
 //   - The garbage collector joins by UID and looks owners up without knowing
 //     their space; it is shown identities that carry the space (garbage.go).
 //   - Numbers of tenants' objects that they multiply are bounded when they are written; what
-//     was stored before is not shown (factors.go).
+//     was stored before is not shown (multiplied.go).
 //   - Listers parse all selectors of a namespace for each event of a pod, while the events of
 //     other spaces wait; theirs are parsed when they are written (selectors.go).
 //

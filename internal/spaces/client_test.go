@@ -379,6 +379,10 @@ func TestForeignNames(t *testing.T) {
 			}, metav1.CreateOptions{})
 			return err
 		},
+		"body without a space": func() error {
+			_, err := (&rewriter{unflatten: true}).rewrite([]byte(`{"metadata":{"namespace":"a|ns"},"involvedObject":{"namespace":"b|ns"}}`), objectPlace)
+			return err
+		},
 		"name": func() error {
 			_, err := client.ConfigMaps("a|ns").Get(t.Context(), "b|x", metav1.GetOptions{})
 			return err

@@ -405,21 +405,21 @@ var table = []mutant{
 	},
 	{
 		name:   "replicas of StatefulSets, as they are scaled",
-		file:   "internal/server/admission/spacepolicy/factors.go",
+		file:   "internal/server/admission/spacepolicy/multiplied.go",
 		before: `if of == statefulSets {`,
 		after:  `if false && of == statefulSets {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
 	},
 	{
 		name:   "StatefulSets that were stored with endless replicas",
-		file:   "internal/kubecontrollers/factors.go",
+		file:   "internal/kubecontrollers/multiplied.go",
 		before: `replicas > spacepolicy.MaxReplicas ||`,
 		after:  ``,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallSets"},
 	},
 	{
 		name:   "addresses of Endpoints, times their ports",
-		file:   "internal/server/admission/spacepolicy/factors.go",
+		file:   "internal/server/admission/spacepolicy/multiplied.go",
 		before: ` * max(1, len(s.Ports))`,
 		after:  ``,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
@@ -440,7 +440,7 @@ var table = []mutant{
 	},
 	{
 		name:   "Services that were stored with many ports",
-		file:   "internal/kubecontrollers/factors.go",
+		file:   "internal/kubecontrollers/multiplied.go",
 		before: `len(service.Spec.Ports) <= spacepolicy.MaxServicePorts ||`,
 		after:  `true ||`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestSmallServices"},

@@ -133,6 +133,33 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// TestRulesOfGrants checks that nobody is shown the rights of somebody else, such as an earlier
+// tenant of the same name.
+func TestRulesOfGrants(t *testing.T) {
+	rule := v1alpha1.AccessRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, Namespaces: []string{"x"}}
+	for name, tc := range map[string]struct {
+		user, namespace string
+		uid             types.UID
+		active          bool
+		want            int
+	}{
+		"granted":                 {"jane", "x", "b-1", true, 1},
+		"to another user":         {"joe", "x", "b-1", true, 0},
+		"in another namespace":    {"jane", "y", "b-1", true, 0},
+		"to an earlier tenant":    {"jane", "x", "b-2", true, 0},
+		"a tenant out of service": {"jane", "x", "b-1", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return tc.uid, tc.active })
+			grants.Set(accessPolicy("a", "p", rule))
+			u := &user.DefaultInfo{Name: tc.user, Extra: map[string][]string{tenant.UserExtraKey: {"b"}}}
+			if got := grants.rulesFor(t.Context(), "b", "a", u, tc.namespace); len(got) != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 // What is asked after a request is admitted is still asked about a foreign user.
 func TestAdmittedUsersStayForeign(t *testing.T) {
 	grants := NewGrants(func(context.Context, tenant.Name) (types.UID, bool) { return "b-1", true })

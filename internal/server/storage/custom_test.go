@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -19,5 +21,19 @@ func TestCustomResourcesOfOneSpace(t *testing.T) {
 	}
 	if found, _ := widgets.list(t, "a", ""); len(found) != 1 {
 		t.Errorf("in its space: found %v, want one", found)
+	}
+}
+
+// TestSpacesThatDefineThemselves checks that the storage of a published definition does not answer
+// for a space that has one of its own.
+func TestSpacesThatDefineThemselves(t *testing.T) {
+	s := &Space{foreign: func(n tenant.Name) bool { return n == "a" }}
+	if _, err := s.scope(tenant.WithSpace(t.Context(), "a")); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	for _, scope := range []tenant.Scope{"b", tenant.System.Scope(), tenant.All} {
+		if _, err := s.scope(tenant.WithScope(t.Context(), scope)); err != nil {
+			t.Errorf("in %s: %v", scope, err)
+		}
 	}
 }
