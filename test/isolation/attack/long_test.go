@@ -78,7 +78,11 @@ var _ = Describe("Long names", func() {
 		Entry("as keys of YAML that are aliases", call{
 			method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", contentType: runtime.ContentTypeYAML,
 			body: "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {nonResourceAttributes: {path: /}}\nx: &a " + long + "\nq: {" + strings.Repeat("*a : z,", 8_000) + "}\n",
-		}, http.StatusBadRequest, "a key that is no text"),
+		}, http.StatusBadRequest, "with its aliases written out"),
+		Entry("as keys of YAML that are merged again and again", call{
+			method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", contentType: runtime.ContentTypeYAML,
+			body: "f: [" + strings.Repeat("0,", 6_000) + "]\na: &a {? " + long + " : b, ? c" + long + " : d}\nq: {<<: [" + strings.Repeat("*a,", 3_000) + "]}\n",
+		}, http.StatusBadRequest, "with its aliases written out"),
 		Entry("in JSON patches", call{
 			method: http.MethodPatch, path: "/api/v1/namespaces/default/configmaps/" + "kube-root-ca.crt", contentType: string(types.JSONPatchType),
 			body: `[{"op":"add","path":"/x","value":{"` + strings.Repeat("k", 20_000) + `":{"a":"b"}}}]`,
