@@ -202,6 +202,62 @@ var table = []mutant{
 		tests:  []string{"./internal/server/filters", "-run=TestAliasesOfYAML"},
 	},
 	{
+		name:   "values of conversions",
+		file:   "internal/server/egress/conversions.go",
+		before: `values > most {`,
+		after:  `false && values > most {`,
+		tests:  []string{"./internal/server/egress", "-run=TestConversions"},
+	},
+	{
+		name:   "bytes of conversions",
+		file:   "internal/server/egress/answers.go",
+		before: `most = conversion.most()`,
+		after:  `_ = conversion`,
+		tests:  []string{"./internal/server/egress", "-run=TestConversions"},
+	},
+	{
+		name:   "strings in JSON in strings",
+		file:   "internal/server/bounds/numbers.go",
+		before: `return numbersInJSON(data, nil)`,
+		after:  `return numbersInJSON(data, embedded)`,
+		tests:  []string{"./internal/server/bounds", "-run=TestJSONInStrings"},
+	},
+	{
+		name:   "paths of copies",
+		file:   "internal/server/bounds/json.go",
+		before: `copied > copies.most {`,
+		after:  `false {`,
+		tests:  []string{"./internal/server/bounds", "-run=TestJSONPatch"},
+	},
+	{
+		name:   "the length of aliases",
+		file:   "internal/server/filters/yaml.go",
+		before: `length > maxExpanded {`,
+		after:  `length < 0 {`,
+		tests:  []string{"./internal/server/filters", "-run=TestYAML"},
+	},
+	{
+		name:   "items wait for their turn",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `err = i.of.take(key, obj)`,
+		after:  `_ = i.of.take(key, obj)`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
+	},
+	{
+		name:   "items are heard of again",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `i.queue(key, i.turns.debt(n))`,
+		after:  `_ = i.turns.debt(n)`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
+	},
+	{
+		name:   "requests of controllers run a few at a time",
+		file:   "internal/spaces/client.go",
+		before: `leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength)`,
+		after:  `leave, err := (*Bursts)(nil).enter(req.Context(), r.space, req.ContentLength)`,
+		tests:  []string{"./internal/spaces", "-run=TestBursts"},
+	},
+	{
 		name:   "paths of lists",
 		file:   "internal/server/bounds/json.go",
 		before: `return s.at(of.path + indexSize)`,
@@ -268,7 +324,7 @@ var table = []mutant{
 		name:   "quantities that a webhook copies",
 		file:   "internal/server/egress/patches.go",
 		before: `if !bounds.HasNumbers(patch) && !slices.ContainsFunc(operations, copies) {`,
-		after:  `if !bounds.HasNumbers(patch) && len(operations) > 0 {`,
+		after:  `if !bounds.HasNumbers(patch) && !slices.ContainsFunc(operations[:0], copies) {`,
 		tests:  []string{"./internal/server/egress", "-run=TestPatchesOfQuantities"},
 	},
 	{
@@ -378,8 +434,8 @@ var table = []mutant{
 	{
 		name:   "webhooks that send without end",
 		file:   "internal/server/egress/answers.go",
-		before: `&bounded{response.Body, maxAnswer + growth*asked}`,
-		after:  `response.Body`,
+		before: `&bounded{answer, most}`,
+		after:  `&bounded{answer, 1000 * most}`,
 		tests:  []string{"./internal/server/egress"},
 	},
 	{
@@ -504,8 +560,8 @@ var table = []mutant{
 	{
 		name:   "tenants take turns in what a controller calculates",
 		file:   "internal/kubecontrollers/turns.go",
-		before: `if until.Sub(now) > maxTurnDebt {`,
-		after:  `if false && until.Sub(now) > maxTurnDebt {`,
+		before: `if t.owes(n) > maxTurnDebt {`,
+		after:  `if t.owes(n) < 0 {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestPoliciesAreShort"},
 	},
 }

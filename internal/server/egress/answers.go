@@ -62,7 +62,7 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	conversion, err := conversionOf(req)
 	if err != nil {
-		return nil, fmt.Errorf("reading what the webhook is asked: %w", err)
+		return nil, err
 	}
 	most := maxAnswer + growth*max(0, req.ContentLength)
 	if conversion != nil {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,22 +27,27 @@ type conversion struct{ objects, bytes, values int }
 // conversionOf returns what a request asks a webhook to convert, nil if it asks for
 // something else.
 func conversionOf(req *http.Request) (*conversion, error) {
-	if req.GetBody == nil {
+	review, err := reviewOf(req)
+	if err != nil || gjson.GetBytes(review, "kind").String() != "ConversionReview" {
+		return nil, err
+	}
+	values, _ := bounds.Count(review)
+	return &conversion{int(gjson.GetBytes(review, "request.objects.#").Int()), len(review), values}, nil
+}
+
+// reviewOf returns what a webhook is asked.
+func reviewOf(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
 		return nil, nil
+	}
+	if req.GetBody == nil {
+		return nil, errors.New("what the webhook is asked is not known")
 	}
 	body, err := req.GetBody()
 	if err != nil {
 		return nil, err
 	}
-	review, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	if gjson.GetBytes(review, "kind").String() != "ConversionReview" {
-		return nil, nil
-	}
-	values, _ := bounds.Count(review)
-	return &conversion{int(gjson.GetBytes(review, "request.objects.#").Int()), len(review), values}, nil
+	return io.ReadAll(body)
 }
 
 // most returns how many bytes of an answer are read.

@@ -2,10 +2,28 @@ package egress
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
+
+// TestUnknownReviews checks that no answer is taken if it is not known to what.
+func TestUnknownReviews(t *testing.T) {
+	req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
+	for name, body := range map[string]func() (io.ReadCloser, error){
+		"none":           nil,
+		"an error":       func() (io.ReadCloser, error) { return nil, errTooLarge },
+		"an error in it": func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(errTooLarge)), nil },
+	} {
+		req.GetBody = body
+		if _, err := readAnswer(req, io.NopCloser(strings.NewReader("{}"))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
 
 // TestConversions checks that a webhook does not make large objects of small ones when they are
 // read.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -61,14 +60,7 @@ func copies(operation jsonpatch.Operation) bool {
 // checkPatched checks the quantities of the object that a patch makes. Objects of kinds that
 // are not built in have none.
 func checkPatched(req *http.Request, operations jsonpatch.Patch) error {
-	if req.GetBody == nil {
-		return errors.New("the object it is for is not known")
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return err
-	}
-	review, err := io.ReadAll(body)
+	review, err := reviewOf(req)
 	if err != nil {
 		return err
 	}
