@@ -1,7 +1,9 @@
 package admission
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -27,4 +29,10 @@ func (s *shared) expressions(n tenant.Name, resource schema.GroupResource, name 
 		}
 	}
 	return count
+}
+
+// limitRanges returns the LimitRanges of a namespace in the space of n. The last writes may be
+// missing.
+func (s *shared) limitRanges(n tenant.Name, namespace string) ([]*corev1.LimitRange, error) {
+	return s.flat.Core().V1().LimitRanges().Lister().LimitRanges(tenant.Flatten(n, namespace).String()).List(labels.Everything())
 }

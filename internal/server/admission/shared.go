@@ -69,6 +69,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Definition: config.Definition, UID: config.TenantUID,
 		Expressions: spacepolicy.Expressions{Policies: s.expressions, Rules: config.CELRules},
+		LimitRanges: s.limitRanges,
 	})
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {

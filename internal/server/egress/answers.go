@@ -23,7 +23,8 @@ const (
 
 var (
 	errRedirect = errors.New("the webhook answers with a redirect, and none is followed")
-	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes, or %d for each object that it converts, and %d for each byte that it is asked", maxAnswer, objectGrowth, growth)
+	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes and %d for each byte that it is asked or, of a conversion, %d for each object and %d for each byte",
+		maxAnswer, growth, objectBytes, byteFactor)
 )
 
 // answers limits the responses of a tenant's webhook: their size, and no redirects. The

@@ -7,18 +7,20 @@ import (
 	"net/http"
 
 	"github.com/tidwall/gjson"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/json"
 
 	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
 // What a conversion webhook makes of an object is not stored, and no quota counts it. But watch
 // caches keep it, for each object and for their latest events. So it is not much larger than
-// what was stored.
+// what was stored. A version may have an object of some fields for a text of another.
 const (
-	// objectGrowth and valueGrowth are how many bytes and values each object may get beside
-	// those that growth allows.
-	objectGrowth = 4 << 10
-	valueGrowth  = 256
+	// byteFactor and valueFactor are how many bytes and values there may be for each in what the
+	// webhook is asked, and objectBytes and objectValues how many more for each object.
+	byteFactor, objectBytes   = 8, 4 << 10
+	valueFactor, objectValues = 16, 256
 )
 
 // conversion is what a webhook is asked to convert.
@@ -52,23 +54,25 @@ func reviewOf(req *http.Request) ([]byte, error) {
 
 // most returns how many bytes of an answer are read.
 func (c *conversion) most() int64 {
-	return int64(growth*c.bytes + (1+c.objects)*objectGrowth)
+	return int64(byteFactor*c.bytes + (1+c.objects)*objectBytes)
 }
 
-// check refuses an answer that is not too long, but has too many values.
+// check refuses an answer that is not too long, but has too many values. It reads JSON by the code
+// that upstream reads it with, in which a field may be there twice.
 func (c *conversion) check(answer []byte) error {
 	values, _ := bounds.Count(answer)
-	if most := growth*c.values + (1+c.objects)*valueGrowth; values > most {
-		return fmt.Errorf("the webhook makes more than %d values of %d in %d objects: %d for each and %d for each object are allowed",
-			most, c.values, c.objects, growth, valueGrowth)
+	if most := valueFactor*c.values + (1+c.objects)*objectValues; values > most {
+		return fmt.Errorf("the webhook makes more than %d values of %d in %d objects: %d of each, and %d more for each object, are allowed; "+
+			"convert to a version with fewer fields, or make several objects of it", most, c.values, c.objects, valueFactor, objectValues)
 	}
-	var err error
-	gjson.GetBytes(answer, "response.convertedObjects").ForEach(func(_, object gjson.Result) bool {
-		err = bounds.JSON([]byte(object.Raw))
-		return err == nil
-	})
-	if err != nil {
-		return fmt.Errorf("the webhook converts to an object that is not taken: %w", err)
+	var review apiextensionsv1.ConversionReview // of which v1beta1 is no different
+	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
+		return nil // upstream refuses it
+	}
+	for i := range review.Response.ConvertedObjects {
+		if err := bounds.JSON(review.Response.ConvertedObjects[i].Raw); err != nil {
+			return fmt.Errorf("the webhook converts to an object that is not taken: %w", err)
+		}
 	}
 	return nil
 }

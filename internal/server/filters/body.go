@@ -54,7 +54,11 @@ func WithBody(handler http.Handler, serializer runtime.NegotiatedSerializer, oth
 		}
 		body, err := io.ReadAll(&contextReader{ctx: req.Context(), reader: io.LimitReader(req.Body, maxBody+1)})
 		if err != nil {
-			if !apierrors.IsRequestEntityTooLargeError(err) { // that error has its own advice
+			switch {
+			case apierrors.IsRequestEntityTooLargeError(err): // has its own advice
+			case errors.Is(err, context.DeadlineExceeded): // while the request waited
+				err = apierrors.NewTimeoutError(fmt.Sprintf("reading request body: %v", err), 0)
+			default:
 				err = apierrors.NewBadRequest(fmt.Sprintf("reading request body: %v", err))
 			}
 			reject(w, req, serializer, err)

@@ -206,6 +206,14 @@ func TestAliasesOfYAML(t *testing.T) {
 			}
 		})
 	}
+	for _, line := range []string{"%TAG !0! t:\n", "%TAG !0! t:\r", "%FOO\u2028", "%FOO\u0085"} {
+		if _, err := stripYAML(t.Context(), []byte("\ufeff"+strings.Repeat(line, 11)+"---\na: b\n"), "acme"); err == nil || !strings.Contains(err.Error(), "begin with %") {
+			t.Errorf("got %v of directives %q", err, line)
+		}
+	}
+	if _, err := stripYAML(t.Context(), []byte("%YAML 1.1\n---\na: |\n"+strings.Repeat("  % of a\n", 100)), "acme"); err != nil {
+		t.Error(err)
+	}
 	repeated := []byte("a: {b: c, b: d}\nverbs: ['*']\n")
 	if passed, err := stripYAML(t.Context(), repeated, "acme"); err != nil || !bytes.Equal(passed, repeated) {
 		t.Errorf("got %q, %v of YAML without aliases", passed, err)

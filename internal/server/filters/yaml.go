@@ -23,6 +23,9 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 	if json.Valid(body) { // JSON is YAML, too
 		return stripJSON(ctx, body, n)
 	}
+	if hasManyDirectives(body) {
+		return nil, fmt.Errorf("the YAML has more than %d lines that begin with %%; leave directives out", maxDirectives)
+	}
 	named, aliased := mayName(body), mayAlias(body)
 	if isUTF16(body) { // in which no letters are found
 		named, aliased = true, true
@@ -43,6 +46,21 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 		return body, nil
 	}
 	return stripJSON(ctx, asJSON, n) // upstream reads JSON as YAML
+}
+
+// maxDirectives is how many directives YAML has at most: parsers compare each with all before it.
+const maxDirectives = 10
+
+// hasManyDirectives reports whether many lines of YAML may be directives. In UTF-16 each % counts.
+func hasManyDirectives(body []byte) bool {
+	count := 0
+	for i, c := range body {
+		// Lines end with these characters, or with two of Unicode, of which these are the last bytes.
+		if c == '%' && (i == 0 || bytes.IndexByte([]byte("\n\r\x00\x85\xa8\xa9\xbf"), body[i-1]) >= 0) {
+			count++
+		}
+	}
+	return count > maxDirectives
 }
 
 // mayAlias reports whether YAML may have aliases, each of which needs an anchor.

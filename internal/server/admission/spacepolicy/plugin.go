@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -35,6 +36,8 @@ type Rules struct {
 	Definition Definitions
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
+	// LimitRanges returns those of a namespace. If nil, there are none.
+	LimitRanges func(n tenant.Name, namespace string) ([]*corev1.LimitRange, error)
 	// Expressions are those that there are already. If nil, a space may have any number.
 	Expressions Expressions
 }
@@ -112,6 +115,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 				return err
 			}
 		}
+	}
+	if err := p.rules.checkLimits(a, n); err != nil {
+		return err
 	}
 	for _, check := range []func(admission.Attributes) error{checkSchedule, checkClusterRole} {
 		if err := check(a); err != nil {
