@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -109,4 +111,67 @@ func TestTurnsOfRequests(t *testing.T) {
 	if got := get(); got != [2]bool{false, false} {
 		t.Errorf("got %v after requests of ten seconds", got)
 	}
+}
+
+// TestParked checks that others wait for few of a tenant's objects, and that all come back in
+// order.
+func TestParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		store := f.Policy().V1().PodDisruptionBudgets().Informer().GetStore()
+		turns := newTurns()
+		from, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
+		if err != nil {
+			t.Fatal(err)
+		}
+		budgets := turns.budgets(from)
+		var queued []string
+		if _, err := budgets.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
+			queued = append(queued, obj.(*policyv1.PodDisruptionBudget).Name)
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		get := func(name string) error {
+			_, err := budgets.Lister().PodDisruptionBudgets("a|ns").Get(name)
+			return err
+		}
+		turns.charge("a", time.Minute)
+		for i := range 100 {
+			name := fmt.Sprintf("%03d", i)
+			if err := store.Add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := get(name); !apierrors.IsNotFound(err) {
+					t.Errorf("got %v of a budget that is not in turn", err)
+				}
+			}
+		}
+		time.Sleep(4*time.Minute - maxTurnDebt/2 - time.Second)
+		if synctest.Wait(); len(queued) > 0 {
+			t.Errorf("%d come too early", len(queued))
+		}
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); len(queued) < releasedAtOnce || len(queued) > 20*releasedAtOnce {
+			t.Errorf("%d come at first", len(queued))
+		}
+		time.Sleep(time.Minute)
+		if synctest.Wait(); len(queued) != 100 || !slices.IsSorted(queued) {
+			t.Errorf("%d come: %v", len(queued), queued)
+		}
+		if err := get("000"); err != nil {
+			t.Error(err)
+		}
+		// The events of its pods wait, too.
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "p"}}
+		turns.charge("a", time.Minute)
+		if found, err := budgets.Lister().GetPodPodDisruptionBudgets(pod); err == nil {
+			t.Errorf("found %v for an event that is not in turn", found)
+		}
+		queued = nil
+		time.Sleep(6 * time.Minute)
+		if synctest.Wait(); len(queued) != 100 {
+			t.Errorf("%d come after an event", len(queued))
+		}
+	})
 }

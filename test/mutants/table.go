@@ -246,8 +246,8 @@ var table = []mutant{
 	{
 		name:   "items are heard of again",
 		file:   "internal/kubecontrollers/turned.go",
-		before: `i.queue(key, i.turns.debt(n))`,
-		after:  `_ = i.turns.debt(n)`,
+		before: `i.park(n, key)`,
+		after:  `_ = i.park`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
 	},
 	{
