@@ -1,0 +1,122 @@
+package filters
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestPretty checks who gets indented answers, and that upstream does not indent them.
+func TestPretty(t *testing.T) {
+	const answer = `{"a":[1,2,{}],"b":{}}`
+	pretty := "{\n  \"a\": [\n    1,\n    2,\n    {}\n  ],\n  \"b\": {}\n}"
+	for name, tc := range map[string]struct {
+		url, accept, agent, verb, subresource, contentType string
+		n                                                  tenant.Name
+		status                                             int
+		want                                               string
+	}{
+		"asked for":              {url: "/x?pretty=true", want: pretty},
+		"asked for by one":       {url: "/x?pretty=1&limit=5", want: pretty},
+		"by a parameter":         {url: "/x", accept: "application/json; Pretty=1;q=1, */*", want: pretty},
+		"a command-line tool":    {url: "/x", agent: "curl/8", want: pretty},
+		"a tool that wants none": {url: "/x?pretty=false", agent: "curl/8", want: answer},
+		"not asked for":          {url: "/x", agent: "kubectl", want: answer},
+		"no JSON":                {url: "/x?pretty=true", contentType: "application/vnd.kubernetes.protobuf", want: answer},
+		"a watch":                {url: "/x?pretty=true", verb: "watch", want: answer},
+		"a log":                  {url: "/x?pretty=true", subresource: "log", want: answer},
+		"in the system space":    {url: "/x?pretty=true", n: tenant.System, want: answer},
+		"a list in YAML":         {url: "/x", accept: "application/yaml", status: http.StatusNotAcceptable},
+		"a table in JSON":        {url: "/x", accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json", want: answer},
+		"deleted, in YAML":       {url: "/x", accept: "application/yaml", verb: "deletecollection", status: http.StatusNotAcceptable},
+		"an object in YAML":      {url: "/x", accept: "application/yaml", verb: "get", want: answer},
+		"YAML or JSON":           {url: "/x", accept: "application/json,application/yaml", want: answer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.verb == "" {
+				tc.verb = "list"
+			}
+			if tc.n == "" {
+				tc.n = "a"
+			}
+			if tc.status == 0 {
+				tc.status = http.StatusOK
+			}
+			if tc.contentType == "" {
+				tc.contentType = "application/json"
+			}
+			handler := WithPretty(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if tc.want == pretty && (asksPretty(req) || req.Header.Get("Accept-Encoding") != "") {
+					t.Errorf("upstream is asked %s, %v", req.URL, req.Header)
+				}
+				w.Header().Set("Content-Type", tc.contentType)
+				_, _ = io.WriteString(w, answer)
+			}), scheme.Codecs.WithoutConversion())
+			req := httptest.NewRequest(http.MethodGet, tc.url, nil)
+			req.Header.Set("Accept", tc.accept)
+			req.Header.Set("Accept-Encoding", "gzip")
+			req.Header.Set("User-Agent", tc.agent)
+			ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Subresource: tc.subresource})
+			response := httptest.NewRecorder()
+			handler.ServeHTTP(response, req.WithContext(tenant.WithSpace(ctx, tc.n)))
+			if response.Code != tc.status || tc.want != "" && response.Body.String() != tc.want {
+				t.Errorf("got %d %s", response.Code, response.Body)
+			}
+		})
+	}
+}
+
+// FuzzIndenting checks that what is indented in pieces is what encoding/json makes of it.
+func FuzzIndenting(f *testing.F) {
+	for _, text := range []string{`{}`, `[]`, `{"a":[{},[],{"b":"c\"d\\"}],"e":1.5e3,"f":null}`, "[\"\\\\\",\"[\"]\n", `"a"`, ` [ 1 , 2 ] `} {
+		f.Add(text, uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, text string, size uint8) {
+		var want bytes.Buffer
+		if json.Indent(&want, []byte(text), "", "  ") != nil {
+			t.Skip()
+		}
+		response := httptest.NewRecorder()
+		response.Header().Set("Content-Type", "application/json")
+		w := &indenting{ResponseWriter: response}
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(len(rest), 1+int(size))
+			if _, err := w.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if got := response.Body.String(); got != strings.TrimSpace(want.String()) {
+			t.Errorf("got %q, want %q", got, want.String())
+		}
+	})
+}
+
+// TestIndentingTakesNoMemory checks that lines of deep values are not kept.
+func TestIndentingTakesNoMemory(t *testing.T) {
+	deep := []byte(strings.Repeat("[", 200) + strings.Repeat("0,", 100_000) + "0" + strings.Repeat("]", 200))
+	if n := allocated(func() {
+		w := &indenting{ResponseWriter: discarding{http.Header{"Content-Type": {"application/json"}}}}
+		if _, err := w.Write(deep); err != nil {
+			t.Error(err)
+		}
+	}); n > 1<<20 {
+		t.Errorf("%d bytes for 40 MB of lines", n)
+	}
+}
+
+// discarding is a response that nobody reads.
+type discarding struct{ header http.Header }
+
+func (d discarding) Header() http.Header         { return d.header }
+func (d discarding) Write(p []byte) (int, error) { return len(p), nil }
+func (d discarding) WriteHeader(int)             {}
