@@ -111,17 +111,17 @@ func (i *inTurn) take(key string, obj any) error {
 	if !n.IsSpace() {
 		return nil
 	}
-	took := time.Duration(0)
-	if i.cost != nil {
-		if took, err = i.cost(obj); err != nil {
-			return err
-		}
-	}
-	if err := i.turns.take(n, took); err != nil {
+	if err := i.turns.take(n, 0); err != nil {
 		i.park(n, key)
 		return err
 	}
-	return nil
+	if i.cost == nil {
+		return nil
+	}
+	began := time.Now()
+	took, err := i.cost(obj)
+	i.turns.charge(n, took+time.Since(began))
+	return err
 }
 
 // park has the controller hear of an object when it is the turn of its tenant, if it is still

@@ -24,6 +24,8 @@ func newTurns() *turns { return &turns{now: time.Now, until: map[tenant.Name]tim
 const (
 	turnDivisor = 4
 	maxTurnDebt = 10 * time.Second
+	// maxOwed is how much a tenant owes at most, whatever it did.
+	maxOwed = 2 * maxTurnDebt
 )
 
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
@@ -56,7 +58,8 @@ func (t *turns) debt(n tenant.Name) time.Duration {
 func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
 
 func (t *turns) add(n tenant.Name, took time.Duration) {
-	until := t.now().Add(t.owes(n) + turnDivisor*took)
+	owes := t.owes(n)
+	until := t.now().Add(min(owes+turnDivisor*took, max(owes, maxOwed)))
 	for other, paid := range t.until {
 		if !paid.After(t.now()) {
 			delete(t.until, other)

@@ -44,11 +44,17 @@ func WithBursts(bursts *Bursts) Option {
 	return func(t *flatteningTransport) { t.bursts = bursts }
 }
 
-// enter waits until a request of a tenant with a body of so many bytes may run. The caller must
-// call leave afterwards.
-func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64) (leave func(), _ error) {
+// enter waits until a request of a tenant with a body of so many bytes may run, or it is tried again
+// later: a worker that waits works for nobody. The caller must call leave afterwards. Only the
+// parallel requests of one worker wait for as long as it takes.
+func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64, single bool) (leave func(), _ error) {
 	if b == nil {
 		return func() {}, nil
+	}
+	if single {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, waitThreshold/2, errShare)
+		defer cancel()
 	}
 	of := b.join(n)
 	weight := min(1+max(0, size)/burstBytes, b.capacity)

@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -88,17 +89,39 @@ func TestBursts(t *testing.T) {
 // TestBurstsEnd checks that a request that is given up does not wait any longer.
 func TestBurstsEnd(t *testing.T) {
 	bursts := NewBursts(1)
-	leave, err := bursts.enter(t.Context(), "a", 1<<20)
+	leave, err := bursts.enter(t.Context(), "a", 1<<20, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errShare)
-	if _, err := bursts.enter(ctx, "a", 0); err == nil || !strings.Contains(err.Error(), errShare.Error()) {
+	if _, err := bursts.enter(ctx, "a", 0, false); err == nil || !strings.Contains(err.Error(), errShare.Error()) {
 		t.Errorf("got %v", err)
 	}
 	leave()
 	if len(bursts.tenants) > 0 {
 		t.Errorf("%d tenants are kept", len(bursts.tenants))
 	}
+}
+
+// TestBurstsAreNotWaitedForLong checks that a worker does not wait for long, such as the one worker
+// of a controller for all pods of a ReplicaSet. Only the worker that makes these does.
+func TestBurstsAreNotWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bursts := NewBursts(1)
+		leave, err := bursts.enter(t.Context(), "a", 1<<20, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := bursts.enter(t.Context(), "a", 0, true); !errors.Is(err, errShare) || time.Since(began) != waitThreshold/2 {
+			t.Errorf("got %v after %v", err, time.Since(began))
+		}
+		time.AfterFunc(time.Minute, leave)
+		later, err := bursts.enter(t.Context(), "a", 0, false)
+		if err != nil || time.Since(began) < time.Minute {
+			t.Fatalf("got %v after %v", err, time.Since(began))
+		}
+		later()
+	})
 }

@@ -96,16 +96,16 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	if shared == nil {
 		return exchange(req)
 	}
-	if t.meter != nil && shared == t.workers {
-		began := time.Now()
-		defer func() { t.meter(r.space, time.Since(began)) }()
-	}
 	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
-		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength)
+		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
+		if t.meter != nil && shared == t.workers {
+			began := time.Now()
+			defer func() { t.meter(r.space, time.Since(began)) }()
+		}
 		return exchange(req)
 	})
 	if err == nil {

@@ -301,7 +301,7 @@ func (s *shares) roundTrip(req *http.Request, n tenant.Name, owner types.UID, se
 	}
 	defer leave()
 	response, err := send(req.WithContext(ctx))
-	if err != nil && errors.Is(context.Cause(ctx), errShare) {
+	if err != nil && (errors.Is(err, errShare) || errors.Is(context.Cause(ctx), errShare)) {
 		return refused(req, n)
 	}
 	return response, err

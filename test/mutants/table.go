@@ -253,8 +253,8 @@ var table = []mutant{
 	{
 		name:   "requests of controllers run a few at a time",
 		file:   "internal/spaces/client.go",
-		before: `leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength)`,
-		after:  `leave, err := (*Bursts)(nil).enter(req.Context(), r.space, req.ContentLength)`,
+		before: `leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")`,
+		after:  `leave, err := (*Bursts)(nil).enter(req.Context(), r.space, req.ContentLength, r.owner == "")`,
 		tests:  []string{"./internal/spaces", "-run=TestBursts"},
 	},
 	{

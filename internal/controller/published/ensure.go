@@ -158,8 +158,9 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desire
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return pending, r.reread(ctx, n, desired.object)
 	case apierrors.IsInvalid(err) && desired.object.Resource != namespaces:
-		// Something that cannot be changed has changed, or the new state is not valid at all.
-		if err := r.clients.validate(ctx, n, desired); err != nil {
+		// Something that cannot be changed has changed, or the new state is not valid at all. Of a
+		// Service, the old copy may have the addresses and ports of the new one.
+		if err := r.clients.validate(ctx, n, desired); apierrors.IsInvalid(err) && desired.object.Resource.Resource != "services" {
 			return 0, fmt.Errorf("updating %s: %w", desired.object, err)
 		}
 		if err := r.clients.delete(ctx, n, desired.resource, desired.object, version); err != nil && !apierrors.IsNotFound(err) {

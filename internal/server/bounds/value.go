@@ -1,6 +1,8 @@
 package bounds
 
 import (
+	"bytes"
+	"errors"
 	"reflect"
 	"time"
 
@@ -181,6 +183,9 @@ func isBytes(v reflect.Value) bool {
 
 // raw checks the JSON that is decoded later: managed fields, extensions, values in schemas.
 func (w *walk) raw(data []byte) error {
+	if bytes.HasPrefix(data, []byte{0xd9, 0xd9, 0xf7}) {
+		return errors.New("it has data in CBOR, which is not taken; send JSON")
+	}
 	if _, err := Numbers(runtime.ContentTypeJSON, data); err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ func TestValue(t *testing.T) {
 		"many managed fields":         {managed(`{"f:a":` + object(20_001) + "}"), "entries in one map"},
 		"an extension":                {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(object(20_000))}}, ""},
 		"a large extension":           {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(object(20_001))}}, "entries in one map"},
+		"an extension in CBOR":        {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte("\xd9\xd9\xf7\xa0")}}, "CBOR"},
 		"extensions below long names": {map[string]any{strings.Repeat("k", 8_000): []runtime.RawExtension{{Raw: []byte(list(1_100, "0"))}, {Raw: []byte(list(1_100, "0"))}}}, "names that lead to its fields"},
 		"a large extension, decoded":  {&appsv1.ControllerRevision{Data: runtime.RawExtension{Object: &runtime.Unknown{Raw: []byte(object(20_001))}}}, "entries in one map"},
 		"a default of a schema":       {&apiextensionsv1.JSONSchemaProps{Default: &apiextensionsv1.JSON{Raw: []byte(list(10_001, "0"))}}, "elements in one list"},

@@ -211,6 +211,13 @@ func TestAliasesOfYAML(t *testing.T) {
 			t.Errorf("got %v of directives %q", err, line)
 		}
 	}
+	wide := "\xff\xfe" + strings.Repeat(strings.Join(strings.Split("%TAG !0! t:", ""), "\x00")+"\x00\x28\x20", 11) // with U+2028
+	if _, err := stripYAML(t.Context(), []byte(wide), "acme"); err == nil || !strings.Contains(err.Error(), "begin with %") {
+		t.Errorf("got %v of directives in UTF-16", err)
+	}
+	if _, err := stripYAML(t.Context(), []byte("a: '"+strings.Repeat("é%s ö%s \u4e28% ", 100)+"'\n"), "acme"); err != nil {
+		t.Error(err)
+	}
 	if _, err := stripYAML(t.Context(), []byte("%YAML 1.1\n---\na: |\n"+strings.Repeat("  % of a\n", 100)), "acme"); err != nil {
 		t.Error(err)
 	}

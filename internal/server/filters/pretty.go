@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -26,19 +26,20 @@ func WithPretty(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := request.RequestInfoFrom(req.Context())
 		n, err := tenant.SpaceFrom(req.Context())
-		if !ok || !info.IsResourceRequest || err != nil || !n.IsSpace() || isStream(info) {
+		if !ok || !info.IsResourceRequest || err != nil || !n.IsSpace() || isStream(info) || httpstream.IsUpgradeRequest(req) {
 			handler.ServeHTTP(w, req)
 			return
 		}
-		if slices.Contains([]string{"list", "deletecollection"}, info.Verb) && acceptsYAML(req, serializer) {
-			reject(w, req, serializer, errYAMLList)
-			return
+		if slices.Contains([]string{"list", "deletecollection"}, info.Verb) {
+			if req, ok = withoutYAML(req); !ok {
+				reject(w, req, serializer, errYAMLList)
+				return
+			}
 		}
-		if !asksPretty(req) {
-			handler.ServeHTTP(w, req)
-			return
+		if asksPretty(req) {
+			w, req = responsewriter.WrapForHTTP1Or2(&indenting{ResponseWriter: w}), plain(req)
 		}
-		handler.ServeHTTP(&indenting{ResponseWriter: w}, plain(req))
+		handler.ServeHTTP(w, req)
 	})
 }
 
@@ -52,26 +53,41 @@ func isStream(info *request.RequestInfo) bool {
 	return info.Verb == "watch" || slices.Contains([]string{"exec", "attach", "portforward", "proxy", "log"}, info.Subresource)
 }
 
-// acceptsYAML reports whether upstream would answer in YAML.
-func acceptsYAML(req *http.Request, serializer runtime.NegotiatedSerializer) bool {
-	media, ok := negotiation.NegotiateMediaTypeOptions(req.Header.Get("Accept"), serializer.SupportedMediaTypes(), anything{})
-	return ok && media.Accepted.MediaType == runtime.ContentTypeYAML
+// withoutYAML returns a request that accepts no YAML, and false if it accepts nothing else. What
+// stands for any type is JSON to upstream, too, unless its parameters are not taken.
+func withoutYAML(req *http.Request) (*http.Request, bool) {
+	accept := req.Header.Get("Accept")
+	if accept == "" {
+		return req, true
+	}
+	var kept []string
+	for clause := range strings.SplitSeq(accept, ",") {
+		mediaType, _, _ := strings.Cut(clause, ";")
+		switch strings.ToLower(strings.TrimSpace(mediaType)) {
+		case runtime.ContentTypeYAML:
+			continue
+		case "*/*", "*", "application/*":
+			clause = runtime.ContentTypeJSON + clause[len(mediaType):]
+		}
+		kept = append(kept, clause)
+	}
+	if len(kept) == 0 {
+		return req, false
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept", strings.Join(kept, ","))
+	return req, true
 }
 
-// anything is for answers of all kinds.
-type anything struct{}
-
-func (anything) AllowsMediaTypeTransform(string, string, *schema.GroupVersionKind) bool { return true }
-func (anything) AllowsServerVersion(string) bool                                        { return true }
-func (anything) AllowsStreamSchema(string) bool                                         { return true }
-
 // prettyParameter is that of a media type.
-var prettyParameter = regexp.MustCompile(`(?i);[ \t]*pretty[ \t]*=[^;,]*`)
+var prettyParameter = regexp.MustCompile(`;[ \t]*pretty[ \t]*=[ \t]*([^;,]*)`)
 
 // asksPretty reports whether upstream would indent the answer.
 func asksPretty(req *http.Request) bool {
-	if prettyParameter.MatchString(req.Header.Get("Accept")) {
-		return true
+	for _, parameter := range prettyParameter.FindAllStringSubmatch(req.Header.Get("Accept"), -1) {
+		if strings.TrimSpace(parameter[1]) == "1" {
+			return true
+		}
 	}
 	if asked := req.URL.Query().Get("pretty"); asked != "" {
 		pretty, _ := strconv.ParseBool(asked)
@@ -107,7 +123,7 @@ func (w *indenting) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *indenting) WriteHeader(code int) {
 	if code >= http.StatusOK && !w.decided {
 		mediaType, _, _ := mime.ParseMediaType(w.Header().Get("Content-Type"))
-		w.decided, w.indents = true, mediaType == runtime.ContentTypeJSON
+		w.decided, w.indents = true, mediaType == runtime.ContentTypeJSON && w.Header().Get("Content-Encoding") == ""
 		if w.indents {
 			w.Header().Del("Content-Length")
 		}

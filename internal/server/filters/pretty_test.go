@@ -20,14 +20,16 @@ func TestPretty(t *testing.T) {
 	const answer = `{"a":[1,2,{}],"b":{}}`
 	pretty := "{\n  \"a\": [\n    1,\n    2,\n    {}\n  ],\n  \"b\": {}\n}"
 	for name, tc := range map[string]struct {
-		url, accept, agent, verb, subresource, contentType string
-		n                                                  tenant.Name
-		status                                             int
-		want                                               string
+		url, accept, agent, verb, subresource, contentType, encoding string
+		n                                                            tenant.Name
+		status                                                       int
+		want                                                         string
 	}{
 		"asked for":              {url: "/x?pretty=true", want: pretty},
 		"asked for by one":       {url: "/x?pretty=1&limit=5", want: pretty},
-		"by a parameter":         {url: "/x", accept: "application/json; Pretty=1;q=1, */*", want: pretty},
+		"by a parameter":         {url: "/x", accept: "application/json; pretty=1;q=1, */*", want: pretty},
+		"by a parameter, not":    {url: "/x", accept: "application/json;pretty=0", want: answer},
+		"compressed":             {url: "/x?pretty=true", encoding: "gzip", want: answer},
 		"a command-line tool":    {url: "/x", agent: "curl/8", want: pretty},
 		"a tool that wants none": {url: "/x?pretty=false", agent: "curl/8", want: answer},
 		"not asked for":          {url: "/x", agent: "kubectl", want: answer},
@@ -39,7 +41,8 @@ func TestPretty(t *testing.T) {
 		"a table in JSON":        {url: "/x", accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json", want: answer},
 		"deleted, in YAML":       {url: "/x", accept: "application/yaml", verb: "deletecollection", status: http.StatusNotAcceptable},
 		"an object in YAML":      {url: "/x", accept: "application/yaml", verb: "get", want: answer},
-		"YAML or JSON":           {url: "/x", accept: "application/json,application/yaml", want: answer},
+		"YAML or JSON":           {url: "/x", accept: "application/yaml, application/json", want: answer},
+		"YAML in the end":        {url: "/x", accept: "application/json;as=X, Application/YAML;q=0.5, */*;stream=watch", want: answer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.verb == "" {
@@ -58,7 +61,13 @@ func TestPretty(t *testing.T) {
 				if tc.want == pretty && (asksPretty(req) || req.Header.Get("Accept-Encoding") != "") {
 					t.Errorf("upstream is asked %s, %v", req.URL, req.Header)
 				}
+				if accept := req.Header.Get("Accept"); tc.verb == "list" && (strings.Contains(strings.ToLower(accept), "yaml") || strings.Contains(accept, "*")) && tc.n != tenant.System {
+					t.Errorf("upstream may answer in YAML: %s", accept)
+				}
 				w.Header().Set("Content-Type", tc.contentType)
+				if tc.encoding != "" {
+					w.Header().Set("Content-Encoding", tc.encoding)
+				}
 				_, _ = io.WriteString(w, answer)
 			}), scheme.Codecs.WithoutConversion())
 			req := httptest.NewRequest(http.MethodGet, tc.url, nil)

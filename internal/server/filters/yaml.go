@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	"sigs.k8s.io/yaml"
@@ -51,12 +52,17 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 // maxDirectives is how many directives YAML has at most: parsers compare each with all before it.
 const maxDirectives = 10
 
+// beforeDirectives are the ends of lines in YAML, and the mark at the beginning of a text.
+var beforeDirectives = []string{"\n", "\r", "\u0085", "\u2028", "\u2029", "\ufeff"}
+
 // hasManyDirectives reports whether many lines of YAML may be directives. In UTF-16 each % counts.
 func hasManyDirectives(body []byte) bool {
+	if isUTF16(body) {
+		return bytes.Count(body, []byte("%")) > maxDirectives
+	}
 	count := 0
 	for i, c := range body {
-		// Lines end with these characters, or with two of Unicode, of which these are the last bytes.
-		if c == '%' && (i == 0 || bytes.IndexByte([]byte("\n\r\x00\x85\xa8\xa9\xbf"), body[i-1]) >= 0) {
+		if c == '%' && (i == 0 || slices.ContainsFunc(beforeDirectives, func(end string) bool { return bytes.HasSuffix(body[:i], []byte(end)) })) {
 			count++
 		}
 	}

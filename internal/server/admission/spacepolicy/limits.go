@@ -17,7 +17,8 @@ const maxLimits = 100_000
 // checkLimits refuses pods to which LimitRanges would add very much.
 func (r Rules) checkLimits(a admission.Attributes, n tenant.Name) error {
 	pod, ok := a.GetObject().(*core.Pod)
-	if !ok || r.LimitRanges == nil || a.GetSubresource() != "" && a.GetSubresource() != "resize" {
+	creates := a.GetOperation() == admission.Create && a.GetSubresource() == ""
+	if !ok || r.LimitRanges == nil || !creates && a.GetSubresource() != "resize" {
 		return nil
 	}
 	ranges, err := r.LimitRanges(n, a.GetNamespace())

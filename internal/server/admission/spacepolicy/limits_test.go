@@ -28,6 +28,7 @@ func TestLimits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		containers, initial int
 		subresource         string
+		operation           admission.Operation
 		err                 error
 		message             string
 	}{
@@ -35,9 +36,13 @@ func TestLimits(t *testing.T) {
 		"beyond it":        {containers: 31, initial: 20, message: "it has 51 containers, and the LimitRanges of its namespace say 2000 things of each"},
 		"when resized":     {containers: 51, subresource: "resize", message: "containers"},
 		"a status":         {containers: 51, subresource: "status"},
+		"an update":        {containers: 51, operation: admission.Update},
 		"nothing is known": {containers: 1, err: errors.New("not synced"), message: "not synced"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tc.operation == "" {
+				tc.operation = admission.Create
+			}
 			rules := Rules{LimitRanges: func(n tenant.Name, namespace string) ([]*corev1.LimitRange, error) {
 				if n != "acme" || namespace != "ns" {
 					t.Errorf("asked for %s in %s", namespace, n)
@@ -45,7 +50,7 @@ func TestLimits(t *testing.T) {
 				return ranges, tc.err
 			}}
 			pod := &core.Pod{Spec: core.PodSpec{Containers: make([]core.Container, tc.containers), InitContainers: make([]core.Container, tc.initial)}}
-			a := admission.NewAttributesRecord(pod, nil, core.Kind("Pod").WithVersion("v1"), "ns", "p", core.Resource("pods").WithVersion("v1"), tc.subresource, admission.Create, nil, false, nil)
+			a := admission.NewAttributesRecord(pod, nil, core.Kind("Pod").WithVersion("v1"), "ns", "p", core.Resource("pods").WithVersion("v1"), tc.subresource, tc.operation, nil, false, nil)
 			err := rules.checkLimits(a, "acme")
 			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("got %v, want %q", err, tc.message)

@@ -24,6 +24,9 @@ const (
 	// MaxServicePorts are those of a Service, which controllers multiply by its pods. With 1,000
 	// addresses they make as many Endpoints as there may be.
 	MaxServicePorts = 100
+	// maxContainers are those of a pod, and maxRangeLimits what a LimitRange says of one.
+	maxContainers  = 500
+	maxRangeLimits = 2_000
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
@@ -40,6 +43,8 @@ var factors = []struct {
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
 	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
+	{containersOf, maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
+	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
@@ -83,6 +88,23 @@ func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 	if endpoints, ok := obj.(*core.Endpoints); ok {
 		for _, s := range endpoints.Subsets {
 			count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
+		}
+	}
+	return count
+}
+
+func containersOf(_ schema.GroupResource, obj runtime.Object) int {
+	if pod, ok := obj.(*core.Pod); ok {
+		return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	}
+	return 0
+}
+
+func rangeLimitsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
+	if limits, ok := obj.(*core.LimitRange); ok {
+		for i := range limits.Spec.Limits {
+			item := &limits.Spec.Limits[i]
+			count += 1 + len(item.Default) + len(item.DefaultRequest) + len(item.Max) + len(item.Min) + len(item.MaxLimitRequestRatio)
 		}
 	}
 	return count

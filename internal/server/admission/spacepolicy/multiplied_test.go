@@ -92,6 +92,17 @@ func TestFactors(t *testing.T) {
 			more:    &core.Service{Spec: core.ServiceSpec{Ports: make([]core.ServicePort, 101)}},
 			refusal: `services "x" is forbidden: SpacePolicy: it has 101 ports, and a Service in a space at most 100; make several Services of it`,
 		},
+		"containers": {
+			resource: core.Resource("pods"), most: &core.Pod{Spec: core.PodSpec{Containers: make([]core.Container, 250), InitContainers: make([]core.Container, 250)}},
+			more:    &core.Pod{Spec: core.PodSpec{Containers: make([]core.Container, 400), EphemeralContainers: make([]core.EphemeralContainer, 101)}},
+			refusal: `pods "x" is forbidden: SpacePolicy: it has 501 containers, and a pod in a space at most 500; make several pods of it`,
+		},
+		"limits of a range": {
+			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 2_000)}},
+			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 1_999), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
+			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 2001 things of a container, and a LimitRange in a space at most 2000; ` +
+				`leave out resources that nobody uses`,
+		},
 		"metrics": {
 			resource: autoscaling.Resource("horizontalpodautoscalers"),
 			most:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 100)}},
