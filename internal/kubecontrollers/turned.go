@@ -120,7 +120,14 @@ func (i *inTurn) take(key string, obj any) error {
 	}
 	began := time.Now()
 	took, err := i.cost(obj)
-	i.turns.charge(n, took+time.Since(began))
+	looked := time.Since(began)
+	if err == nil {
+		err = i.turns.take(n, took+looked)
+	}
+	if err != nil { // another worker may have been faster
+		i.turns.charge(n, looked)
+		i.park(n, key)
+	}
 	return err
 }
 

@@ -147,7 +147,7 @@ func TestParked(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(maxOwed - maxTurnDebt/2 - time.Second)
+		time.Sleep(4*time.Minute - maxTurnDebt/2 - time.Second)
 		if synctest.Wait(); len(queued) > 0 {
 			t.Errorf("%d come too early", len(queued))
 		}

@@ -24,7 +24,7 @@ func newTurns() *turns { return &turns{now: time.Now, until: map[tenant.Name]tim
 const (
 	turnDivisor = 4
 	maxTurnDebt = 10 * time.Second
-	// maxOwed is how much a tenant owes at most, whatever it did.
+	// maxOwed is how much a tenant owes at most, but for what it did last.
 	maxOwed = 2 * maxTurnDebt
 )
 
@@ -59,7 +59,7 @@ func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.
 
 func (t *turns) add(n tenant.Name, took time.Duration) {
 	owes := t.owes(n)
-	until := t.now().Add(min(owes+turnDivisor*took, max(owes, maxOwed)))
+	until := t.now().Add(min(owes+turnDivisor*took, max(owes, maxOwed, turnDivisor*took)))
 	for other, paid := range t.until {
 		if !paid.After(t.now()) {
 			delete(t.until, other)

@@ -22,9 +22,11 @@ type Bursts struct {
 	tenants map[tenant.Name]*burst
 }
 
+// burst are the requests of a tenant. Those of one worker in parallel do not take the places of
+// others.
 type burst struct {
-	*semaphore.Weighted
-	requests int
+	single, parallel *semaphore.Weighted
+	requests         int
 }
 
 const (
@@ -57,13 +59,17 @@ func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64, single bo
 		defer cancel()
 	}
 	of := b.join(n)
+	places := of.parallel
+	if single {
+		places = of.single
+	}
 	weight := min(1+max(0, size)/burstBytes, b.capacity)
-	if err := of.Acquire(ctx, weight); err != nil {
+	if err := places.Acquire(ctx, weight); err != nil {
 		b.part(n, of)
 		return nil, fmt.Errorf("waiting for other requests of controllers for tenant %q: %w", n, context.Cause(ctx))
 	}
 	return func() {
-		of.Release(weight)
+		places.Release(weight)
 		b.part(n, of)
 	}, nil
 }
@@ -73,7 +79,7 @@ func (b *Bursts) join(n tenant.Name) *burst {
 	defer b.mu.Unlock()
 	of := b.tenants[n]
 	if of == nil {
-		of = &burst{Weighted: semaphore.NewWeighted(b.capacity)}
+		of = &burst{single: semaphore.NewWeighted(b.capacity), parallel: semaphore.NewWeighted(b.capacity)}
 		b.tenants[n] = of
 	}
 	of.requests++

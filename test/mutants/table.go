@@ -246,8 +246,8 @@ var table = []mutant{
 	{
 		name:   "items are heard of again",
 		file:   "internal/kubecontrollers/turned.go",
-		before: `i.park(n, key)`,
-		after:  `_ = i.park`,
+		before: `i.of(n).add(key)`,
+		after:  `_ = i.of(n)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
 	},
 	{

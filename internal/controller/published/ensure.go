@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -160,7 +161,7 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desire
 	case apierrors.IsInvalid(err) && desired.object.Resource != namespaces:
 		// Something that cannot be changed has changed, or the new state is not valid at all. Of a
 		// Service, the old copy may have the addresses and ports of the new one.
-		if err := r.clients.validate(ctx, n, desired); apierrors.IsInvalid(err) && desired.object.Resource.Resource != "services" {
+		if err := r.clients.validate(ctx, n, desired); err != nil && !isAllocated(err) {
 			return 0, fmt.Errorf("updating %s: %w", desired.object, err)
 		}
 		if err := r.clients.delete(ctx, n, desired.resource, desired.object, version); err != nil && !apierrors.IsNotFound(err) {
@@ -171,6 +172,17 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desire
 	default:
 		return 0, fmt.Errorf("updating %s: %w", desired.object, err)
 	}
+}
+
+// isAllocated reports whether nothing is wrong but addresses and ports that are taken.
+func isAllocated(err error) bool {
+	var status *apierrors.StatusError
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+		return !strings.Contains(cause.Message, "already allocated")
+	})
 }
 
 // remove removes a copy from a space. contents are the resources of which there may be

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 )
 
@@ -18,6 +20,7 @@ import (
 // one is valid.
 func TestReplaceWhatCannotBeChanged(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "object", nil)
+	taken := apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "object", field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), "10.0.0.7", "provided IP is already allocated")})
 	exists := apierrors.NewAlreadyExists(configMaps, "object")
 	for name, tc := range map[string]struct {
 		validation *apierrors.StatusError
@@ -25,6 +28,8 @@ func TestReplaceWhatCannotBeChanged(t *testing.T) {
 		wantErr    bool
 	}{
 		"valid":   {exists, []string{"PUT", "POST dryRun", "DELETE", "POST"}, false},
+		"taken":   {taken, []string{"PUT", "POST dryRun", "DELETE", "POST"}, false},
+		"unknown": {apierrors.NewServiceUnavailable("later"), []string{"PUT", "POST dryRun"}, true},
 		"invalid": {invalid, []string{"PUT", "POST dryRun"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +43,7 @@ func TestReplaceWhatCannotBeChanged(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				if req.Method == http.MethodPut || dryRun {
 					w.WriteHeader(int(status.ErrStatus.Code))
+					status.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 					_ = json.NewEncoder(w).Encode(status.ErrStatus)
 					return
 				}

@@ -2,17 +2,17 @@ package filters
 
 import (
 	"bytes"
+	"maps"
 	"mime"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
@@ -26,7 +26,7 @@ func WithPretty(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := request.RequestInfoFrom(req.Context())
 		n, err := tenant.SpaceFrom(req.Context())
-		if !ok || !info.IsResourceRequest || err != nil || !n.IsSpace() || isStream(info) || httpstream.IsUpgradeRequest(req) {
+		if !ok || !info.IsResourceRequest || err != nil || !n.IsSpace() || isStream(info) {
 			handler.ServeHTTP(w, req)
 			return
 		}
@@ -36,8 +36,13 @@ func WithPretty(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 				return
 			}
 		}
-		if asksPretty(req) {
-			w, req = responsewriter.WrapForHTTP1Or2(&indenting{ResponseWriter: w}), plain(req)
+		asked := asksPretty(req)
+		if mayIndent(req) {
+			req = plain(req)
+		}
+		if asked {
+			req.Header.Del("Accept-Encoding") // of the clone
+			w = responsewriter.WrapForHTTP1Or2(&indenting{ResponseWriter: w})
 		}
 		handler.ServeHTTP(w, req)
 	})
@@ -53,57 +58,89 @@ func isStream(info *request.RequestInfo) bool {
 	return info.Verb == "watch" || slices.Contains([]string{"exec", "attach", "portforward", "proxy", "log"}, info.Subresource)
 }
 
-// withoutYAML returns a request that accepts no YAML, and false if it accepts nothing else. What
-// stands for any type is JSON to upstream, too, unless its parameters are not taken.
+// withoutYAML returns a request that accepts no YAML, and false if it accepts nothing else. The header
+// is read by the code that upstream reads it with. What stands for any type is JSON, and comes last.
 func withoutYAML(req *http.Request) (*http.Request, bool) {
 	accept := req.Header.Get("Accept")
 	if accept == "" {
 		return req, true
 	}
-	var kept []string
-	for clause := range strings.SplitSeq(accept, ",") {
-		mediaType, _, _ := strings.Cut(clause, ";")
-		switch strings.ToLower(strings.TrimSpace(mediaType)) {
-		case runtime.ContentTypeYAML:
-			continue
-		case "*/*", "*", "application/*":
-			clause = runtime.ContentTypeJSON + clause[len(mediaType):]
+	var named, any []goautoneg.Accept
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		switch mediaType := clause.Type + "/" + clause.SubType; mediaType {
+		case runtime.ContentTypeJSON, runtime.ContentTypeProtobuf:
+			named = append(named, clause)
+		case "*/*", "application/*":
+			clause.Type, clause.SubType = "application", "json"
+			any = append(any, clause)
 		}
-		kept = append(kept, clause)
 	}
-	if len(kept) == 0 {
+	clauses := slices.Concat(named, any)
+	if len(clauses) == 0 {
 		return req, false
 	}
 	req = req.Clone(req.Context())
-	req.Header.Set("Accept", strings.Join(kept, ","))
+	req.Header.Set("Accept", written(clauses))
 	return req, true
 }
 
-// prettyParameter is that of a media type.
-var prettyParameter = regexp.MustCompile(`;[ \t]*pretty[ \t]*=[ \t]*([^;,]*)`)
-
-// asksPretty reports whether upstream would indent the answer.
-func asksPretty(req *http.Request) bool {
-	for _, parameter := range prettyParameter.FindAllStringSubmatch(req.Header.Get("Accept"), -1) {
-		if strings.TrimSpace(parameter[1]) == "1" {
-			return true
+// written returns clauses as a header, in their order.
+func written(clauses []goautoneg.Accept) string {
+	texts := make([]string, len(clauses))
+	for i, clause := range clauses {
+		texts[i] = clause.Type + "/" + clause.SubType
+		for _, key := range slices.Sorted(maps.Keys(clause.Params)) {
+			texts[i] += ";" + key + "=" + clause.Params[key]
 		}
+		texts[i] += ";q=" + strconv.FormatFloat(clause.Q, 'f', -1, 64)
 	}
-	if asked := req.URL.Query().Get("pretty"); asked != "" {
-		pretty, _ := strconv.ParseBool(asked)
-		return pretty
-	}
+	return strings.Join(texts, ",")
+}
+
+const pretty = "pretty"
+
+// mayIndent reports whether upstream looks whether it is to indent.
+func mayIndent(req *http.Request) bool {
+	return isTool(req) || strings.Contains(req.URL.RawQuery, pretty) || strings.Contains(req.Header.Get("Accept"), pretty)
+}
+
+// isTool reports whether upstream takes a client for one whose answers people read.
+func isTool(req *http.Request) bool {
 	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(prefix string) bool { return strings.HasPrefix(req.UserAgent(), prefix) })
 }
 
-// plain returns a request whose answer upstream neither indents nor compresses.
+// asksPretty reports whether upstream would indent the answer.
+func asksPretty(req *http.Request) bool {
+	if !mayIndent(req) {
+		return false
+	}
+	for _, clause := range goautoneg.ParseAccept(req.Header.Get("Accept")) {
+		if clause.Params[pretty] == "1" {
+			return true
+		}
+	}
+	if strings.Contains(req.URL.RawQuery, pretty) {
+		if asked := req.URL.Query().Get(pretty); asked != "" {
+			is, _ := strconv.ParseBool(asked)
+			return is
+		}
+	}
+	return isTool(req)
+}
+
+// plain returns a request whose answer upstream does not indent.
 func plain(req *http.Request) *http.Request {
 	req = req.Clone(req.Context())
 	query := req.URL.Query()
-	query.Set("pretty", "false")
+	query.Set(pretty, "false")
 	req.URL.RawQuery = query.Encode()
-	req.Header.Set("Accept", prettyParameter.ReplaceAllString(req.Header.Get("Accept"), ""))
-	req.Header.Del("Accept-Encoding")
+	if accept := req.Header.Get("Accept"); strings.Contains(accept, pretty) {
+		clauses := goautoneg.ParseAccept(accept)
+		for i := range clauses {
+			delete(clauses[i].Params, pretty)
+		}
+		req.Header.Set("Accept", written(clauses))
+	}
 	return req
 }
 

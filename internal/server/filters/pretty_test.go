@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -17,20 +20,25 @@ import (
 
 // TestPretty checks who gets indented answers, and that upstream does not indent them.
 func TestPretty(t *testing.T) {
+	const indented = "{\n  \"a\": [\n    1,\n    2,\n    {}\n  ],\n  \"b\": {}\n}"
 	const answer = `{"a":[1,2,{}],"b":{}}`
-	pretty := "{\n  \"a\": [\n    1,\n    2,\n    {}\n  ],\n  \"b\": {}\n}"
 	for name, tc := range map[string]struct {
-		url, accept, agent, verb, subresource, contentType, encoding string
-		n                                                            tenant.Name
-		status                                                       int
-		want                                                         string
+		url, accept, agent, verb, subresource, contentType, encoding, connection string
+		n                                                                        tenant.Name
+		status                                                                   int
+		want                                                                     string
 	}{
-		"asked for":              {url: "/x?pretty=true", want: pretty},
-		"asked for by one":       {url: "/x?pretty=1&limit=5", want: pretty},
-		"by a parameter":         {url: "/x", accept: "application/json; pretty=1;q=1, */*", want: pretty},
+		"asked for":              {url: "/x?pretty=true", want: indented},
+		"asked for by one":       {url: "/x?pretty=1&limit=5", want: indented},
+		"by a parameter":         {url: "/x", accept: "application/json; pretty=1;q=1, */*", want: indented},
 		"by a parameter, not":    {url: "/x", accept: "application/json;pretty=0", want: answer},
+		"by an odd parameter":    {url: "/x", accept: "application/json;pretty=1=", want: indented},
+		"a tool, escaped":        {url: "/x?%70retty=0", agent: "curl/8", want: indented},
+		"an odd list in YAML":    {url: "/x", accept: "application / yaml", status: http.StatusNotAcceptable},
+		"another":                {url: "/x", accept: "application/yaml/ , application/json;q=0.1", want: answer},
+		"an upgrade":             {url: "/x", accept: "application/yaml", connection: "Upgrade", status: http.StatusNotAcceptable},
 		"compressed":             {url: "/x?pretty=true", encoding: "gzip", want: answer},
-		"a command-line tool":    {url: "/x", agent: "curl/8", want: pretty},
+		"a command-line tool":    {url: "/x", agent: "curl/8", want: indented},
 		"a tool that wants none": {url: "/x?pretty=false", agent: "curl/8", want: answer},
 		"not asked for":          {url: "/x", agent: "kubectl", want: answer},
 		"no JSON":                {url: "/x?pretty=true", contentType: "application/vnd.kubernetes.protobuf", want: answer},
@@ -58,7 +66,7 @@ func TestPretty(t *testing.T) {
 				tc.contentType = "application/json"
 			}
 			handler := WithPretty(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				if tc.want == pretty && (asksPretty(req) || req.Header.Get("Accept-Encoding") != "") {
+				if tc.want == indented && (asksPretty(req) || req.Header.Get("Accept-Encoding") != "") {
 					t.Errorf("upstream is asked %s, %v", req.URL, req.Header)
 				}
 				if accept := req.Header.Get("Accept"); tc.verb == "list" && (strings.Contains(strings.ToLower(accept), "yaml") || strings.Contains(accept, "*")) && tc.n != tenant.System {
@@ -74,6 +82,7 @@ func TestPretty(t *testing.T) {
 			req.Header.Set("Accept", tc.accept)
 			req.Header.Set("Accept-Encoding", "gzip")
 			req.Header.Set("User-Agent", tc.agent)
+			req.Header.Set("Connection", tc.connection)
 			ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Subresource: tc.subresource})
 			response := httptest.NewRecorder()
 			handler.ServeHTTP(response, req.WithContext(tenant.WithSpace(ctx, tc.n)))
@@ -129,3 +138,36 @@ type discarding struct{ header http.Header }
 func (d discarding) Header() http.Header         { return d.header }
 func (d discarding) Write(p []byte) (int, error) { return len(p), nil }
 func (d discarding) WriteHeader(int)             {}
+
+// FuzzAccept checks that upstream answers in nothing that it is not to, and never indents.
+func FuzzAccept(f *testing.F) {
+	for _, accept := range []string{"", "*/*", "*", "application/*", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml", "a/b;pretty=1=;q=2", "application / yaml", "application/yaml/"} {
+		f.Add(accept, "pretty=1", "curl/8")
+	}
+	f.Fuzz(func(t *testing.T, accept, query, agent string) {
+		req := httptest.NewRequest(http.MethodGet, "/x", nil)
+		req.URL.RawQuery = query
+		req.Header.Set("Accept", accept)
+		req.Header.Set("User-Agent", agent)
+		req, ok := withoutYAML(req)
+		if !ok {
+			return
+		}
+		if mayIndent(req) {
+			req = plain(req)
+		}
+		for _, info := range []negotiation.EndpointRestrictions{negotiation.DefaultEndpointRestrictions, anything{}} {
+			media, chosen, err := negotiation.NegotiateOutputMediaType(req, scheme.Codecs.WithoutConversion(), info)
+			if err == nil && (media.Accepted.MediaType == runtime.ContentTypeYAML || chosen.PrettySerializer != nil && chosen.Serializer == chosen.PrettySerializer) {
+				t.Errorf("%s from %q, %q, %q", media.Accepted.MediaType, accept, query, agent)
+			}
+		}
+	})
+}
+
+// anything is an endpoint with answers of all kinds.
+type anything struct{}
+
+func (anything) AllowsMediaTypeTransform(string, string, *schema.GroupVersionKind) bool { return true }
+func (anything) AllowsServerVersion(string) bool                                        { return true }
+func (anything) AllowsStreamSchema(string) bool                                         { return true }

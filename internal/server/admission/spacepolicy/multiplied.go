@@ -26,7 +26,7 @@ const (
 	MaxServicePorts = 100
 	// maxContainers are those of a pod, and maxRangeLimits what a LimitRange says of one.
 	maxContainers  = 500
-	maxRangeLimits = 2_000
+	maxRangeLimits = 200
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100

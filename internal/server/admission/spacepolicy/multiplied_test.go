@@ -98,9 +98,9 @@ func TestFactors(t *testing.T) {
 			refusal: `pods "x" is forbidden: SpacePolicy: it has 501 containers, and a pod in a space at most 500; make several pods of it`,
 		},
 		"limits of a range": {
-			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 2_000)}},
-			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 1_999), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
-			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 2001 things of a container, and a LimitRange in a space at most 2000; ` +
+			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 200)}},
+			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 199), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
+			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 201 things of a container, and a LimitRange in a space at most 200; ` +
 				`leave out resources that nobody uses`,
 		},
 		"metrics": {
