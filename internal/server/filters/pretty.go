@@ -36,13 +36,12 @@ func WithPretty(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 				return
 			}
 		}
-		asked := asksPretty(req)
 		if mayIndent(req) {
-			req = plain(req)
-		}
-		if asked {
-			req.Header.Del("Accept-Encoding") // of the clone
-			w = responsewriter.WrapForHTTP1Or2(&indenting{ResponseWriter: w})
+			asked := asksPretty(req)
+			if req = plain(req); asked {
+				req.Header.Del("Accept-Encoding")
+				w = responsewriter.WrapForHTTP1Or2(&indenting{ResponseWriter: w})
+			}
 		}
 		handler.ServeHTTP(w, req)
 	})
@@ -62,7 +61,7 @@ func isStream(info *request.RequestInfo) bool {
 // is read by the code that upstream reads it with. What stands for any type is JSON, and comes last.
 func withoutYAML(req *http.Request) (*http.Request, bool) {
 	accept := req.Header.Get("Accept")
-	if accept == "" {
+	if !strings.Contains(accept, "yaml") && !strings.Contains(accept, "*") { // as upstream compares
 		return req, true
 	}
 	var named, any []goautoneg.Accept
@@ -111,9 +110,6 @@ func isTool(req *http.Request) bool {
 
 // asksPretty reports whether upstream would indent the answer.
 func asksPretty(req *http.Request) bool {
-	if !mayIndent(req) {
-		return false
-	}
 	for _, clause := range goautoneg.ParseAccept(req.Header.Get("Accept")) {
 		if clause.Params[pretty] == "1" {
 			return true

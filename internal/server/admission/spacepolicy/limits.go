@@ -38,8 +38,17 @@ func limitsOf(ranges []*corev1.LimitRange) (count int) {
 	for _, r := range ranges {
 		for i := range r.Spec.Limits {
 			item := &r.Spec.Limits[i]
-			count += 1 + len(item.Default) + len(item.DefaultRequest) + len(item.Max) + len(item.Min) + len(item.MaxLimitRequestRatio)
+			count += thingsOf(item.Default, item.DefaultRequest, item.Max, item.Min, item.MaxLimitRequestRatio)
 		}
+	}
+	return count
+}
+
+// thingsOf returns how much an item of a LimitRange says, in any version.
+func thingsOf[Name comparable, Quantity any](lists ...map[Name]Quantity) int {
+	count := 1
+	for _, list := range lists {
+		count += len(list)
 	}
 	return count
 }

@@ -104,7 +104,7 @@ func rangeLimitsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 	if limits, ok := obj.(*core.LimitRange); ok {
 		for i := range limits.Spec.Limits {
 			item := &limits.Spec.Limits[i]
-			count += 1 + len(item.Default) + len(item.DefaultRequest) + len(item.Max) + len(item.Min) + len(item.MaxLimitRequestRatio)
+			count += thingsOf(item.Default, item.DefaultRequest, item.Max, item.Min, item.MaxLimitRequestRatio)
 		}
 	}
 	return count
