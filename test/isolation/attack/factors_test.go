@@ -102,29 +102,34 @@ var _ = Describe("Objects that controllers multiply", func() {
 		By("those of the controller, which can be deleted and are made again")
 		_, err = suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default").Create(ctx, newSet("revised", 0), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		made := func(other types.UID) (made *appsv1.ControllerRevision) {
-			GinkgoHelper()
-			Eventually(func(g Gomega) {
-				list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: "app=factors"})
-				g.Expect(err).NotTo(HaveOccurred())
-				for i, r := range list.Items {
-					if len(r.OwnerReferences) > 0 && r.OwnerReferences[0].Name == "revised" && r.UID != other {
-						made = &list.Items[i]
-					}
+		made := func(g Gomega, other types.UID) (made *appsv1.ControllerRevision) {
+			list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: "app=factors"})
+			g.Expect(err).NotTo(HaveOccurred())
+			for i, r := range list.Items {
+				if len(r.OwnerReferences) > 0 && r.OwnerReferences[0].Name == "revised" && r.UID != other {
+					made = &list.Items[i]
 				}
-				g.Expect(made).NotTo(BeNil())
-			}, "30s").Should(Succeed())
+			}
+			g.Expect(made).NotTo(BeNil())
 			return made
 		}
-		revision := made("")
+		var revision *appsv1.ControllerRevision
+		Eventually(func(g Gomega) { revision = made(g, "") }, "30s").Should(Succeed())
 		revision.Labels["own"] = "label"
 		_, err = revisions.Update(ctx, revision, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(revisions.Delete(ctx, revision.Name, metav1.DeleteOptions{})).To(Succeed())
-		_, err = suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default").Patch(ctx, "revised", types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"again":"true"}}}`), metav1.PatchOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		made(revision.UID)
+
+		// A deleted revision wakes nobody: the controller looks when the set
+		// changes, and may look before its cache has seen the deletion.
+		changes := 0
+		Eventually(func(g Gomega) {
+			changes++
+			_, err = suite.Client(tenantry.Config("a")).AppsV1().StatefulSets("default").Patch(ctx, "revised", types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"again":"%d"}}}`, changes), metav1.PatchOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			made(g, revision.UID)
+		}, "30s").Should(Succeed())
 	})
 
 	It("are refused: ports of Services", func(ctx SpecContext) {
