@@ -107,7 +107,9 @@ func (e *environment) with(c builder) (*environment, error) {
 		ownerOf = e.ownerOfPod
 	}
 	own.turns = newTurns()
-	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.turns.charge)}
+	// Workers wait for requests at the same time, so that each counts as a part of one worker's time.
+	meter := func(n tenant.Name, took time.Duration) { own.turns.charge(n, took/time.Duration(c.workers)) }
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(meter)}
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)
 	return &own, own.createClients()

@@ -9,8 +9,8 @@ import (
 )
 
 // turns are the shares of tenants in the time of a controller's workers, which package spaces sees
-// only as far as single requests take long. Each has a quarter of the time of one worker when it has
-// more to do than for a short while.
+// only as far as single requests take long. Each has a quarter of the time of one worker, and of all
+// workers for requests, when it has more to do than for a short while.
 type turns struct {
 	now func() time.Time
 
