@@ -23,16 +23,17 @@ const (
 
 func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, error) {
 	versions := custom_metrics.NewAvailableAPIsGetter(e.discovery)
-	resources, err := resourceclient.NewForConfig(e.config)
+	config := metricsConfig(e.config)
+	resources, err := resourceclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating the metrics client: %w", err)
 	}
-	external, err := external_metrics.NewForConfig(e.config)
+	external, err := external_metrics.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating the external metrics client: %w", err)
 	}
 	c := podautoscaler.NewHorizontalController(ctx, e.client.CoreV1(), e.scales, e.client.AutoscalingV2(), e.mapper,
-		metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(e.config, e.mapper, versions), external),
+		metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(config, e.mapper, versions), external),
 		e.turns.autoscalers(e.informers.Autoscaling().V2().HorizontalPodAutoscalers()), e.informers.Core().V1().Pods(),
 		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
 	return runFunc(func(ctx context.Context, workers int) {

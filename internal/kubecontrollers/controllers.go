@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
@@ -50,6 +51,9 @@ type builder struct {
 	// ownsPods is for controllers of which one worker at a time changes all pods of one
 	// owner. The workers of the garbage collector take each pod by itself.
 	ownsPods bool
+	// requestsTakeTurns is for a controller that sends thousands of requests for one item, and gets no
+	// items from a lister.
+	requestsTakeTurns bool
 }
 
 // controllers is the list of all controllers.
@@ -62,7 +66,7 @@ var controllers = []builder{
 	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
 	{name: "pod-certificate-request-cleaner", workers: oneWorker, build: newPodRequestCleaner},
 	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
-	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector},
+	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, requestsTakeTurns: true},
 	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
 	{name: "validatingadmissionpolicy-status", workers: oneWorker, build: newPolicyStatus},
 	{name: "deployment", workers: workloadWorkers, build: newDeployment},
@@ -106,7 +110,7 @@ const (
 
 func newNamespace(ctx context.Context, e *environment) (runner, error) {
 	return namespace.NewNamespaceController(ctx, e.client, definedMetadata{e.metadata, e.custom}, e.namespacedResources(),
-		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes), nil
+		e.turns.namespaces(e.informers.Core().V1().Namespaces()), namespaceResync, corev1.FinalizerKubernetes), nil
 }
 
 func newServiceAccount(ctx context.Context, e *environment) (runner, error) {
@@ -130,7 +134,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
-		ResourceQuotaInformer:     ofNamespaces,
+		ResourceQuotaInformer:     e.turns.quotas(ofNamespaces, e.informers.Core().V1().Pods().Lister()),
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
 		Registry:                  quotageneric.NewRegistry(quotas.Evaluators()),
@@ -148,33 +152,36 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 
 func newDeployment(ctx context.Context, e *environment) (runner, error) {
 	apps := e.informers.Apps().V1()
-	deployments, replicaSets, err := newDeployments(apps.Deployments(), apps.ReplicaSets())
+	deployments, replicaSets, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), e.turns)
 	if err != nil {
 		return nil, err
 	}
-	return deployment.NewDeploymentController(ctx, deployments, replicaSets, e.informers.Core().V1().Pods(), e.client)
+	pods := e.informers.Core().V1().Pods()
+	return deployment.NewDeploymentController(ctx, deployments, replicaSets,
+		offered[corelisters.PodLister]{exempting{pods.Informer()}, pods.Lister()}, e.client)
 }
 
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
-	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets())
-	return replicaset.NewReplicaSetController(ctx, replicaSets, e.informers.Core().V1().Pods(), e.client, replicaset.BurstReplicas), err
+	pods := e.informers.Core().V1().Pods()
+	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns, pods.Informer().GetIndexer())
+	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods), e.client, replicaset.BurstReplicas), err
 }
 
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	controllers, err := newReplicationControllers(core.ReplicationControllers())
-	return replication.NewReplicationManager(ctx, core.Pods(), controllers, e.client, replication.BurstReplicas), err
+	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.turns, core.Pods().Informer().GetIndexer())
+	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods()), controllers, e.client, replication.BurstReplicas), err
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()})
+	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns, core.Pods().Informer().GetIndexer())
 	return statefulset.NewStatefulSetController(ctx, core.Pods(), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
-	jobs, err := newJobs(e.informers.Batch().V1().Jobs())
+	jobs, err := newJobs(e.informers.Batch().V1().Jobs(), e.turns, e.informers.Core().V1().Pods().Informer().GetIndexer())
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +208,7 @@ func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, err
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
-	return disruption.NewDisruptionController(ctx, core.Pods(), e.turns.budgets(budgets),
+	return disruption.NewDisruptionController(ctx, e.turns.pods(core.Pods()), e.turns.budgets(budgets),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery), err
 }

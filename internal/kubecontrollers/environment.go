@@ -107,9 +107,13 @@ func (e *environment) with(c builder) (*environment, error) {
 		ownerOf = e.ownerOfPod
 	}
 	own.turns = newTurns()
-	// Workers wait for requests at the same time, so that each counts as a part of one worker's time.
-	meter := func(n tenant.Name, took time.Duration) { own.turns.charge(n, took/time.Duration(c.workers)) }
+	// As many requests of workers as there are cores count as the time of one worker.
+	parallel := time.Duration(min(c.workers, runtime.GOMAXPROCS(0)))
+	meter := func(n tenant.Name, took time.Duration) { own.turns.charge(n, took/parallel) }
 	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(meter)}
+	if c.requestsTakeTurns {
+		options = append(options, spaces.WithTurns(func(n tenant.Name) bool { return own.turns.debt(n) <= maxTurnDebt }))
+	}
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)
 	return &own, own.createClients()

@@ -47,9 +47,10 @@ type replicaSetLister struct {
 	selecting[*appsv1.ReplicaSet]
 }
 
-func newReplicaSets(informer appsinformers.ReplicaSetInformer) (offered[appslisters.ReplicaSetLister], error) {
+func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns, pods cache.Indexer) (offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return notEmpty(rs.Spec.Selector) })
-	return offered[appslisters.ReplicaSetLister]{informer.Informer(), replicaSetLister{informer.Lister(), s}}, err
+	s, inTurn := s.taking(t, informer.Informer(), pods)
+	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{informer.Lister(), s}}, err
 }
 
 // GetPodReplicaSets implements appslisters.ReplicaSetListerExpansion.
@@ -62,11 +63,12 @@ type controllerLister struct {
 	selecting[*corev1.ReplicationController]
 }
 
-func newReplicationControllers(informer coreinformers.ReplicationControllerInformer) (offered[corelisters.ReplicationControllerLister], error) {
+func newReplicationControllers(informer coreinformers.ReplicationControllerInformer, t *turns, pods cache.Indexer) (offered[corelisters.ReplicationControllerLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rc *corev1.ReplicationController) *metav1.LabelSelector {
 		return notEmpty(&metav1.LabelSelector{MatchLabels: rc.Spec.Selector})
 	})
-	return offered[corelisters.ReplicationControllerLister]{informer.Informer(), controllerLister{informer.Lister(), s}}, err
+	s, inTurn := s.taking(t, informer.Informer(), pods)
+	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{informer.Lister(), s}}, err
 }
 
 // GetPodControllers implements corelisters.ReplicationControllerListerExpansion.
@@ -81,9 +83,10 @@ type statefulSetLister struct {
 
 // newStatefulSets returns the small ones. Those of a pod, which are queued, are all: to look
 // at how large each is takes longer.
-func newStatefulSets(small smallSets) (offered[appslisters.StatefulSetLister], error) {
+func newStatefulSets(small smallSets, t *turns, pods cache.Indexer) (offered[appslisters.StatefulSetLister], error) {
 	s, err := newSelecting(small.StatefulSetInformer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
-	return offered[appslisters.StatefulSetLister]{small.Informer(), statefulSetLister{small.Lister(), s}}, err
+	s, inTurn := s.taking(t, small.Informer(), pods)
+	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{small.Lister(), s}}, err
 }
 
 // GetPodStatefulSets implements appslisters.StatefulSetListerExpansion.
@@ -96,9 +99,10 @@ type jobLister struct {
 	selecting[*batchv1.Job]
 }
 
-func newJobs(informer batchinformers.JobInformer) (offered[batchlisters.JobLister], error) {
+func newJobs(informer batchinformers.JobInformer, t *turns, pods cache.Indexer) (offered[batchlisters.JobLister], error) {
 	s, err := newSelecting(informer.Informer(), func(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector })
-	return offered[batchlisters.JobLister]{informer.Informer(), jobLister{informer.Lister(), s}}, err
+	s, inTurn := s.taking(t, informer.Informer(), pods)
+	return offered[batchlisters.JobLister]{inTurn, jobLister{informer.Lister(), s}}, err
 }
 
 // GetPodJobs implements batchlisters.JobListerExpansion.
@@ -131,11 +135,12 @@ func (l budgetLister) GetPodPodDisruptionBudgets(pod *corev1.Pod) ([]*policyv1.P
 // event. So the handler notes the ReplicaSet, and the lister lists what selects it.
 
 // newDeployments returns what the Deployment controller is offered.
-func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets appsinformers.ReplicaSetInformer) (
+func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets appsinformers.ReplicaSetInformer, t *turns) (
 	offered[appslisters.DeploymentLister], offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(deployments.Informer(), func(d *appsv1.Deployment) *metav1.LabelSelector { return notEmpty(d.Spec.Selector) })
 	handled := &atomic.Pointer[appsv1.ReplicaSet]{}
-	return offered[appslisters.DeploymentLister]{deployments.Informer(), deploymentLister{deployments.Lister(), s, handled}},
+	inTurn := t.deployments(deployments.Informer(), replicaSets.Informer().GetIndexer())
+	return offered[appslisters.DeploymentLister]{inTurn, deploymentLister{appslisters.NewDeploymentLister(inTurn.GetIndexer()), s, handled}},
 		offered[appslisters.ReplicaSetLister]{notedReplicaSets{replicaSets.Informer(), handled}, replicaSets.Lister()}, err
 }
 
@@ -153,11 +158,11 @@ func (i notedReplicaSets) AddEventHandler(handler cache.ResourceEventHandler) (c
 			i.handled.Store(rs)
 		}
 	}
-	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	return i.SharedIndexInformer.AddEventHandler(exempted{cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { note(obj); handler.OnAdd(obj, initial) },
 		UpdateFunc: func(old, obj any) { note(obj); handler.OnUpdate(old, obj) },
 		DeleteFunc: handler.OnDelete,
-	})
+	}})
 }
 
 type deploymentLister struct {

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // For each event of a pod without an owner, upstream's listers parse the selectors of all
@@ -19,6 +22,17 @@ import (
 type selecting[T metav1.Object] struct {
 	indexer  cache.Indexer
 	selector func(T) *metav1.LabelSelector
+	// events, if not nil, are the objects' turns: of each that selects a pod, the controller compares
+	// the selector with pods of the namespace afterwards.
+	events *inTurn
+	pods   cache.Indexer
+}
+
+// taking returns the same for events of pods that take turns, and the informer to offer.
+func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer, pods cache.Indexer) (selecting[T], *inTurn) {
+	s.events, s.pods = t.informer(informer, nil), pods
+	s.events.open = true
+	return s, s.events
 }
 
 // bySelector is the index of objects by their namespace and a label that they require.
@@ -26,7 +40,7 @@ const bySelector = "tenantry.io/selector"
 
 // newSelecting adds the index to an informer. A nil selector matches nothing.
 func newSelecting[T metav1.Object](informer cache.SharedIndexInformer, selector func(T) *metav1.LabelSelector) (selecting[T], error) {
-	s := selecting[T]{informer.GetIndexer(), selector}
+	s := selecting[T]{indexer: informer.GetIndexer(), selector: selector}
 	if _, exists := s.indexer.GetIndexers()[bySelector]; exists {
 		return s, nil
 	}
@@ -89,7 +103,25 @@ func (s selecting[T]) labelled(pod *corev1.Pod) ([]T, error) {
 	if len(pod.Labels) == 0 {
 		return nil, errNoneSelects
 	}
-	return s.matching(pod.Namespace, pod.Labels)
+	n := tenant.Flat(pod.Namespace).Space()
+	if s.events == nil || !n.IsSpace() {
+		return s.matching(pod.Namespace, pod.Labels)
+	}
+	if s.events.turns.debt(n) > maxTurnDebt {
+		s.events.parkAll(n, pod.Namespace)
+		return nil, errNoneSelects
+	}
+	began := time.Now()
+	found, err := s.matching(pod.Namespace, pod.Labels)
+	took := time.Since(began)
+	if len(found) > 0 {
+		pods, _ := s.pods.IndexKeys(cache.NamespaceIndex, pod.Namespace) // the index is there
+		for _, object := range found {
+			took += timeOf(s.selector(object), len(pods))
+		}
+	}
+	s.events.turns.charge(n, took)
+	return found, err
 }
 
 // matches reports what a valid selector would if it were parsed.

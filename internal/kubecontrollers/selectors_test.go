@@ -87,16 +87,18 @@ func selections(tb testing.TB, f informers.SharedInformerFactory, ours bool) fun
 				tb.Fatal(err)
 			}
 		}
-		d, noted, err := newDeployments(apps.Deployments(), apps.ReplicaSets())
+		turns, pods := newTurns(), f.Core().V1().Pods().Informer().GetIndexer()
+		turns.now = func() time.Time { return time.Unix(0, 0).Add(time.Since(time.Unix(0, 0)) * 1000) } // nobody has debts
+		d, noted, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
 		noError(err)
 		deployments, note = d.Lister(), noted.Informer().(notedReplicaSets).handled.Store
-		rs, err := newReplicaSets(apps.ReplicaSets())
+		rs, err := newReplicaSets(apps.ReplicaSets(), turns, pods)
 		noError(err)
-		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers())
+		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers(), turns, pods)
 		noError(err)
-		j, err := newJobs(f.Batch().V1().Jobs())
+		j, err := newJobs(f.Batch().V1().Jobs(), turns, pods)
 		noError(err)
-		ss, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()})
+		ss, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns, pods)
 		noError(err)
 		b, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		noError(err)
@@ -267,7 +269,7 @@ func TestControllersSelect(t *testing.T) {
 // gets short ones, and those alone that select the ReplicaSet.
 func TestDeploymentsAreShort(t *testing.T) {
 	f := selectorInformers(t, "a|ns", append(manySelectors(2, 100), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}))
-	deployments, noted, err := newDeployments(f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets())
+	deployments, noted, err := newDeployments(f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets(), newTurns())
 	if err != nil {
 		t.Fatal(err)
 	}

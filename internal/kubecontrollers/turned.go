@@ -1,19 +1,12 @@
 package kubecontrollers
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
-	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	autoscalinglisters "k8s.io/client-go/listers/autoscaling/v2"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -22,8 +15,8 @@ import (
 // inTurn is the informer of the objects that a controller works on. A worker begins an item by
 // getting its object from the lister, so that is where it is told that it is not the turn of a
 // tenant. What is not in turn is parked, and the controller hears of it again: some controllers
-// give an item up after some errors. Handlers do not get single objects from these listers: there
-// an event would be lost.
+// give an item up after some errors. Handlers, which lose an event that they get no object for, get all
+// (see exempted).
 type inTurn struct {
 	cache.SharedIndexInformer
 	turns *turns
@@ -33,6 +26,9 @@ type inTurn struct {
 	// absent is whether an object that is not in turn is shown as one that is not there. It is for
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
 	absent bool
+	// open is whether single objects are shown whoever's turn it is. It is for controllers that forget
+	// what they have done for an object that is not there: their events wait, see selecting.
+	open bool
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
@@ -70,17 +66,20 @@ func (t *turns) informer(of cache.SharedIndexInformer, cost func(obj any) (time.
 // AddEventHandler implements cache.SharedInformer.
 func (i *inTurn) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandler(handler)
+	return i.SharedIndexInformer.AddEventHandler(exempted{handler})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *inTurn) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(exempted{handler}, resync)
 }
 
 // GetIndexer implements cache.SharedIndexInformer.
 func (i *inTurn) GetIndexer() cache.Indexer {
+	if i.open {
+		return i.SharedIndexInformer.GetIndexer()
+	}
 	return indexerInTurn{i.SharedIndexInformer.GetIndexer(), i}
 }
 
@@ -92,22 +91,26 @@ type indexerInTurn struct {
 // GetByKey implements cache.Store.
 func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := i.Indexer.GetByKey(key)
-	if err == nil && exists {
-		err = i.of.take(key, obj)
+	if err != nil || !exists {
+		return obj, exists, err
 	}
-	if err != nil && i.of.absent {
+	switch err := i.of.take(key, obj); {
+	case err == nil || isExempted():
+		return obj, true, nil
+	case i.of.absent:
 		return nil, false, nil
+	default:
+		return nil, false, err
 	}
-	return obj, exists, err
 }
 
 // take charges a tenant for an item, or returns an error and parks it.
 func (i *inTurn) take(key string, obj any) error {
-	namespace, _, err := cache.SplitMetaNamespaceKey(key)
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		return fmt.Errorf("reading the namespace of %q: %w", key, err)
 	}
-	n := tenant.Flat(namespace).Space()
+	n := tenant.Flat(cmp.Or(namespace, name)).Space()
 	if !n.IsSpace() {
 		return nil
 	}
@@ -166,7 +169,7 @@ func (i *inTurn) release(n tenant.Name) {
 	for _, key := range i.next(n) {
 		if obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key); err == nil && exists {
 			for _, handler := range i.handlers {
-				handler.OnUpdate(obj, obj)
+				handler.OnAdd(obj, false) // some take no update in which nothing has changed
 			}
 		}
 	}
@@ -197,66 +200,4 @@ func (i *inTurn) next(n tenant.Name) []string {
 		delete(i.parked, n)
 	}
 	return released
-}
-
-// What it takes to make Endpoints or EndpointSlices of a pod, and of each port of it.
-const (
-	endpointTime = 10 * time.Microsecond
-	portTime     = 20 * time.Microsecond
-)
-
-// services returns those of which Endpoints or EndpointSlices are made.
-func (t *turns) services(informer coreinformers.ServiceInformer, pods corelisters.PodLister) offered[corelisters.ServiceLister] {
-	services := t.informer(smallServices{informer}.Informer(), func(obj any) (time.Duration, error) {
-		service, ok := obj.(*corev1.Service)
-		if !ok || len(service.Spec.Selector) == 0 {
-			return 0, nil
-		}
-		selected, err := pods.Pods(service.Namespace).List(labels.Set(service.Spec.Selector).AsSelectorPreValidated())
-		return time.Duration(len(selected)) * (endpointTime + time.Duration(len(service.Spec.Ports))*portTime), err
-	})
-	return offered[corelisters.ServiceLister]{services, corelisters.NewServiceLister(services.GetIndexer())}
-}
-
-// budgets returns PodDisruptionBudgets, for each of which the controller asks for the scale of all
-// that controls a pod.
-func (t *turns) budgets(from offered[policylisters.PodDisruptionBudgetLister]) offered[policylisters.PodDisruptionBudgetLister] {
-	budgets := t.informer(from.informer, nil)
-	budgets.absent = true
-	lister := budgetsInTurn{from.lister, budgets, policylisters.NewPodDisruptionBudgetLister(budgets.GetIndexer())}
-	return offered[policylisters.PodDisruptionBudgetLister]{budgets, lister}
-}
-
-type budgetsInTurn struct {
-	policylisters.PodDisruptionBudgetLister
-	informer *inTurn
-	inTurn   policylisters.PodDisruptionBudgetLister
-}
-
-// GetPodPodDisruptionBudgets implements policylisters.PodDisruptionBudgetListerExpansion. It is called
-// for each event of a pod, in a handler that serves all spaces.
-func (l budgetsInTurn) GetPodPodDisruptionBudgets(pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	n := tenant.Flat(pod.Namespace).Space()
-	if !n.IsSpace() {
-		return l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
-	}
-	if l.informer.turns.debt(n) > maxTurnDebt {
-		l.informer.parkAll(n, pod.Namespace)
-		return nil, errNoneSelects
-	}
-	began := time.Now()
-	defer func() { l.informer.turns.charge(n, time.Since(began)) }()
-	return l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
-}
-
-// PodDisruptionBudgets implements policylisters.PodDisruptionBudgetLister.
-func (l budgetsInTurn) PodDisruptionBudgets(namespace string) policylisters.PodDisruptionBudgetNamespaceLister {
-	return l.inTurn.PodDisruptionBudgets(namespace)
-}
-
-// autoscalers returns HorizontalPodAutoscalers, for each of which the controller asks for all of its
-// metrics.
-func (t *turns) autoscalers(informer autoscalinginformers.HorizontalPodAutoscalerInformer) offered[autoscalinglisters.HorizontalPodAutoscalerLister] {
-	autoscalers := t.informer(informer.Informer(), nil)
-	return offered[autoscalinglisters.HorizontalPodAutoscalerLister]{autoscalers, autoscalinglisters.NewHorizontalPodAutoscalerLister(autoscalers.GetIndexer())}
 }

@@ -7,11 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -25,7 +27,7 @@ type heard struct {
 
 func newHeard() *heard {
 	h := &heard{}
-	h.UpdateFunc = func(_, _ any) { h.count++ }
+	h.AddFunc = func(any) { h.count++ }
 	return h
 }
 
@@ -126,7 +128,7 @@ func TestParked(t *testing.T) {
 		}
 		budgets := turns.budgets(from)
 		var queued []string
-		if _, err := budgets.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
+		if _, err := budgets.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 			queued = append(queued, obj.(*policyv1.PodDisruptionBudget).Name)
 		}}); err != nil {
 			t.Fatal(err)
@@ -147,7 +149,7 @@ func TestParked(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(4*time.Minute - maxTurnDebt/2 - time.Second)
+		time.Sleep(maxOwed - maxTurnDebt/2 - time.Second)
 		if synctest.Wait(); len(queued) > 0 {
 			t.Errorf("%d come too early", len(queued))
 		}
@@ -174,4 +176,107 @@ func TestParked(t *testing.T) {
 			t.Errorf("%d come after an event", len(queued))
 		}
 	})
+}
+
+// TestTakingTurns checks that a tenant whose items take long waits with each of these controllers, and
+// another tenant and the handlers of the controller do not.
+func TestTakingTurns(t *testing.T) {
+	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	core, apps := f.Core().V1(), f.Apps().V1()
+	add := func(informer cache.SharedIndexInformer, objects ...any) {
+		t.Helper()
+		for _, obj := range objects {
+			if err := informer.GetStore().Add(obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	long := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: metav1.LabelSelectorOpNotIn}}}
+	for i := range 100 {
+		long.MatchExpressions[0].Values = append(long.MatchExpressions[0].Values, fmt.Sprint(i))
+	}
+	for i := range 1_000 {
+		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i), Labels: map[string]string{"i": fmt.Sprint(i)}}
+		add(core.Pods().Informer(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: make([]corev1.Container, 100)}})
+		add(apps.ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: long}})
+	}
+	for _, space := range []string{"a|", "b|"} {
+		meta := metav1.ObjectMeta{Namespace: space + "ns", Name: "x"}
+		add(core.Namespaces().Informer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space + "ns"}})
+		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta})
+		add(apps.Deployments().Informer(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: long}})
+	}
+	for name, tc := range map[string]struct {
+		get func(t *turns) (get func(space string) error, informer cache.SharedIndexInformer)
+		// requests are charged beside.
+		requests time.Duration
+	}{
+		"Namespaces": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered := t.namespaces(core.Namespaces())
+			return func(space string) error { _, err := offered.Lister().Get(space + "ns"); return err }, offered.Informer()
+		}, 100 * time.Millisecond},
+		"ResourceQuotas": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered := t.quotas(core.ResourceQuotas(), core.Pods().Lister())
+			return func(space string) error { _, err := offered.Lister().ResourceQuotas(space + "ns").Get("x"); return err }, offered.Informer()
+		}, 0},
+		"Deployments": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(space string) error { _, err := offered.Lister().Deployments(space + "ns").Get("x"); return err }, offered.Informer()
+		}, 0},
+		"pods that ReplicaSets select": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered := t.pods(core.Pods())
+			return func(space string) error {
+				_, err := offered.Lister().Pods(space + "ns").List(labels.Everything())
+				return err
+			}, nil
+		}, 100 * time.Millisecond},
+		"events of pods that ReplicaSets select": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered, err := newReplicaSets(apps.ReplicaSets(), turns, core.Pods().Informer().GetIndexer())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(space string) error {
+				found, err := offered.Lister().GetPodReplicaSets(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space + "ns", Labels: map[string]string{"y": "z"}}})
+				if space == "b|" { // which has none
+					return nil
+				}
+				if err == nil && len(found) != 1_000 {
+					t.Errorf("found %d", len(found))
+				}
+				return err
+			}, nil
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turns := newTurns()
+			now := time.Now()
+			turns.now = func() time.Time { return now }
+			get, informer := tc.get(turns)
+			taken := 0
+			for ; taken < 10_000 && get("a|") == nil; taken++ {
+				turns.charge("a", tc.requests)
+			}
+			if taken == 0 || taken == 10_000 {
+				t.Errorf("%d items of a tenant in a row", taken)
+			}
+			if err := get("b|"); err != nil {
+				t.Errorf("another tenant waits: %v", err)
+			}
+			if informer == nil {
+				return
+			}
+			var handled error = errNoneSelects
+			exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = get("a|") }}}.OnAdd(nil, false)
+			if handled != nil {
+				t.Errorf("a handler waits: %v", handled)
+			}
+			now = now.Add(time.Minute)
+			if err := get("a|"); err != nil {
+				t.Errorf("after a minute: %v", err)
+			}
+		})
+	}
 }

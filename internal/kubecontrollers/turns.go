@@ -9,8 +9,8 @@ import (
 )
 
 // turns are the shares of tenants in the time of a controller's workers, which package spaces sees
-// only as far as single requests take long. Each has a quarter of the time of one worker, and of all
-// workers for requests, when it has more to do than for a short while.
+// only as far as single requests take long. Each has a quarter of the time of one worker, and for
+// requests of all cores, when it has more to do than for a short while.
 type turns struct {
 	now func() time.Time
 
@@ -24,7 +24,7 @@ func newTurns() *turns { return &turns{now: time.Now, until: map[tenant.Name]tim
 const (
 	turnDivisor = 4
 	maxTurnDebt = 10 * time.Second
-	// maxOwed is how much a tenant owes at most, but for what it did last.
+	// maxOwed is how much a tenant owes at most, but for an item that it has taken.
 	maxOwed = 2 * maxTurnDebt
 )
 
@@ -36,15 +36,16 @@ func (t *turns) take(n tenant.Name, took time.Duration) error {
 	if t.owes(n) > maxTurnDebt {
 		return fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
 	}
-	t.add(n, took)
+	// What takes longer than one may owe is done all the same, and paid back wholly.
+	t.add(n, took, max(maxOwed, turnDivisor*took))
 	return nil
 }
 
-// charge is take for work that has been done.
+// charge is take for work that has been done. What it took may be a stall of the server.
 func (t *turns) charge(n tenant.Name, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.add(n, took)
+	t.add(n, took, maxOwed)
 }
 
 // debt returns when a tenant has paid back what it had done.
@@ -57,9 +58,9 @@ func (t *turns) debt(n tenant.Name) time.Duration {
 // owes returns the time until what a tenant had done is paid back.
 func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
 
-func (t *turns) add(n tenant.Name, took time.Duration) {
+func (t *turns) add(n tenant.Name, took, most time.Duration) {
 	owes := t.owes(n)
-	until := t.now().Add(min(owes+turnDivisor*took, max(owes, maxOwed, turnDivisor*took)))
+	until := t.now().Add(min(owes+turnDivisor*took, max(owes, most)))
 	for other, paid := range t.until {
 		if !paid.After(t.now()) {
 			delete(t.until, other)

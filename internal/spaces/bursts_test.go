@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -83,6 +84,26 @@ func TestBursts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTurns checks that requests of workers are refused while it is not the turn of a tenant, and no
+// others.
+func TestTurns(t *testing.T) {
+	sent := 0
+	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		sent++
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`))}, nil
+	})}
+	nobody := func(tenant.Flat, string) types.UID { return "" }
+	client := kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(1, nobody), WithTurns(func(n tenant.Name) bool { return n != "a" })))
+	for namespace, refused := range map[string]bool{"a|ns": true, "b|ns": false, "ns": false} {
+		before := sent
+		_, err := client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{})
+		if apierrors.IsTooManyRequests(err) != refused || !refused && err != nil || refused != (sent == before) {
+			t.Errorf("%s: %v after %d requests", namespace, err, sent-before)
+		}
 	}
 }
 

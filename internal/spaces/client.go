@@ -70,7 +70,9 @@ type flatteningTransport struct {
 	workers, recorder *shares
 	ownerOf           func(namespace tenant.Flat, pod string) types.UID
 	bursts            *Bursts
-	meter             func(tenant.Name, time.Duration)
+	// inTurn and meter are nil without WithTurns and WithMeter.
+	inTurn func(tenant.Name) bool
+	meter  func(tenant.Name, time.Duration)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -97,6 +99,9 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		return exchange(req)
 	}
 	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
+		if t.inTurn != nil && shared == t.workers && !t.inTurn(r.space) {
+			return nil, errShare
+		}
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")
 		if err != nil {
 			return nil, err

@@ -68,6 +68,12 @@ func WithMeter(meter func(tenant.Name, time.Duration)) Option {
 	return func(t *flatteningTransport) { t.meter = meter }
 }
 
+// WithTurns says that requests of workers for a tenant are refused, and tried again later, while it is
+// not the tenant's turn.
+func WithTurns(inTurn func(tenant.Name) bool) Option {
+	return func(t *flatteningTransport) { t.inTurn = inTurn }
+}
+
 // sharesFor returns the shares that a request is subject to, nil if there are none.
 func (t *flatteningTransport) sharesFor(r *route) *shares {
 	switch {

@@ -174,9 +174,13 @@ func (r *Reconciler) replace(ctx context.Context, n tenant.Name, desired *desire
 	}
 }
 
-// isAllocated reports whether nothing is wrong but addresses and ports that are taken.
+// isAllocated reports whether nothing is wrong but addresses and ports that are taken. Of the port of
+// health checks that is an error of the server.
 func isAllocated(err error) bool {
 	var status *apierrors.StatusError
+	if apierrors.IsInternalError(err) {
+		return strings.HasSuffix(err.Error(), "already allocated")
+	}
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
 		return false
 	}

@@ -136,6 +136,14 @@ func Numbers(mediaType string, data []byte) (found bool, err error) {
 	}
 }
 
+// Metrics returns an error if any string in JSON takes long to read or to compare as a quantity.
+func Metrics(data []byte) error {
+	if !HasNumbers(data) {
+		return nil
+	}
+	return numbersInJSON(data, Quantity)
+}
+
 // HasNumbers reports whether JSON or protobuf may have numbers with long exponents, or long numbers, or
 // characters of them that are escaped in JSON.
 func HasNumbers(data []byte) bool {

@@ -3,6 +3,7 @@ package bounds
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -137,8 +138,11 @@ func (w *walk) reflected(v reflect.Value) error {
 
 func (w *walk) fields(v reflect.Value) error {
 	switch v.Type() {
-	case timeType:
-		return nil // with the history of its time zone
+	case timeType: // with the history of its time zone
+		if v.CanInterface() {
+			return moment(v.Interface().(time.Time))
+		}
+		return nil
 	case quantityType:
 		if v.CanInterface() { // what is decoded is
 			q := v.Interface().(resource.Quantity)
@@ -155,6 +159,18 @@ func (w *walk) fields(v reflect.Value) error {
 		if err := w.reflected(field); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// maxYear is the last year of a time. Controllers subtract times, and add what is left to another: of
+// times further away the differences overflow, and what is to be looked at then is looked at
+// again and again without a pause.
+const maxYear = 2200
+
+func moment(t time.Time) error {
+	if t.Year() > maxYear {
+		return fmt.Errorf("it has a time after the year %d, which is not taken; use an earlier one", maxYear)
 	}
 	return nil
 }

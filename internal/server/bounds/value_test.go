@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +110,10 @@ func TestValue(t *testing.T) {
 		"too long paths of a list":    {map[string]any{strings.Repeat("k", 2<<10-6): make([]any, 8192)}, "more than 16777216 bytes in the names that lead to its fields"},
 		"long paths of usual lists":   {[]any{map[string][]string{strings.Repeat("k", 2<<10-6): make([]string, 8192)}}, "names that lead to its fields"},
 		"long names":                  {map[string]string{strings.Repeat("k", 5<<10): "", strings.Repeat("l", 5<<10): ""}, ""},
+		"a time":                      {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Date(2200, 12, 31, 0, 0, 0, 0, time.UTC))}}, ""},
+		"a late time":                 {&batchv1.Job{Status: batchv1.JobStatus{StartTime: new(metav1.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC))}}, "a time after the year 2200"},
+		"a late time in a condition":  {&appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{LastUpdateTime: metav1.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}}}}, "a time after the year 2200"},
+		"a late time of a lease":      {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(time.Unix(1<<55, 0)))}}, "a time after the year 2200"},
 		"one text":                    {strings.Repeat("x", 16<<20), ""},
 		"a longer text":               {strings.Repeat("x", 16<<20+1), "more than 16777216 bytes when it is written out"},
 		"much text":                   {shared(strings.Repeat("x", 1<<10), 10_000), ""},

@@ -2,7 +2,6 @@ package filters
 
 import (
 	"bytes"
-	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -85,15 +84,15 @@ func withoutYAML(req *http.Request) (*http.Request, bool) {
 
 // written returns clauses as a header, in their order.
 func written(clauses []goautoneg.Accept) string {
-	texts := make([]string, len(clauses))
-	for i, clause := range clauses {
-		texts[i] = clause.Type + "/" + clause.SubType
-		for _, key := range slices.Sorted(maps.Keys(clause.Params)) {
-			texts[i] += ";" + key + "=" + clause.Params[key]
+	var b strings.Builder
+	for _, clause := range clauses {
+		b.WriteString(clause.Type + "/" + clause.SubType)
+		for key, value := range clause.Params {
+			b.WriteString(";" + key + "=" + value)
 		}
-		texts[i] += ";q=" + strconv.FormatFloat(clause.Q, 'f', -1, 64)
+		b.WriteString(";q=" + strconv.FormatFloat(clause.Q, 'f', -1, 64) + ",")
 	}
-	return strings.Join(texts, ",")
+	return strings.TrimSuffix(b.String(), ",")
 }
 
 const pretty = "pretty"

@@ -3,6 +3,7 @@ package filters
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -129,6 +130,25 @@ func TestIndentingTakesNoMemory(t *testing.T) {
 		}
 	}); n > 1<<20 {
 		t.Errorf("%d bytes for 40 MB of lines", n)
+	}
+}
+
+// TestLongAccept checks that a long header is written once.
+func TestLongAccept(t *testing.T) {
+	var accept strings.Builder
+	accept.WriteString("application/json")
+	for i := range 20_000 {
+		fmt.Fprintf(&accept, ";p%d=1", i)
+	}
+	accept.WriteString(",*/*")
+	req := httptest.NewRequest(http.MethodGet, "/x", nil)
+	req.Header.Set("Accept", accept.String())
+	if n := allocated(func() {
+		if _, ok := withoutYAML(req); !ok {
+			t.Error("it accepts JSON")
+		}
+	}); n > 100<<20 {
+		t.Errorf("%d bytes for a header of %d", n, accept.Len())
 	}
 }
 

@@ -2,13 +2,16 @@ package spacepolicy
 
 import (
 	"fmt"
+	"math"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/utils/ptr"
 )
 
 // The limits of what upstream's controllers, which serve all spaces, make of an object.
@@ -30,6 +33,9 @@ const (
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
+	// maxDeadline are the seconds for which a Job may be active: those that there are of a pod. Its
+	// controller subtracts times from it, see bounds.Value.
+	maxDeadline = math.MaxInt32
 )
 
 // factors are the numbers of an object that controllers multiply.
@@ -46,6 +52,7 @@ var factors = []struct {
 	{containersOf, maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
 	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; make several of it"},
+	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
@@ -113,6 +120,16 @@ func rangeLimitsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 func metricsOf(_ schema.GroupResource, obj runtime.Object) int {
 	if autoscaler, ok := obj.(*autoscaling.HorizontalPodAutoscaler); ok {
 		return len(autoscaler.Spec.Metrics)
+	}
+	return 0
+}
+
+func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {
+	switch o := obj.(type) {
+	case *batch.Job:
+		return int(ptr.Deref(o.Spec.ActiveDeadlineSeconds, 0))
+	case *batch.CronJob:
+		return int(ptr.Deref(o.Spec.JobTemplate.Spec.ActiveDeadlineSeconds, 0))
 	}
 	return 0
 }

@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
@@ -109,6 +111,18 @@ func TestFactors(t *testing.T) {
 			more:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 101)}},
 			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: it has 101 metrics, and a HorizontalPodAutoscaler in a space at most 100; ` +
 				`make several of it`,
+		},
+		"the deadline of a Job": {
+			resource: batch.Resource("jobs"), most: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32))}},
+			more: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32) + 1)}},
+			refusal: `jobs.batch "x" is forbidden: SpacePolicy: it has an activeDeadlineSeconds of 2147483648, and a Job in a space one of at most 2147483647; ` +
+				`leave it out, or use less`,
+		},
+		"the deadline of Jobs": {
+			resource: batch.Resource("cronjobs"), most: &batch.CronJob{},
+			more: &batch.CronJob{Spec: batch.CronJobSpec{JobTemplate: batch.JobTemplateSpec{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt64))}}}},
+			refusal: `cronjobs.batch "x" is forbidden: SpacePolicy: it has an activeDeadlineSeconds of 9223372036854775807, and a Job in a space one of at most 2147483647; ` +
+				`leave it out, or use less`,
 		},
 		"requirements of a selector": {
 			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},

@@ -1,0 +1,46 @@
+package kubecontrollers
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestMetrics checks that answers of metrics APIs, which tenants define, are bounded.
+func TestMetrics(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body string
+		ok   bool
+	}{
+		"of pods":                  {`{"items":[{"containers":[{"usage":{"cpu":"156340n","memory":"12Mi"}}]}]}`, true},
+		"UIDs like numbers":        {`{"metadata":{"uid":"7e123456-0000-4000-8000-000000000000"}}`, true},
+		"small":                    {`{"items":[{"usage":{"cpu":"1e-1000000000"}}]}`, false},
+		"large":                    {`{"items":[{"value":"1e2147483647"}]}`, false},
+		"escaped":                  {`{"items":[{"value":"1\u0065-1000000000"}]}`, false},
+		"more bytes than are read": {`{"a":"` + strings.Repeat("a", maxMetricsBytes) + `"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tc.body) }))
+			defer server.Close()
+			client, err := rest.HTTPClientFor(metricsConfig(&rest.Config{Host: server.URL}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Get(server.URL)
+			if (err == nil) != tc.ok {
+				t.Fatalf("got %v", err)
+			}
+			if err != nil {
+				return
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); err != nil || string(got) != tc.body {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
