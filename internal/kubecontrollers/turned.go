@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
@@ -166,6 +167,7 @@ func (i *inTurn) releaseLater(n tenant.Name) {
 }
 
 func (i *inTurn) release(n tenant.Name) {
+	defer utilruntime.HandleCrash()
 	for _, key := range i.next(n) {
 		if obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key); err == nil && exists {
 			for _, handler := range i.handlers {

@@ -195,7 +195,7 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 		}
 	}
 	bounded := &boundedDefaults{ObjectInterfaces: o}
-	if err := mutate(ctx, i, shown, bounded); bounded.err != nil {
+	if err := boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return mutate(ctx, i, a, bounded) }); bounded.err != nil {
 		return admission.NewForbidden(shown, bounded.err)
 	} else if err != nil {
 		return err
@@ -215,5 +215,8 @@ func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o
 	if err != nil || i == nil {
 		return err
 	}
-	return validate(ctx, i, shown, o)
+	if i == p.system {
+		return validate(ctx, i, shown, o)
+	}
+	return boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) })
 }
