@@ -45,7 +45,7 @@ var ofPlatform = map[schema.GroupResource]error{
 	{Group: resourcev1.GroupName, Resource: "resourceslices"}:   errDevices,
 	{Group: resourcev1.GroupName, Resource: "devicetaintrules"}: errDevices,
 	// No controller runs them in a space.
-	{Group: storagemigrationv1.GroupName, Resource: "storageversionmigrations"}: errors.New("the platform migrates what is stored, for all spaces at once"),
+	{Group: storagemigrationv1.GroupName, Resource: "storageversionmigrations"}: errors.New("they are not carried out in a space: to store objects in the present version of their definition, write each again (kubectl get RESOURCE -A -o json | kubectl replace -f -), and take the earlier version out of status.storedVersions"),
 }
 
 // IsAbsent reports whether a resource exists in the system space only.

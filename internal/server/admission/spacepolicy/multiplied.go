@@ -29,7 +29,7 @@ const (
 	MaxServicePorts = 100
 	// maxContainers are those of a pod, and maxRangeLimits what a LimitRange says of one.
 	maxContainers  = 500
-	maxRangeLimits = 200
+	maxRangeLimits = 600
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
@@ -50,8 +50,8 @@ var factors = []struct {
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
 	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
 	{containersOf, maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
-	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
-	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; make several of it"},
+	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
+	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},

@@ -100,9 +100,9 @@ func TestFactors(t *testing.T) {
 			refusal: `pods "x" is forbidden: SpacePolicy: it has 501 containers, and a pod in a space at most 500; make several pods of it`,
 		},
 		"limits of a range": {
-			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 200)}},
-			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 199), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
-			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 201 things of a container, and a LimitRange in a space at most 200; ` +
+			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 600)}},
+			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 599), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
+			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 601 things of a container, which has defaults for one another, and a LimitRange in a space at most 600; ` +
 				`leave out resources that nobody uses`,
 		},
 		"metrics": {
@@ -110,7 +110,7 @@ func TestFactors(t *testing.T) {
 			most:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 100)}},
 			more:     &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: make([]autoscaling.MetricSpec, 101)}},
 			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: it has 101 metrics, and a HorizontalPodAutoscaler in a space at most 100; ` +
-				`make several of it`,
+				`use fewer`,
 		},
 		"the deadline of a Job": {
 			resource: batch.Resource("jobs"), most: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32))}},
