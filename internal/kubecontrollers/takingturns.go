@@ -159,7 +159,7 @@ func (t *turns) deployments(deployments cache.SharedIndexInformer, replicaSets c
 // What it takes to add a pod, and a container of it, to what a quota counts.
 const (
 	countedPodTime       = time.Microsecond
-	countedContainerTime = 2 * time.Microsecond
+	countedContainerTime = 5 * time.Microsecond
 )
 
 // quotas returns ResourceQuotas of namespaces, for each of which all pods of the namespace are counted.
