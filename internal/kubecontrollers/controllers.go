@@ -126,7 +126,7 @@ func newRootCA(_ context.Context, e *environment) (runner, error) {
 
 func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	quotas, err := quotainstall.NewQuotaConfigurationForControllers(
-		quotageneric.ListerFuncForResourceFunc(e.informers.ForResource), e.informers)
+		e.turns.counted(quotageneric.ListerFuncForResourceFunc(e.informers.ForResource)), e.informers)
 	if err != nil {
 		return nil, err
 	}
@@ -163,29 +163,29 @@ func newDeployment(ctx context.Context, e *environment) (runner, error) {
 
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
 	pods := e.informers.Core().V1().Pods()
-	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns, pods.Informer().GetIndexer())
-	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods), e.client, replicaset.BurstReplicas), err
+	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns)
+	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods, true), e.client, replicaset.BurstReplicas), err
 }
 
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.turns, core.Pods().Informer().GetIndexer())
-	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods()), controllers, e.client, replication.BurstReplicas), err
+	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.turns)
+	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods(), true), controllers, e.client, replication.BurstReplicas), err
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns, core.Pods().Informer().GetIndexer())
-	return statefulset.NewStatefulSetController(ctx, core.Pods(), sets, core.PersistentVolumeClaims(), revisions, e.client), err
+	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns)
+	return statefulset.NewStatefulSetController(ctx, e.turns.pods(core.Pods(), false), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
-	jobs, err := newJobs(e.informers.Batch().V1().Jobs(), e.turns, e.informers.Core().V1().Pods().Informer().GetIndexer())
+	jobs, err := newJobs(e.informers.Batch().V1().Jobs(), e.turns)
 	if err != nil {
 		return nil, err
 	}
-	return job.NewController(ctx, e.client, e.informers.Core().V1().Pods(), jobs, nil, nil)
+	return job.NewController(ctx, e.client, e.turns.pods(e.informers.Core().V1().Pods(), false), jobs, nil, nil)
 }
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
@@ -208,7 +208,7 @@ func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, err
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
-	return disruption.NewDisruptionController(ctx, e.turns.pods(core.Pods()), e.turns.budgets(budgets),
+	return disruption.NewDisruptionController(ctx, e.turns.pods(core.Pods(), false), e.turns.budgets(budgets),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery), err
 }

@@ -112,7 +112,7 @@ func (e *environment) with(c builder) (*environment, error) {
 	meter := func(n tenant.Name, took time.Duration) { own.turns.charge(n, took/parallel) }
 	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(meter)}
 	if c.requestsTakeTurns {
-		options = append(options, spaces.WithTurns(func(n tenant.Name) bool { return own.turns.debt(n) <= maxTurnDebt }))
+		options = append(options, spaces.WithTurns(func(n tenant.Name) bool { return own.turns.debt(n) < maxOwed-maxTurnDebt/2 }))
 	}
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)

@@ -47,9 +47,9 @@ type replicaSetLister struct {
 	selecting[*appsv1.ReplicaSet]
 }
 
-func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns, pods cache.Indexer) (offered[appslisters.ReplicaSetLister], error) {
+func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns) (offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return notEmpty(rs.Spec.Selector) })
-	s, inTurn := s.taking(t, informer.Informer(), pods)
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{informer.Lister(), s}}, err
 }
 
@@ -63,11 +63,11 @@ type controllerLister struct {
 	selecting[*corev1.ReplicationController]
 }
 
-func newReplicationControllers(informer coreinformers.ReplicationControllerInformer, t *turns, pods cache.Indexer) (offered[corelisters.ReplicationControllerLister], error) {
+func newReplicationControllers(informer coreinformers.ReplicationControllerInformer, t *turns) (offered[corelisters.ReplicationControllerLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rc *corev1.ReplicationController) *metav1.LabelSelector {
 		return notEmpty(&metav1.LabelSelector{MatchLabels: rc.Spec.Selector})
 	})
-	s, inTurn := s.taking(t, informer.Informer(), pods)
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{informer.Lister(), s}}, err
 }
 
@@ -83,9 +83,9 @@ type statefulSetLister struct {
 
 // newStatefulSets returns the small ones. Those of a pod, which are queued, are all: to look
 // at how large each is takes longer.
-func newStatefulSets(small smallSets, t *turns, pods cache.Indexer) (offered[appslisters.StatefulSetLister], error) {
+func newStatefulSets(small smallSets, t *turns) (offered[appslisters.StatefulSetLister], error) {
 	s, err := newSelecting(small.StatefulSetInformer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
-	s, inTurn := s.taking(t, small.Informer(), pods)
+	s, inTurn := s.taking(t, small.Informer())
 	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{small.Lister(), s}}, err
 }
 
@@ -99,9 +99,9 @@ type jobLister struct {
 	selecting[*batchv1.Job]
 }
 
-func newJobs(informer batchinformers.JobInformer, t *turns, pods cache.Indexer) (offered[batchlisters.JobLister], error) {
+func newJobs(informer batchinformers.JobInformer, t *turns) (offered[batchlisters.JobLister], error) {
 	s, err := newSelecting(informer.Informer(), func(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector })
-	s, inTurn := s.taking(t, informer.Informer(), pods)
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[batchlisters.JobLister]{inTurn, jobLister{informer.Lister(), s}}, err
 }
 

@@ -87,18 +87,18 @@ func selections(tb testing.TB, f informers.SharedInformerFactory, ours bool) fun
 				tb.Fatal(err)
 			}
 		}
-		turns, pods := newTurns(), f.Core().V1().Pods().Informer().GetIndexer()
+		turns := newTurns()
 		turns.now = func() time.Time { return time.Unix(0, 0).Add(time.Since(time.Unix(0, 0)) * 1000) } // nobody has debts
 		d, noted, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
 		noError(err)
 		deployments, note = d.Lister(), noted.Informer().(notedReplicaSets).handled.Store
-		rs, err := newReplicaSets(apps.ReplicaSets(), turns, pods)
+		rs, err := newReplicaSets(apps.ReplicaSets(), turns)
 		noError(err)
-		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers(), turns, pods)
+		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers(), turns)
 		noError(err)
-		j, err := newJobs(f.Batch().V1().Jobs(), turns, pods)
+		j, err := newJobs(f.Batch().V1().Jobs(), turns)
 		noError(err)
-		ss, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns, pods)
+		ss, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns)
 		noError(err)
 		b, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		noError(err)

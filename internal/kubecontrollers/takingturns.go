@@ -1,6 +1,7 @@
 package kubecontrollers
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,6 +9,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	autoscalinglisters "k8s.io/client-go/listers/autoscaling/v2"
@@ -34,7 +38,41 @@ func (t *turns) services(informer coreinformers.ServiceInformer, pods corelister
 		selected, err := pods.Pods(service.Namespace).List(labels.Set(service.Spec.Selector).AsSelectorPreValidated())
 		return time.Duration(len(selected)) * (endpointTime + time.Duration(len(service.Spec.Ports))*portTime), err
 	})
-	return offered[corelisters.ServiceLister]{services, corelisters.NewServiceLister(services.GetIndexer())}
+	return offered[corelisters.ServiceLister]{services, servicesInTurn{corelisters.NewServiceLister(services.GetIndexer()), services}}
+}
+
+// servicesInTurn charges a tenant for finding the Services of a pod, which is once for each event of each.
+type servicesInTurn struct {
+	corelisters.ServiceLister
+	informer *inTurn
+}
+
+// Services implements corelisters.ServiceLister.
+func (l servicesInTurn) Services(namespace string) corelisters.ServiceNamespaceLister {
+	return servicesIn{l.ServiceLister.Services(namespace), l.informer, namespace}
+}
+
+type servicesIn struct {
+	corelisters.ServiceNamespaceLister
+	informer  *inTurn
+	namespace string
+}
+
+// List implements corelisters.ServiceNamespaceLister. Of a tenant that is not in turn it lists none, and the
+// controller hears of all later.
+func (l servicesIn) List(selector labels.Selector) ([]*corev1.Service, error) {
+	n := tenant.Flat(l.namespace).Space()
+	if !n.IsSpace() {
+		return l.ServiceNamespaceLister.List(selector)
+	}
+	if l.informer.turns.debt(n) > maxTurnDebt {
+		l.informer.parkAll(n, l.namespace)
+		return nil, nil
+	}
+	began := time.Now()
+	found, err := l.ServiceNamespaceLister.List(selector)
+	l.informer.turns.charge(n, time.Since(began)+timeOf(nil, len(found)))
+	return found, err
 }
 
 // budgets returns PodDisruptionBudgets, for each of which the controller asks for the scale of all
@@ -81,26 +119,57 @@ func (t *turns) namespaces(informer coreinformers.NamespaceInformer) offered[cor
 	return offered[corelisters.NamespaceLister]{namespaces, corelisters.NewNamespaceLister(namespaces.GetIndexer())}
 }
 
-// pods returns pods whose lister charges tenants for the time that it takes to find those that a
-// selector matches, for controllers that do so for thousands of selectors of one item.
-func (t *turns) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
-	return offered[corelisters.PodLister]{informer.Informer(), meteredPods{informer.Lister(), t}}
+// pods returns pods that charge tenants for the time that it takes to find those that a selector matches,
+// or that have no owner. limited is for a controller that does so for thousands of selectors of one item,
+// and can do without.
+func (t *turns) pods(informer coreinformers.PodInformer, limited bool) offered[corelisters.PodLister] {
+	return offered[corelisters.PodLister]{meteredPodInformer{exempting{informer.Informer()}, t}, meteredPods{informer.Lister(), t, limited}}
+}
+
+type meteredPodInformer struct {
+	cache.SharedIndexInformer
+	turns *turns
+}
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (i meteredPodInformer) GetIndexer() cache.Indexer {
+	return meteredPodIndexer{i.SharedIndexInformer.GetIndexer(), i.turns}
+}
+
+type meteredPodIndexer struct {
+	cache.Indexer
+	turns *turns
+}
+
+// ByIndex implements cache.Indexer. The controllers compare pods without an owner with a selector.
+func (i meteredPodIndexer) ByIndex(name, value string) ([]any, error) {
+	began := time.Now()
+	found, err := i.Indexer.ByIndex(name, value)
+	if len(found) > 0 {
+		if pod, ok := found[0].(*corev1.Pod); ok {
+			if n := tenant.Flat(pod.Namespace).Space(); n.IsSpace() {
+				i.turns.charge(n, time.Since(began)+timeOf(nil, len(found)))
+			}
+		}
+	}
+	return found, err
 }
 
 type meteredPods struct {
 	corelisters.PodLister
-	turns *turns
+	turns   *turns
+	limited bool
 }
 
 // Pods implements corelisters.PodLister.
 func (m meteredPods) Pods(namespace string) corelisters.PodNamespaceLister {
-	return meteredPodsIn{m.PodLister.Pods(namespace), m.turns, tenant.Flat(namespace).Space()}
+	return meteredPodsIn{m.PodLister.Pods(namespace), m, tenant.Flat(namespace).Space()}
 }
 
 type meteredPodsIn struct {
 	corelisters.PodNamespaceLister
-	turns *turns
-	of    tenant.Name
+	meteredPods
+	of tenant.Name
 }
 
 // List implements corelisters.PodNamespaceLister.
@@ -108,8 +177,10 @@ func (m meteredPodsIn) List(selector labels.Selector) ([]*corev1.Pod, error) {
 	if !m.of.IsSpace() {
 		return m.PodNamespaceLister.List(selector)
 	}
-	if err := m.turns.take(m.of, 0); err != nil {
-		return nil, err
+	if m.limited {
+		if err := m.turns.take(m.of, 0); err != nil {
+			return nil, err
+		}
 	}
 	began := time.Now()
 	defer func() { m.turns.charge(m.of, time.Since(began)) }()
@@ -149,7 +220,7 @@ func (t *turns) deployments(deployments cache.SharedIndexInformer, replicaSets c
 		if !ok {
 			return 0, nil
 		}
-		found, err := replicaSets.IndexKeys(cache.NamespaceIndex, d.Namespace)
+		found, err := replicaSets.ByIndex(cache.NamespaceIndex, d.Namespace)
 		return timeOf(d.Spec.Selector, len(found)), err
 	})
 	inTurn.absent = true
@@ -160,16 +231,19 @@ func (t *turns) deployments(deployments cache.SharedIndexInformer, replicaSets c
 const (
 	countedPodTime       = time.Microsecond
 	countedContainerTime = 5 * time.Microsecond
+	// countedObjectTime is what it takes to add anything else.
+	countedObjectTime = 200 * time.Nanosecond
 )
 
-// quotas returns ResourceQuotas of namespaces, for each of which all pods of the namespace are counted.
+// quotas returns ResourceQuotas of namespaces, for each of which all pods of the namespace are counted if it
+// limits anything of pods.
 func (t *turns) quotas(quotas coreinformers.ResourceQuotaInformer, pods corelisters.PodLister) offered[corelisters.ResourceQuotaLister] {
 	inTurn := t.informer(quotas.Informer(), func(obj any) (took time.Duration, _ error) {
-		quota, ok := obj.(*corev1.ResourceQuota)
-		if !ok {
+		q, ok := obj.(*corev1.ResourceQuota)
+		if !ok || !limitsPods(q) {
 			return 0, nil
 		}
-		all, err := pods.Pods(quota.Namespace).List(labels.Everything())
+		all, err := pods.Pods(q.Namespace).List(labels.Everything())
 		for _, pod := range all {
 			took += countedPodTime + time.Duration(len(pod.Spec.InitContainers)+len(pod.Spec.Containers))*countedContainerTime
 		}
@@ -177,4 +251,52 @@ func (t *turns) quotas(quotas coreinformers.ResourceQuotaInformer, pods corelist
 	})
 	inTurn.absent = true
 	return offered[corelisters.ResourceQuotaLister]{inTurn, corelisters.NewResourceQuotaLister(inTurn.GetIndexer())}
+}
+
+// limitsPods reports whether a quota limits something that pods are counted for.
+func limitsPods(q *corev1.ResourceQuota) bool {
+	for name := range q.Spec.Hard {
+		kind := strings.TrimPrefix(string(name), "count/")
+		if kind == "pods" || kind == string(name) && !strings.Contains(kind, "storageclass") {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns listers of what quotas count, which charge tenants for it.
+func (t *turns) counted(listers quota.ListerForResourceFunc) quota.ListerForResourceFunc {
+	return func(resource schema.GroupVersionResource) (cache.GenericLister, error) {
+		lister, err := listers(resource)
+		if err != nil {
+			return nil, err
+		}
+		return countedLister{lister, t}, nil
+	}
+}
+
+type countedLister struct {
+	cache.GenericLister
+	turns *turns
+}
+
+// ByNamespace implements cache.GenericLister.
+func (l countedLister) ByNamespace(namespace string) cache.GenericNamespaceLister {
+	return countedIn{l.GenericLister.ByNamespace(namespace), l.turns, tenant.Flat(namespace).Space()}
+}
+
+type countedIn struct {
+	cache.GenericNamespaceLister
+	turns *turns
+	of    tenant.Name
+}
+
+// List implements cache.GenericNamespaceLister.
+func (l countedIn) List(selector labels.Selector) ([]runtime.Object, error) {
+	began := time.Now()
+	found, err := l.GenericNamespaceLister.List(selector)
+	if l.of.IsSpace() {
+		l.turns.charge(l.of, time.Since(began)+time.Duration(len(found))*countedObjectTime)
+	}
+	return found, err
 }

@@ -2,10 +2,12 @@ package kubecontrollers
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -28,12 +30,15 @@ type inTurn struct {
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
 	absent bool
 	// open is whether single objects are shown whoever's turn it is. It is for controllers that forget
-	// what they have done for an object that is not there: their events wait, see selecting.
+	// what they have done for an object that is not there: its events wait instead, and those of pods that
+	// it selects (see selecting).
 	open bool
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
 	parked   map[tenant.Name]*parked
+	// released are the keys that the controller has heard of again, and not yet taken.
+	released sets.Set[string]
 }
 
 // parked are the keys of a tenant's objects that are not in turn, in the order in which they came.
@@ -61,19 +66,53 @@ const (
 )
 
 func (t *turns) informer(of cache.SharedIndexInformer, cost func(obj any) (time.Duration, error)) *inTurn {
-	return &inTurn{SharedIndexInformer: of, turns: t, cost: cost, parked: map[tenant.Name]*parked{}}
+	return &inTurn{SharedIndexInformer: of, turns: t, cost: cost, parked: map[tenant.Name]*parked{}, released: sets.New[string]()}
 }
 
 // AddEventHandler implements cache.SharedInformer.
 func (i *inTurn) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandler(exempted{handler})
+	return i.SharedIndexInformer.AddEventHandler(exempted{i.delayed(handler)})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *inTurn) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(exempted{handler}, resync)
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(exempted{i.delayed(handler)}, resync)
+}
+
+// delayed returns the handler of a controller that is to hear of objects in turn.
+func (i *inTurn) delayed(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+	if !i.open {
+		return handler
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if initial || !i.delay(obj) {
+				handler.OnAdd(obj, initial)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			if !i.delay(obj) {
+				handler.OnUpdate(old, obj)
+			}
+		},
+		DeleteFunc: handler.OnDelete,
+	}
+}
+
+// delay parks an object that is not in turn.
+func (i *inTurn) delay(obj any) bool {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return false
+	}
+	n := tenant.Flat(object.GetNamespace()).Space()
+	if !n.IsSpace() || i.turns.debt(n) <= maxTurnDebt {
+		return false
+	}
+	i.park(n, object.GetNamespace()+"/"+object.GetName())
+	return true
 }
 
 // GetIndexer implements cache.SharedIndexInformer.
@@ -96,7 +135,7 @@ func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 		return obj, exists, err
 	}
 	switch err := i.of.take(key, obj); {
-	case err == nil || isExempted():
+	case err == nil:
 		return obj, true, nil
 	case i.of.absent:
 		return nil, false, nil
@@ -112,12 +151,12 @@ func (i *inTurn) take(key string, obj any) error {
 		return fmt.Errorf("reading the namespace of %q: %w", key, err)
 	}
 	n := tenant.Flat(cmp.Or(namespace, name)).Space()
-	if !n.IsSpace() {
+	if !n.IsSpace() || isExempted() {
 		return nil
 	}
-	if err := i.turns.take(n, 0); err != nil {
+	if err := i.turns.take(n, 0); err != nil || i.waitsBehind(n, key) {
 		i.park(n, key)
-		return err
+		return cmp.Or(err, errNotInTurn)
 	}
 	if i.cost == nil {
 		return nil
@@ -133,6 +172,19 @@ func (i *inTurn) take(key string, obj any) error {
 		i.park(n, key)
 	}
 	return err
+}
+
+var errNotInTurn = errors.New("other objects of the tenant have waited longer for this controller")
+
+// waitsBehind reports whether other objects of a tenant are parked, unless the key has been.
+func (i *inTurn) waitsBehind(n tenant.Name, key string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.released.Has(key) {
+		i.released.Delete(key)
+		return false
+	}
+	return i.parked[n] != nil
 }
 
 // park has the controller hear of an object when it is the turn of its tenant, if it is still
@@ -169,7 +221,11 @@ func (i *inTurn) releaseLater(n tenant.Name) {
 func (i *inTurn) release(n tenant.Name) {
 	defer utilruntime.HandleCrash()
 	for _, key := range i.next(n) {
-		if obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key); err == nil && exists {
+		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key)
+		if !i.open && (err != nil || !exists) {
+			i.waitsBehind(n, key) // nobody takes it
+		}
+		if err == nil && exists {
 			for _, handler := range i.handlers {
 				handler.OnAdd(obj, false) // some take no update in which nothing has changed
 			}
@@ -196,6 +252,9 @@ func (i *inTurn) next(n tenant.Name) []string {
 	released := p.keys[:min(releasedAtOnce, len(p.keys))]
 	p.keys = p.keys[len(released):]
 	p.set.Delete(released...)
+	if !i.open {
+		i.released.Insert(released...)
+	}
 	if len(p.keys) > 0 {
 		i.releaseLater(n)
 	} else {

@@ -1,12 +1,14 @@
 package kubecontrollers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -203,7 +205,7 @@ func TestTakingTurns(t *testing.T) {
 	for _, space := range []string{"a|", "b|"} {
 		meta := metav1.ObjectMeta{Namespace: space + "ns", Name: "x"}
 		add(core.Namespaces().Informer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space + "ns"}})
-		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta})
+		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"limits.cpu": {}}}})
 		add(apps.Deployments().Informer(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: long}})
 	}
 	for name, tc := range map[string]struct {
@@ -227,14 +229,14 @@ func TestTakingTurns(t *testing.T) {
 			return func(space string) error { _, err := offered.Lister().Deployments(space + "ns").Get("x"); return err }, offered.Informer()
 		}, 0},
 		"pods that ReplicaSets select": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.pods(core.Pods())
+			offered := t.pods(core.Pods(), true)
 			return func(space string) error {
 				_, err := offered.Lister().Pods(space + "ns").List(labels.Everything())
 				return err
 			}, nil
 		}, 100 * time.Millisecond},
 		"events of pods that ReplicaSets select": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered, err := newReplicaSets(apps.ReplicaSets(), turns, core.Pods().Informer().GetIndexer())
+			offered, err := newReplicaSets(apps.ReplicaSets(), turns)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,32 +253,100 @@ func TestTakingTurns(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			turns := newTurns()
-			now := time.Now()
-			turns.now = func() time.Time { return now }
-			get, informer := tc.get(turns)
-			taken := 0
-			for ; taken < 10_000 && get("a|") == nil; taken++ {
-				turns.charge("a", tc.requests)
-			}
-			if taken == 0 || taken == 10_000 {
-				t.Errorf("%d items of a tenant in a row", taken)
-			}
-			if err := get("b|"); err != nil {
-				t.Errorf("another tenant waits: %v", err)
-			}
-			if informer == nil {
-				return
-			}
-			var handled error = errNoneSelects
-			exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = get("a|") }}}.OnAdd(nil, false)
-			if handled != nil {
-				t.Errorf("a handler waits: %v", handled)
-			}
-			now = now.Add(time.Minute)
-			if err := get("a|"); err != nil {
-				t.Errorf("after a minute: %v", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				turns := newTurns()
+				get, informer := tc.get(turns)
+				taken := 0
+				for ; taken < 10_000 && get("a|") == nil; taken++ {
+					turns.charge("a", tc.requests)
+				}
+				if taken == 0 || taken == 10_000 {
+					t.Errorf("%d items of a tenant in a row", taken)
+				}
+				if err := get("b|"); err != nil {
+					t.Errorf("another tenant waits: %v", err)
+				}
+				if informer == nil {
+					return
+				}
+				var handled error = errNoneSelects
+				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = get("a|") }}}.OnAdd(nil, false)
+				if handled != nil {
+					t.Errorf("a handler waits: %v", handled)
+				}
+				time.Sleep(time.Minute)
+				if err := get("a|"); err != nil {
+					t.Errorf("after a minute: %v", err)
+				}
+			})
 		})
 	}
+}
+
+// TestEventsWait checks that a controller that must not miss an object hears of it later, and of
+// deletions at once, and that new objects of a tenant wait behind those that have waited.
+func TestEventsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		apps, core := f.Apps().V1(), f.Core().V1()
+		turns := newTurns()
+		offered, err := newReplicaSets(apps.ReplicaSets(), turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heard []string
+		handler := offered.Informer().(*inTurn).delayed(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { heard = append(heard, "add "+obj.(*appsv1.ReplicaSet).Namespace) },
+			UpdateFunc: func(_, obj any) { heard = append(heard, "update "+obj.(*appsv1.ReplicaSet).Namespace) },
+			DeleteFunc: func(obj any) { heard = append(heard, "delete "+obj.(*appsv1.ReplicaSet).Namespace) },
+		})
+		offered.Informer().(*inTurn).handlers = []cache.ResourceEventHandler{handler}
+		turns.charge("a", time.Minute)
+		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
+			rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}}
+			if err := apps.ReplicaSets().Informer().GetStore().Add(rs); err != nil {
+				t.Fatal(err)
+			}
+			handler.OnAdd(rs, false)
+			handler.OnUpdate(rs, rs)
+			handler.OnDelete(rs)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"delete a|ns", "add b|ns", "update b|ns", "delete b|ns", "add ns", "update ns", "delete ns", "add a|ns"}, heard); diff != "" {
+			t.Error(diff)
+		}
+
+		services := turns.services(core.Services(), core.Pods().Lister())
+		for _, name := range []string{"x", "y"} {
+			if err := core.Services().Informer().GetStore().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := func() int {
+			found, err := services.Lister().Services("a|ns").List(labels.Everything())
+			if err != nil {
+				t.Error(err)
+			}
+			return len(found)
+		}
+		get := func(name string) error { _, err := services.Lister().Services("a|ns").Get(name); return err }
+		if list() != 2 || get("x") != nil {
+			t.Error("it is the tenant's turn")
+		}
+		turns.charge("a", time.Minute)
+		if list() != 0 {
+			t.Error("it is not the tenant's turn")
+		}
+		time.Sleep(maxOwed - maxTurnDebt) // the debt allows new items
+		if err := get("x"); !errors.Is(err, errNotInTurn) {
+			t.Errorf("a new item goes before those that wait: %v", err)
+		}
+		time.Sleep(time.Minute)
+		for _, name := range []string{"x", "y", "x"} {
+			if err := get(name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }

@@ -104,6 +104,9 @@ func TestTurns(t *testing.T) {
 		if apierrors.IsTooManyRequests(err) != refused || !refused && err != nil || refused != (sent == before) {
 			t.Errorf("%s: %v after %d requests", namespace, err, sent-before)
 		}
+		if err := client.CoreV1().Pods(namespace).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+			t.Errorf("%s: a deletion waits: %v", namespace, err)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		return exchange(req)
 	}
 	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
-		if t.inTurn != nil && shared == t.workers && !t.inTurn(r.space) {
+		if t.inTurn != nil && shared == t.workers && req.Method == http.MethodGet && !t.inTurn(r.space) {
 			return nil, errShare
 		}
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")

@@ -68,8 +68,8 @@ func WithMeter(meter func(tenant.Name, time.Duration)) Option {
 	return func(t *flatteningTransport) { t.meter = meter }
 }
 
-// WithTurns says that requests of workers for a tenant are refused, and tried again later, while it is
-// not the tenant's turn.
+// WithTurns says that what workers read for a tenant is refused, and tried again later, while it is
+// not the tenant's turn. What they write is not: they have read a lot for it before.
 func WithTurns(inTurn func(tenant.Name) bool) Option {
 	return func(t *flatteningTransport) { t.inTurn = inTurn }
 }

@@ -43,6 +43,19 @@ type evaluated struct {
 	count int
 }
 
+// GetNamespace implements admission.Attributes. It is asked for each binding, also of one that selects
+// nothing.
+func (e *evaluated) GetNamespace() string {
+	e.mustGoOn()
+	return e.Attributes.GetNamespace()
+}
+
+func (e *evaluated) mustGoOn() {
+	if e.ctx.Err() != nil {
+		panic(endOfEvaluations{errors.New("the request has ended")})
+	}
+}
+
 // endOfEvaluations leaves upstream's loops, which have no other way out.
 type endOfEvaluations struct{ error }
 
@@ -51,8 +64,6 @@ func (e *evaluated) GetUserInfo() user.Info {
 	if e.count++; e.count > maxLooks {
 		panic(endOfEvaluations{errEvaluations})
 	}
-	if e.ctx.Err() != nil {
-		panic(endOfEvaluations{errors.New("the request has ended")})
-	}
+	e.mustGoOn()
 	return e.Attributes.GetUserInfo()
 }
