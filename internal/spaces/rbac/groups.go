@@ -17,7 +17,7 @@ const (
 	manyGroups = 64
 	// manyBindings is the number of bindings from which on the rules of a role come once.
 	// Upstream reads them again for each binding to it.
-	manyBindings = 64
+	manyBindings = 16
 )
 
 // member is a user whose bindings are found here instead of by upstream.
