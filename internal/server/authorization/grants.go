@@ -15,7 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
-	spacesrbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -55,7 +55,7 @@ func (g *Grants) Authorize(ctx context.Context, userTenant, space tenant.Name, a
 func (g *Grants) rulesFor(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
 	for _, granted := range g.to(userTenant, space) {
-		if len(resources) > spacesrbac.MaxReviewedRules || ctx.Err() != nil {
+		if len(resources) > spacerbac.MaxReviewedRules || ctx.Err() != nil {
 			break
 		}
 		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
