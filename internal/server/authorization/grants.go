@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,10 +50,14 @@ func (g *Grants) Authorize(ctx context.Context, userTenant, space tenant.Name, a
 	return authorizer.DecisionNoOpinion, ""
 }
 
-// rulesFor returns the rules of a user of another tenant in a namespace of space.
+// rulesFor returns the rules of a user of another tenant in a namespace of space, not many more
+// than a review answers.
 func (g *Grants) rulesFor(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
 	for _, granted := range g.to(userTenant, space) {
+		if len(resources) > spacerbac.MaxReviewedRules || ctx.Err() != nil {
+			break
+		}
 		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
 			continue
 		}

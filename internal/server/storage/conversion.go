@@ -28,6 +28,10 @@ func (c foreignCodec) Encode(obj runtime.Object, w io.Writer) error {
 		return fmt.Errorf("the conversion webhook of %s changes the annotation %s, which belongs to the server: "+
 			"it must return annotations as they are", c.kind.GroupKind(), tenant.Former(tenant.Annotation))
 	}
+	if gjson.GetBytes(data, itemsField).Exists() && !hasItems(obj) {
+		return errItems(c.kind.GroupKind(), gjson.GetBytes(data, "metadata.name").String(),
+			"the conversion webhook makes this field of the root, by which an object is taken for a list")
+	}
 	_, err = w.Write(data)
 	return err
 }

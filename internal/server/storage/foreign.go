@@ -54,6 +54,12 @@ func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 // to leave it out: name, namespace and tenant.
 func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	owner := ownerIn(data)
+	if into == nil {
+		// Watches decode into nothing, by which what has a field "items" is a list or an error.
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(c.kind)
+		into = object
+	}
 	if !c.foreign(owner) {
 		decoded, kind, err := c.Codec.Decode(data, defaults, into)
 		if err != nil {

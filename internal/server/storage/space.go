@@ -148,6 +148,9 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.completes(ctx, n, nil)(obj); err != nil {
 		return err
 	}
+	if err := checkItems(obj, false); err != nil {
+		return err
+	}
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
@@ -225,6 +228,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			}
 		}
 		mayBecome, complete := s.mayChange(ctx, n, input), s.completes(ctx, n, existing(input, res))
+		already := hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil {
 			return nil, nil, err
@@ -233,6 +237,9 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if err := mayBecome(output); err != nil {
+			return nil, nil, err
+		}
+		if err := checkItems(output, already); err != nil {
 			return nil, nil, err
 		}
 		if err := ctx.Err(); err != nil { // the tenant may have ended during admission

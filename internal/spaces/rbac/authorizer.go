@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
@@ -24,6 +25,7 @@ type Authorizer struct {
 	Index    *Index
 	space    *rbac.RBACAuthorizer
 	platform *rbac.RBACAuthorizer
+	rules    Rules
 }
 
 // NewAuthorizer returns the authorizer over an index.
@@ -31,7 +33,8 @@ func NewAuthorizer(i *Index) *Authorizer {
 	p := platform{i}
 	return &Authorizer{Index: i,
 		space:    rbac.New(i, RoleBindings{i}, i, ClusterRoleBindings{i}),
-		platform: rbac.New(p, RoleBindings{p}, p, ClusterRoleBindings{p})}
+		platform: rbac.New(p, RoleBindings{p}, p, ClusterRoleBindings{p}),
+		rules:    NewRules(i, nil)}
 }
 
 var errForeign = errors.New("the user is not one of this space")
@@ -71,11 +74,9 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 
 // RulesFor implements authorizer.RuleResolver.
 func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	source, err := a.of(ctx)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	return source.RulesFor(withMember(ctx, u), u, namespace)
+	review := NewReview(ctx)
+	a.rules.VisitRulesFor(ctx, u, namespace, review.visit)
+	return review.Resources, review.Paths, review.Incomplete, review.Err()
 }
 
 // Rules resolves the rules of a user, which escalation checks compare with.
@@ -110,21 +111,27 @@ func (r Rules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, na
 
 // RulesFor returns the rules of a user in a namespace of the space of ctx.
 func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
-	source, err := r.of(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return source.RulesFor(withMember(ctx, u), u, namespace)
+	var rules []rbacv1.PolicyRule
+	var errs []error
+	r.VisitRulesFor(ctx, u, namespace, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
+		if rule != nil {
+			rules = append(rules, *rule)
+		}
+		errs = append(errs, err)
+		return ctx.Err() == nil
+	})
+	return rules, utilerrors.NewAggregate(append(errs, ctx.Err()))
 }
 
-// VisitRulesFor calls visitor with the rules of a user in a namespace.
+// VisitRulesFor calls visitor with the rules of a user in a namespace. Those of a role that
+// several bindings of one kind grant come once.
 func (r Rules) VisitRulesFor(ctx context.Context, u user.Info, namespace string, visitor func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	source, err := r.of(ctx)
 	if err != nil {
 		visitor(nil, nil, err)
 		return
 	}
-	source.VisitRulesFor(withMember(ctx, u), u, namespace, visitor)
+	source.VisitRulesFor(withMemberOnce(ctx, u), u, namespace, visitor)
 }
 
 // CountRights returns the number of single rights in rules, each a verb on a resource of a
@@ -136,4 +143,10 @@ func CountRights(rules ...rbacv1.PolicyRule) float64 {
 		rights += float64(len(rule.Verbs)) * (resources + float64(len(rule.NonResourceURLs)))
 	}
 	return rights
+}
+
+// Weight returns the number of strings in a rule, one at least: as many comparisons it takes to
+// find out whether the rule covers a single right.
+func Weight(rule *rbacv1.PolicyRule) float64 {
+	return float64(1 + len(rule.Verbs) + len(rule.APIGroups) + len(rule.Resources) + len(rule.ResourceNames) + len(rule.NonResourceURLs))
 }

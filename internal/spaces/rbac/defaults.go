@@ -83,9 +83,26 @@ var aggregatingDefaults = sync.OnceValue(func() []*rbacv1.ClusterRole {
 	return aggregating
 })
 
+// maxAggregated is how many strings the rules of a space may have that change default ClusterRoles,
+// as Weight counts them. To aggregate these takes a tenth of a second, in which those of no other
+// space are aggregated.
+const maxAggregated = 20_000
+
 // aggregatedDefaults returns the default ClusterRoles whose rules differ in a space that
-// has stored some ClusterRoles.
+// has stored some ClusterRoles. In one with too many rules they are as elsewhere.
 func aggregatedDefaults(stored map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+	weight := 0.0
+	for _, role := range stored {
+		if !affectsDefaults(role) {
+			continue
+		}
+		for i := range role.Rules {
+			weight += Weight(&role.Rules[i])
+		}
+		if weight > maxAggregated {
+			return nil
+		}
+	}
 	roles := maps.Clone(defaultClusterRoles())
 	maps.Copy(roles, stored)
 	var recomputed []string

@@ -116,3 +116,29 @@ func TestAggregationGrowsWithTheRules(t *testing.T) {
 		t.Errorf("500 rules: %d bytes are allocated, 2000 rules: %d", small, large)
 	}
 }
+
+// TestManyRulesAreNotAggregated checks that a space with very many rules for default ClusterRoles
+// has these as they are elsewhere, until it has fewer.
+func TestManyRulesAreNotAggregated(t *testing.T) {
+	i := newIndex(nil)
+	role := func(name string, rules int) *rbacv1.ClusterRole {
+		return clusterRole("a|"+name, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+			slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", name)}, rules)...)
+	}
+	i.setClusterRole(role("few", 1), false)
+	i.setClusterRole(clusterRole("a|other", nil, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", "other")}, maxAggregated)...), false)
+	aggregated := func(when string, want bool) {
+		t.Helper()
+		if got := hasRule(t, i, "a", "view", rule("get", "g", "few")); got != want {
+			t.Errorf("%s: the rule is aggregated: %v", when, got)
+		}
+		if !hasRule(t, i, "a", "view", defaultClusterRoles()["view"].Rules[0]) {
+			t.Errorf("%s: a default rule is missing", when)
+		}
+	}
+	aggregated("few rules", true)
+	i.setClusterRole(role("many", maxAggregated/4), false)
+	aggregated("many rules", false)
+	i.setClusterRole(role("many", maxAggregated/4), true)
+	aggregated("few again", true)
+}

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"encoding/json"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -121,6 +122,47 @@ var _ = Describe("Reviews", Ordered, func() {
 		Expect(named).To(ContainElement("configmaps"))
 		Expect(named).NotTo(ContainElement("nodes"))
 		Expect(named).NotTo(ContainElement("tenants"))
+	}, SpecTimeout(specTimeout))
+
+	It("list the rules of a role once, and not very many", func(ctx SpecContext) {
+		client := tenantry.Client("a").RbacV1()
+		bind := func(role string, count int) {
+			for i := range count {
+				_, err := client.RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(role, "-", i)},
+					RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+					Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "often-bound"}},
+				}, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		create := func(role string, rules int) {
+			made := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}}
+			for i := range rules {
+				made.Rules = append(made.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{fmt.Sprint(role, i)}, Verbs: []string{"get"}})
+			}
+			_, err := client.Roles("default").Create(ctx, made, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		review := func() authorizationv1.SubjectRulesReviewStatus {
+			GinkgoHelper()
+			answer, err := who{tenant: "a", name: "often-bound"}.in("a").AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+				&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return answer.Status
+		}
+		before := len(review().ResourceRules)
+		create("often", 100)
+		bind("often", 20)
+		once := review()
+		Expect(once.ResourceRules).To(HaveLen(before + 100))
+		Expect(once.EvaluationError).NotTo(ContainSubstring("SelfSubjectAccessReview")) // a webhook knows no rules
+		create("large", 6000)
+		bind("large", 1)
+		many := review()
+		Expect(many.Incomplete).To(BeTrue())
+		Expect(many.EvaluationError).To(ContainSubstring("SelfSubjectAccessReview"))
+		Expect(len(many.ResourceRules)).To(And(BeNumerically(">", 100), BeNumerically("<=", 5000)))
 	}, SpecTimeout(specTimeout))
 
 	It("list the rules of the space alone", func(ctx SpecContext) {

@@ -2,6 +2,7 @@ package accesspolicy
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,8 @@ func TestEscalation(t *testing.T) {
 		"held in all":                 {held: map[string][]rbacv1.PolicyRule{"": {pods}, "x": {pods}}, policy: newPolicy(everywhere)},
 		"read, granted to write":      {held: map[string][]rbacv1.PolicyRule{"x": {pods}}, policy: newPolicy(writing), want: `Verbs:["delete"]`},
 		"too many to compare":         {policy: newPolicy(broad), want: "combinations"},
+		"too many held to compare":    {held: map[string][]rbacv1.PolicyRule{"x": slices.Repeat([]rbacv1.PolicyRule{{Verbs: make([]string, 10_000)}}, 1000)}, policy: newPolicy(), want: "your own rules"},
+		"one large to compare":        {held: map[string][]rbacv1.PolicyRule{"x": {{Verbs: make([]string, maxComparisons/2)}}}, policy: newPolicy(), want: "your own rules"},
 		"too many, by who may bind":   {exempt: "bind", policy: newPolicy(broad)},
 		"nothing":                     {policy: newPolicy(), want: "not currently held"},
 		"bind":                        {exempt: "bind", policy: newPolicy()},
