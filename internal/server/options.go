@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -95,14 +96,19 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
-	fs.Int64Var(&o.WatchCacheHistoryBytes, "watch-cache-history-bytes", o.WatchCacheHistoryBytes,
-		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
-			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
+	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
 	o.Usage.AddFlags(fs)
 	return sets
+}
+
+// AddCacheFlags adds the flags of watch caches that are not upstream's.
+func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&o.WatchCacheHistoryBytes, "watch-cache-history-bytes", o.WatchCacheHistoryBytes,
+		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
+			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 }
 
 // CompletedOptions can be validated and run.

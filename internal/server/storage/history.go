@@ -27,8 +27,8 @@ import (
 // 102,400. It bounds the number and not the bytes.
 //
 // It forgets events when others take their place. So a history stands between etcd and one
-// watch cache, mirrors which events the cache keeps, and if it is told to drop them sends as
-// many fillers: events of an object that is nobody's.
+// watch cache, mirrors which events the cache keeps, and if it is told to drop them sends
+// fillers until they are displaced: events of an object that is nobody's.
 
 var (
 	historyBytes = metrics.NewGauge(&metrics.GaugeOpts{
@@ -131,8 +131,8 @@ func (a *Histories) forget(h *history) {
 	delete(a.caches, h)
 }
 
-// history is the storage that one watch cache reads. Its methods but dropped are called by
-// the goroutine of the cache's reflector.
+// history is the storage that one watch cache reads. Its methods are called by the goroutine
+// of the cache's reflector, passed and drop by that of the watch, and dropped by any.
 type history struct {
 	*etcdKeys
 	all *Histories

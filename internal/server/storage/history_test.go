@@ -138,8 +138,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // logged returns the errors that the process logs during a test.
 func logged(t *testing.T) func() string {
-	state := klog.CaptureState()
-	t.Cleanup(state.Restore)
+	t.Cleanup(func() { klog.LogToStderr(true) })
 	var mu sync.Mutex
 	var out bytes.Buffer
 	klog.LogToStderr(false)
@@ -362,22 +361,7 @@ func TestPast(t *testing.T) {
 			sent, version := make(chan watch.Event), &atomic.Int64{}
 			version.Store(1)
 			histories := NewHistories(1 << 40)
-			etcd := &etcdKeys{Interface: events{sent: sent, version: version}, resourcePrefix: "/past/", attributes: spaceAttributes(attributesOf),
-				cacheKey: func(obj apiruntime.Object) (string, error) { return cacheKeyOf("/past/", keyOf("/past", true), obj) }}
-			newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
-			h := histories.of(etcd, newFunc(), cacher.DefaultEventFreshDuration)
-			cached, err := cacher.NewCacherFromConfig(cacher.Config{
-				Storage: h, Versioner: storage.APIObjectVersioner{}, GroupResource: resource, EventsHistoryWindow: cacher.DefaultEventFreshDuration,
-				ResourcePrefix: "/past", KeyFunc: h.cacheKeyOf, NewFunc: newFunc, NewListFunc: func() apiruntime.Object { return &corev1.ConfigMapList{} },
-				GetAttrsFunc: h.attributesOf, Codec: scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cached.Stop)
-			if err := cached.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			cached, h := cacheOf(t, resource, events{sent: sent, version: version}, histories)
 			now, last := time.Now(), 1
 			for round := range 40 {
 				if round%15 == 14 {
@@ -404,6 +388,48 @@ func TestPast(t *testing.T) {
 				sent <- bookmark(last)
 				sent <- bookmark(last)
 				compare(t, cached, resource, h, last)
+			}
+		})
+	}
+}
+
+// cacheOf makes a watch cache with a history, or without if there are none.
+func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories) (*cacher.Cacher, *history) {
+	newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
+	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", attributes: spaceAttributes(attributesOf),
+		cacheKey: func(obj apiruntime.Object) (string, error) { return cacheKeyOf("/past/", keyOf("/past", true), obj) }}
+	config := cacher.Config{
+		Storage: etcd, Versioner: storage.APIObjectVersioner{}, GroupResource: resource, EventsHistoryWindow: cacher.DefaultEventFreshDuration,
+		ResourcePrefix: "/past", KeyFunc: etcd.cacheKey, NewFunc: newFunc, NewListFunc: func() apiruntime.Object { return &corev1.ConfigMapList{} },
+		GetAttrsFunc: etcd.attributes, Codec: scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion),
+	}
+	var h *history
+	if histories != nil {
+		h = histories.of(etcd, newFunc(), config.EventsHistoryWindow)
+		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
+	}
+	cached, err := cacher.NewCacherFromConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cached.Stop)
+	if err := cached.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return cached, h
+}
+
+func BenchmarkHistory(b *testing.B) {
+	for name, histories := range map[string]*Histories{"without": nil, "with": NewHistories(1 << 40), "with drops": NewHistories(64 << 20)} {
+		b.Run(name, func(b *testing.B) {
+			sent, version := make(chan watch.Event, 100), &atomic.Int64{}
+			version.Store(1)
+			cacheOf(b, schema.GroupResource{Resource: "benchmark"}, events{sent: sent, version: version}, histories)
+			last := 1
+			for b.Loop() {
+				last++
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", ResourceVersion: strconv.Itoa(last)}}
+				sent <- watch.Event{Type: watch.Modified, Object: &fillerEvent{object, object.ResourceVersion, time.Now()}}
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func newBackend(t testing.TB) *backend {
 	return &backend{
 		server: server,
 		ranges: &Ranges{Client: func(storagebackend.TransportConfig) (*clientv3.Client, error) { return server.Client(), nil }},
-		counts: &Counts{},
+		counts: &Counts{}, histories: NewHistories(1 << 30),
 	}
 }
 
