@@ -7,7 +7,7 @@ import (
 )
 
 // Of returns about how many bytes of memory a value takes, with what it points to. What is
-// pointed to twice counts twice. It takes 2 µs for a pod and 10 ms for the 98,000 maps that
+// pointed to twice counts twice. It takes 3 µs for a pod and 11 ms for the 98,000 maps that
 // JSON of 489 kB can have.
 func Of(value any) int {
 	if value == nil {

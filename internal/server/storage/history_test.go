@@ -224,9 +224,13 @@ func TestDroppedHistory(t *testing.T) {
 			}
 
 			for what, from := range map[string]func(*storage.ListOptions){"a long time ago": from(first, ""), "before the last event": from(before, "")} {
-				event := <-s.watch(t, "a", "", from).ResultChan()
-				if !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
-					t.Errorf("a watch that goes on from %s: %s of %v", what, event.Type, event.Object)
+				select {
+				case event := <-s.watch(t, "a", "", from).ResultChan():
+					if !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+						t.Errorf("a watch that goes on from %s: %s of %v", what, event.Type, event.Object)
+					}
+				case <-time.After(10 * time.Second):
+					t.Errorf("a watch that goes on from %s misses what was dropped", what)
 				}
 			}
 			fresh := s.watch(t, "a", "", from(latest, ""))
