@@ -98,6 +98,7 @@ Two kinds of files are of interest to others:
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
 	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
 		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
+	o.Server.AddCacheFlags(fs)
 	o.Server.FlowControl.AddFlags(fs)
 	o.Server.Egress.AddFlags(fs)
 	o.Server.Usage.AddFlags(fs)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -44,6 +45,8 @@ type Options struct {
 	// Signing is the authority by which approved CertificateSigningRequests are signed.
 	// Without files, none is.
 	Signing signing.Config
+	// WatchCacheHistoryBytes is what all watch caches may keep of the past. Zero is no bound.
+	WatchCacheHistoryBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
@@ -66,7 +69,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(),
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}}
 }
 
@@ -93,11 +96,19 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
+	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
 	o.Usage.AddFlags(fs)
 	return sets
+}
+
+// AddCacheFlags adds the flags of watch caches that are not upstream's.
+func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&o.WatchCacheHistoryBytes, "watch-cache-history-bytes", o.WatchCacheHistoryBytes,
+		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
+			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 }
 
 // CompletedOptions can be validated and run.
@@ -110,6 +121,7 @@ type CompletedOptions struct {
 	egress         egress.Options
 	usage          usage.Options
 	signing        signing.Config
+	historyBytes   int64
 	quotaSettle    time.Duration
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
@@ -119,7 +131,8 @@ type CompletedOptions struct {
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle}
+		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
+		historyBytes: o.WatchCacheHistoryBytes}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -152,6 +165,9 @@ func (o CompletedOptions) Validate() []error {
 		trusted = append(trusted, clients.ClientCA)
 	}
 	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
+	if o.historyBytes < 0 {
+		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
+	}
 	for _, err := range []error{validateNodes(o.kube.Authorization, o.kube.Admission), admission.ValidateSpaces(o.kube.Admission)} {
 		if err != nil {
 			errs = append(errs, err)

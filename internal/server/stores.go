@@ -56,6 +56,7 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	s := &stores{
 		spaces: storage.RESTOptionsGetter{
 			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
+			Histories: storage.NewHistories(opts.historyBytes),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

@@ -398,6 +398,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/storage"},
 	},
 	{
+		name:   "a watch does not go on from before what a cache has dropped",
+		file:   "internal/server/storage/history.go",
+		before: `version > 0 && version < h.droppedTo.Load()`,
+		after:  `version < 0`,
+		tests:  []string{"./internal/server/storage", "-run=TestDroppedHistory"},
+	},
+	{
 		name:   "ambiguous ranges of etcd are narrowed",
 		file:   "internal/server/storage/etcdkeys.go",
 		before: `p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(of)))`,

@@ -41,6 +41,8 @@ type RESTOptionsGetter struct {
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
 	Counts *Counts
+	// Histories, if set, bounds what all watch caches keep of the past.
+	Histories *Histories
 	// Defaults are the default objects, by resource.
 	Defaults map[schema.GroupResource]*Defaults
 	// Prepare completes new objects, by resource.
@@ -142,7 +144,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		if g.Only != "" {
 			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
 		}
-		cached, err := cacher.NewCacherFromConfig(cacher.Config{
+		cached, stop, err := g.newCache(etcd, cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
@@ -160,15 +162,39 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			destroy()
 			return nil, func() {}, err
 		}
-		delegator := cacher.NewCacheDelegator(cached, etcd)
-		space.Interface, space.cached = delegator, true
+		space.Interface, space.cached = cached, true
 		return space, func() {
-			delegator.Stop()
-			cached.Stop()
+			stop()
 			destroy()
 			g.Counts.forget(etcd.counted)
 		}, nil
 	}
+}
+
+// newCache makes the watch cache over etcd.
+func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
+	forget := func() {}
+	var h *history
+	if g.Histories != nil {
+		h = g.Histories.of(etcd, config.NewFunc(), config.EventsHistoryWindow)
+		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
+		forget = func() { g.Histories.forget(h) }
+	}
+	cached, err := cacher.NewCacherFromConfig(config)
+	if err != nil {
+		forget()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(cached, etcd)
+	stop := func() {
+		delegator.Stop()
+		cached.Stop()
+		forget()
+	}
+	if h == nil {
+		return delegator, stop, nil
+	}
+	return &withHistory{delegator, h}, stop, nil
 }
 
 // withCodec returns a copy of config whose codec is that of spaces.

@@ -37,6 +37,10 @@ type backend struct {
 	server *etcd.Server
 	ranges *Ranges
 	counts *Counts
+	// histories, if set, bounds what watch caches keep.
+	histories *Histories
+	// raw, if set, makes the storage below.
+	raw RawFunc
 	// transformer, if set, encrypts what is stored from now on.
 	transformer value.Transformer
 	// transport, if set, tells this etcd from others.
@@ -53,7 +57,7 @@ func newBackend(t testing.TB) *backend {
 	return &backend{
 		server: server,
 		ranges: &Ranges{Client: func(storagebackend.TransportConfig) (*clientv3.Client, error) { return server.Client(), nil }},
-		counts: &Counts{},
+		counts: &Counts{}, histories: NewHistories(1 << 30),
 	}
 }
 
@@ -135,6 +139,10 @@ func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storageb
 	prefix string, namespaced bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
 	config.Transformer, config.Transport = b.transformer, b.transport
+	getter.Histories = b.histories
+	if b.raw != nil {
+		getter.Raw = b.raw
+	}
 	config.LeaseManagerConfig = etcd3.NewDefaultLeaseManagerConfig()
 	made, destroy, err := getter.decorate(resource)(config.ForResource(resource), prefix, keyOf(prefix, namespaced),
 		newFunc, newListFunc, attributesOf, storage.IndexerFuncs{"metadata.name": nameOf}, nil)

@@ -81,25 +81,16 @@ func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error)
 // prefixedWatch delivers initial events before those of its source, and additional events
 // after some of these.
 type prefixedWatch struct {
-	source watch.Interface
+	*relay
 	// follow, if set, returns the additional event after another, if any.
 	follow func(watch.Event) (watch.Event, bool)
 	// ended, if set, is closed when clients have to start the watch anew.
-	ended  <-chan struct{}
-	result chan watch.Event
-	done   chan struct{}
-	stop   sync.Once
+	ended <-chan struct{}
 }
 
 func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}) watch.Interface {
-	w := &prefixedWatch{
-		source: source,
-		follow: follow,
-		ended:  ended,
-		// The buffer is that of upstream's smallest watcher.
-		result: make(chan watch.Event, 10),
-		done:   make(chan struct{}),
-	}
+	// The buffer is that of upstream's smallest watcher.
+	w := &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended}
 	go w.run(initial)
 	return w
 }
@@ -132,23 +123,36 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 	}
 }
 
-func (w *prefixedWatch) send(event watch.Event) bool {
+// relay is a watch that passes on what a goroutine sends of its source.
+type relay struct {
+	source watch.Interface
+	result chan watch.Event
+	done   chan struct{}
+	stop   sync.Once
+}
+
+func newRelay(source watch.Interface, buffer int) *relay {
+	return &relay{source: source, result: make(chan watch.Event, buffer), done: make(chan struct{})}
+}
+
+// send reports false if the watch has been stopped.
+func (r *relay) send(event watch.Event) bool {
 	select {
-	case w.result <- event:
+	case r.result <- event:
 		return true
-	case <-w.done:
+	case <-r.done:
 		return false
 	}
 }
 
 // ResultChan implements watch.Interface.
-func (w *prefixedWatch) ResultChan() <-chan watch.Event { return w.result }
+func (r *relay) ResultChan() <-chan watch.Event { return r.result }
 
 // Stop implements watch.Interface.
-func (w *prefixedWatch) Stop() {
-	w.stop.Do(func() {
-		close(w.done)
-		w.source.Stop()
+func (r *relay) Stop() {
+	r.stop.Do(func() {
+		close(r.done)
+		r.source.Stop()
 	})
 }
 

@@ -2,7 +2,6 @@ package spacepolicy
 
 import (
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,27 +193,5 @@ func TestFactors(t *testing.T) {
 				t.Errorf("one that was stored so: %s", got)
 			}
 		})
-	}
-}
-
-func TestSizeOf(t *testing.T) {
-	type pair struct {
-		a *pair
-		s string
-	}
-	one := &pair{s: "123"}
-	for _, tc := range []struct {
-		value any
-		want  int
-	}{
-		{"12345", 16 + 5},
-		{[]string{"1", "2"}, 24 + 2*(16+1)},
-		{map[string]string{"k": "value"}, 8 + 16 + 1 + 16 + 5},
-		{pair{one, ""}, 24 + 24 + 3},
-		{[]any{nil, 1}, 24 + 16 + 16 + 8},
-	} {
-		if got := sizeOf(reflect.ValueOf(tc.value)); got != tc.want {
-			t.Errorf("%v: %d, want %d", tc.value, got, tc.want)
-		}
 	}
 }
