@@ -20,6 +20,8 @@ credential plugins. "tenantry kubeconfig TENANT --exec NAME" writes a kubeconfig
 calls one.
 
   tenantry credential keystone   log in to OpenStack's Keystone`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKeystoneCredentialCommand())
 	return cmd

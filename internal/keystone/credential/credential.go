@@ -121,7 +121,7 @@ func (o *Options) token(ctx context.Context) (token, error) {
 		}
 	}
 	if within(r.Failed, time.Since(asked)) || r.Refused && within(r.Failed, refusedPeriod) {
-		return token{}, fmt.Errorf("%s (so it was %s ago)", r.Failure, time.Since(r.Failed).Round(time.Second))
+		return token{}, fmt.Errorf("%s (tried %s ago)", r.Failure, time.Since(r.Failed).Round(time.Second))
 	}
 	typed := len(l.missing()) > 0
 	t, err := o.logIn(ctx, k)

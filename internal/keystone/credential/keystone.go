@@ -224,7 +224,7 @@ func (k *keystone) explainAnswer(answer gophercloud.ErrUnexpectedResponseCode) e
 	case code == http.StatusUnauthorized && answer.ResponseHeader.Get("Openstack-Auth-Receipt") != "":
 		return refusal{k.errorf("Keystone at %s wants another proof of %s (%s): set %s to multifactor, and OS_PASSCODE to the passcode",
 			k.url, k.who(), said, k.name("auth_type"))}
-	case code == http.StatusUnauthorized:
+	case code == http.StatusUnauthorized, code == http.StatusNotFound && (k.method == byToken || k.method == byCredential):
 		return refusal{k.errorf("Keystone at %s refused %s (%s): is %s right, is the user enabled, and does it have a role where the token is for?",
 			k.url, k.who(), said, k.secretNames())}
 	case code >= 300 && code < 400:
