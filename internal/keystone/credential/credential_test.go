@@ -477,6 +477,19 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestKey checks that who has the name of a file tries passwords slowly. A plain digest takes a
+// microsecond.
+func TestKey(t *testing.T) {
+	l := &login{method: byPassword, cloud: cloud{settings: map[string]string{"password": secret}}}
+	began := time.Now()
+	if l.key() != l.key() {
+		t.Error("the key is another each time")
+	}
+	if took := time.Since(began); took < 2*time.Millisecond {
+		t.Errorf("two keys took %s", took)
+	}
+}
+
 // TestManyAtOnce checks that processes that need a token at once make one log-in, whatever
 // comes of it.
 func TestManyAtOnce(t *testing.T) {
