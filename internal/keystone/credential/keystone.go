@@ -228,10 +228,9 @@ func (k *keystone) explainAnswer(answer gophercloud.ErrUnexpectedResponseCode) e
 		return refusal{k.errorf("Keystone at %s refused %s (%s): is %s right, is the user enabled, and does it have a role where the token is for?",
 			k.url, k.who(), said, k.secretNames())}
 	case code >= 300 && code < 400:
-		to, hint := &url.URL{}, ""
+		hint := ""
 		if location, err := url.Parse(answer.ResponseHeader.Get("Location")); err == nil && location.Host != "" {
-			to = &url.URL{Scheme: location.Scheme, Host: location.Host}
-			hint = fmt.Sprintf(" to %q", to)
+			hint = fmt.Sprintf(" to %q", location.Scheme+"://"+location.Host)
 		}
 		return k.errorf("%s redirects%s (%s), which is not followed with a password: correct %s", k.url, hint, said, k.name("auth_url"))
 	case code == http.StatusTooManyRequests || code >= 500:
