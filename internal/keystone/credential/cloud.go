@@ -46,7 +46,7 @@ var Settings = []Setting{
 // known are all settings that are read, beside Settings.
 var known = []string{
 	"password", "passcode", "token", "application_credential_secret",
-	"default_domain", "default_domain_id", "default_domain_name",
+	"default_domain_id", "default_domain_name",
 	"cert", "key", "verify", "insecure",
 }
 
