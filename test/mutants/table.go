@@ -588,7 +588,7 @@ var table = []mutant{
 	{
 		name:   "tokens are not kept where others read or plant them",
 		file:   "internal/keystone/credential/cache.go",
-		before: `info.Mode().Perm()&0o077 != 0`,
+		before: `mode&0o077 != 0`,
 		after:  `false`,
 		tests:  []string{"./internal/keystone/credential", "-run=TestCacheDirectory"},
 	},

@@ -100,9 +100,10 @@ func private(directory string) error {
 	if err != nil {
 		return unusable(directory, err)
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("tokens cannot be kept in %s, which others can use (mode %04o): make it yours alone (chmod 700), or name another with --cache-dir",
-			directory, info.Mode().Perm())
+	owner, mode := info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
+	if int(owner) != os.Geteuid() || mode&0o077 != 0 {
+		return fmt.Errorf("tokens cannot be kept in %s, which is not yours alone (owner %d, mode %04o): make it so (chmod 700), or name another directory with --cache-dir",
+			directory, owner, mode)
 	}
 	return nil
 }

@@ -95,13 +95,9 @@ func (o *Options) token(ctx context.Context) (token, error) {
 	if o.NoCache {
 		return o.logIn(ctx, k)
 	}
-	directory := o.CacheDir
-	if directory == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return token{}, unusable("the user's cache directory", err)
-		}
-		directory = filepath.Join(cache, "tenantry", "keystone")
+	directory, err := o.directory()
+	if err != nil {
+		return token{}, err
 	}
 	waiting, stop := context.WithTimeout(ctx, 2*o.Timeout) // others may take it, too
 	defer stop()
@@ -123,19 +119,37 @@ func (o *Options) token(ctx context.Context) (token, error) {
 	if within(r.Failed, time.Since(asked)) || r.Refused && within(r.Failed, refusedPeriod) {
 		return token{}, fmt.Errorf("%s (tried %s ago)", r.Failure, time.Since(r.Failed).Round(time.Second))
 	}
-	typed := len(l.missing()) > 0
-	t, err := o.logIn(ctx, k)
-	if err != nil {
-		// What somebody types may be right the next time.
-		if !typed && !errors.Is(err, context.Canceled) {
-			_, refused := errors.AsType[refusal](err)
-			_ = kept.write(record{Failed: time.Now(), Failure: err.Error(), Refused: refused})
-		}
-		return token{}, err
+	return o.renew(ctx, k, kept)
+}
+
+// directory returns where tokens are kept.
+func (o *Options) directory() (string, error) {
+	if o.CacheDir != "" {
+		return o.CacheDir, nil
 	}
-	kept.sweep()
-	now := time.Now()
-	return t, kept.write(record{token: t, Given: now, Verified: now})
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", unusable("the user's cache directory", err)
+	}
+	return filepath.Join(cache, "tenantry", "keystone"), nil
+}
+
+// renew logs in and keeps what comes of it.
+func (o *Options) renew(ctx context.Context, k *keystone, kept *locked) (token, error) {
+	typed := len(k.missing()) > 0
+	t, err := o.logIn(ctx, k)
+	if err == nil {
+		kept.sweep()
+		now := time.Now()
+		return t, kept.write(record{token: t, Given: now, Verified: now})
+	}
+	// What somebody types may be right the next time, and the next passcode is another.
+	if !typed && !errors.Is(err, context.Canceled) {
+		_, refused := errors.AsType[refusal](err)
+		refused = refused && k.get("passcode") == ""
+		_ = kept.write(record{Failed: time.Now(), Failure: err.Error(), Refused: refused})
+	}
+	return token{}, err
 }
 
 // usable reports whether a token that has not expired can be given once more, and notes that it

@@ -594,9 +594,18 @@ func TestRefused(t *testing.T) {
 	write(t, "secure.yaml", "")
 	mustGet(t, Options{})
 
+	// Another passcode may be right.
+	t.Setenv("OS_PASSCODE", "wrong")
+	o := Options{Settings: map[string]string{"auth_type": "totp"}}
+	if _, err := get(t, o); err == nil {
+		t.Error("no error")
+	}
+	t.Setenv("OS_PASSCODE", "123456")
+	mustGet(t, o)
+
 	// An outage may be over.
 	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	o := Options{Settings: map[string]string{"project_name": "data"}}
+	o = Options{Settings: map[string]string{"project_name": "data"}}
 	if _, err := get(t, o); err == nil {
 		t.Error("no error")
 	}
