@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/kubeconfig"
@@ -21,12 +22,16 @@ type kubeconfigFlags struct {
 	dir, server, admin string
 	dirNamed, offline  bool
 	user               kubeconfig.User
+	userNamed          bool
+	// exec is what logs in instead of a certificate, with these arguments.
+	exec     string
+	execArgs []string
 }
 
 func newKubeconfigCommand() *cobra.Command {
 	o := kubeconfigFlags{dir: ".tenantry", user: kubeconfig.User{Name: "admin"}}
 	cmd := &cobra.Command{
-		Use:   "kubeconfig TENANT",
+		Use:   "kubeconfig TENANT [flags] [-- ARGUMENTS]",
 		Short: "Print a kubeconfig for a user of a tenant",
 		Long: `Prints a kubeconfig with a new client certificate for a user of a tenant. Its
 server is the root of the tenant's space, so that stock clients see a cluster
@@ -40,16 +45,26 @@ CertificateSigningRequest in the tenant's space and approves it. The server need
 The certificate gives an identity, not rights: the user "admin" is the
 administrator of a space unless the Tenant says otherwise, others need a
 RoleBinding or ClusterRoleBinding in it. In the system space rights come with
-the group "system:masters", which is the default there, and which no server signs.`,
+the group "system:masters", which is the default there, and which no server signs.
+
+With --exec there is no certificate and nothing secret in the kubeconfig, which many users
+can have: "tenantry credential NAME" logs in, called with the arguments behind --.`,
 		Example: `  tenantry kubeconfig acme > acme.kubeconfig
   tenantry kubeconfig acme --user jane --group developers --validity 24h
   tenantry kubeconfig acme --kubeconfig admin.kubeconfig > acme.kubeconfig
-  tenantry kubeconfig system --user john`,
+  tenantry kubeconfig system --user john
+  tenantry kubeconfig acme --exec keystone -- --os-cloud acme`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				args, o.execArgs = args[:dash], args[dash:]
+			}
 			if len(args) != 1 {
 				return fmt.Errorf("name one tenant, not %d: tenantry kubeconfig TENANT", len(args))
 			}
 			o.dirNamed = cmd.Flags().Changed("dir")
+			for _, name := range []string{"user", "group", "validity"} {
+				o.userNamed = o.userNamed || cmd.Flags().Changed(name)
+			}
 			var err error
 			if o.user.Tenant, err = tenant.Parse(args[0]); err != nil {
 				return err
@@ -70,6 +85,7 @@ the group "system:masters", which is the default there, and which no server sign
 	fs.StringVar(&o.user.Name, "user", o.user.Name, "Name of the user.")
 	fs.StringArrayVar(&o.user.Groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space, except with --kubeconfig.")
 	fs.DurationVar(&o.user.Validity, "validity", 365*24*time.Hour, "For how long the certificate is valid. A server may bound it.")
+	fs.StringVar(&o.exec, "exec", "", "Let \"tenantry credential NAME\" log in, instead of a certificate: keystone.")
 	return cmd
 }
 
@@ -86,11 +102,36 @@ func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 		return nil, errors.New("--dir is empty: name the directory that \"tenantry up\" uses")
 	case o.admin != "" && o.user.Validity < kubeconfig.MinValidity:
 		return nil, fmt.Errorf("--validity is %s, and must be at least %s with --kubeconfig", o.user.Validity, kubeconfig.MinValidity)
-	case o.admin != "":
-		return o.request(ctx)
-	default:
-		return o.sign(ctx)
+	case o.exec != "" && o.userNamed:
+		return nil, errors.New("--exec makes no certificate: leave --user, --group and --validity out")
+	case o.exec == "" && o.execArgs != nil:
+		return nil, errors.New("what is behind -- is for --exec, which is missing")
 	}
+	if err := o.checkExec(); err != nil {
+		return nil, err
+	}
+	if o.admin != "" {
+		return o.request(ctx)
+	}
+	return o.sign(ctx)
+}
+
+// checkExec refuses what cannot log in, which users would see first.
+func (o kubeconfigFlags) checkExec() error {
+	if o.exec == "" {
+		return nil
+	}
+	cmd, _, err := newCredentialCommand().Find([]string{o.exec})
+	if err != nil || cmd.Name() != o.exec {
+		return fmt.Errorf("--exec is %q, and must be keystone", o.exec)
+	}
+	if err = cmd.ParseFlags(o.execArgs); err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		return fmt.Errorf("behind --, for \"tenantry credential %s\": %w", o.exec, err)
+	}
+	return nil
 }
 
 // request has a server sign.
@@ -102,7 +143,13 @@ func (o kubeconfigFlags) request(ctx context.Context) ([]byte, error) {
 	if err := kubeconfig.Find(ctx, config, o.user.Tenant); err != nil {
 		return nil, err
 	}
-	return kubeconfig.Request(ctx, config, o.user)
+	if o.exec == "" {
+		return kubeconfig.Request(ctx, config, o.user)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("reading the server's authority: %w", err)
+	}
+	return kubeconfig.NewExec(config.Host, config.CAData, o.user.Tenant, o.exec, o.execArgs...)
 }
 
 // sign signs by the authority in the directory.
@@ -131,6 +178,9 @@ func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
 		if err := kubeconfig.Find(ctx, config, o.user.Tenant); err != nil {
 			return nil, fmt.Errorf("%w (--offline does not ask)", err)
 		}
+	}
+	if o.exec != "" {
+		return kubeconfig.NewExec(o.server, keys.ServerCA.PEM(), o.user.Tenant, o.exec, o.execArgs...)
 	}
 	return kubeconfig.New(keys, o.server, o.user)
 }

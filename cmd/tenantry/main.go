@@ -40,10 +40,11 @@ cluster, a space, on one shared control plane.
   tenantry server                the API server alone, against an external etcd
   tenantry manager               the controllers of Tenants, beside the server
   tenantry kubeconfig TENANT     credentials for a user of a tenant
+  tenantry credential keystone   log in to OpenStack's Keystone, for kubectl
   tenantry version               the versions of Tenantry and Kubernetes`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newKubeconfigCommand(), newVersionCommand())
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newKubeconfigCommand(), newCredentialCommand(), newVersionCommand())
 	return cmd
 }

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/statedir"
@@ -51,45 +53,54 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command":            {[]string{"frobnicate"}, `unknown command "frobnicate"`},
-		"unknown flag":               {[]string{"up", "--nope"}, "unknown flag: --nope"},
-		"argument of up":             {[]string{"up", "here"}, `unknown command "here"`},
-		"taken port":                 {[]string{"up", "--secure-port", port}, "--secure-port: listen tcp 127.0.0.1:" + port},
-		"port out of range":          {[]string{"up", "--secure-port", "99999"}, "--secure-port: listen tcp: address 99999: invalid port"},
-		"address not an IP":          {[]string{"up", "--bind-address", "localhost"}, `"localhost" is not an IP address`},
-		"directory in use":           {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
-		"directory is a file":        {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
-		"corrupt keys":               {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
-		"no tenant":                  {[]string{"kubeconfig"}, "name one tenant, not 0"},
-		"invalid tenant":             {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
-		"reserved tenant":            {[]string{"kubeconfig", "all"}, `"all" is reserved`},
-		"never started":              {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
-		"kubeconfig for a moment":    {[]string{"kubeconfig", "a", "--validity", "1s"}, "--validity is 1s"},
-		"kubeconfig of two servers":  {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--offline"}, "leave --dir, --offline and --server out"},
-		"kubeconfig of two signers":  {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--dir", ".tenantry"}, "leave --dir, --offline and --server out"},
-		"kubeconfig of no directory": {[]string{"kubeconfig", "a", "--dir", ""}, "--dir is empty"},
-		"another tenant as a group":  {[]string{"kubeconfig", "acme", "--group", "tenant:globex"}, `--group: group "tenant:globex" names a tenant`},
-		"administrators in a space":  {[]string{"kubeconfig", "acme", "--group", "devs", "--group", "system:masters"}, `--group: group "system:masters" begins with "system:"`},
-		"a group without a name":     {[]string{"kubeconfig", "acme", "--group", ""}, "--group: a group needs a name"},
-		"a system group of a tenant": {[]string{"kubeconfig", "system", "--group", "tenant:globex"}, "names a tenant"},
-		"groups of Kubernetes":       {[]string{"kubeconfig", "system", "--group", "system:monitoring", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
-		"no directory":               {[]string{"up", "--secure-port", "0", "--dir", ""}, "--dir is empty"},
-		"advertises all addresses":   {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "0.0.0.0"}, "--advertise-address: pods cannot reach 0.0.0.0"},
-		"advertises no address":      {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "::"}, "--advertise-address: pods cannot reach ::"},
-		"a burst without a rate":     {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--tenant-requests-burst", "5"}, "--tenant-requests-burst: 5 has no effect"},
-		"unknown system issuers":     {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--system-issuers", "foo"}, `--system-issuers: "foo" is neither`},
-		"a server's for a moment":    {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--validity", "9m"}, "--validity is 9m0s, and must be at least 10m0s"},
-		"never looks":                {[]string{"up", "--certificate-check-period", "0"}, "--certificate-check-period is 0s"},
-		"looks back":                 {[]string{"up", "--certificate-check-period", "-1h"}, "--certificate-check-period is -1h0m0s"},
-		"name without a name":        {[]string{"up", "--tls-san", ""}, `--tls-san: "" is neither a host name nor an IP address`},
-		"name of two words":          {[]string{"up", "--tls-san", "example.com", "--tls-san", "a b"}, `--tls-san: "a b" is neither`},
-		"name with a scheme":         {[]string{"up", "--tls-san", "https://example.com"}, "is neither a host name nor an IP address"},
-		"name of all addresses":      {[]string{"up", "--tls-san", "::"}, `--tls-san: "::" stands for all addresses`},
-		"quota of a byte":            {[]string{"up", "--etcd-quota-backend-bytes", "1"}, "--etcd-quota-backend-bytes is 1, and must be at least 16777216"},
-		"kubeconfig of a component":  {[]string{"kubeconfig", "a", "--offline", "--user", "system:x"}, `--user is "system:x": names that begin with "system:"`},
-		"version as XML":             {[]string{"version", "-o", "xml"}, "must be json or yaml"},
-		"manager without kubeconfig": {[]string{"manager"}, "--kubeconfig is missing"},
-		"server without etcd":        {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
+		"unknown command":                {[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		"unknown flag":                   {[]string{"up", "--nope"}, "unknown flag: --nope"},
+		"argument of up":                 {[]string{"up", "here"}, `unknown command "here"`},
+		"taken port":                     {[]string{"up", "--secure-port", port}, "--secure-port: listen tcp 127.0.0.1:" + port},
+		"port out of range":              {[]string{"up", "--secure-port", "99999"}, "--secure-port: listen tcp: address 99999: invalid port"},
+		"address not an IP":              {[]string{"up", "--bind-address", "localhost"}, `"localhost" is not an IP address`},
+		"directory in use":               {[]string{"up", "--secure-port", "0", "--dir", busy}, "is in use by another tenantry"},
+		"directory is a file":            {[]string{"up", "--secure-port", "0", "--dir", file}, "creating directory " + file},
+		"corrupt keys":                   {[]string{"up", "--secure-port", "0", "--dir", corrupt}, "client-ca.crt holds no certificate"},
+		"no tenant":                      {[]string{"kubeconfig"}, "name one tenant, not 0"},
+		"invalid tenant":                 {[]string{"kubeconfig", "A"}, `invalid tenant name "A"`},
+		"reserved tenant":                {[]string{"kubeconfig", "all"}, `"all" is reserved`},
+		"never started":                  {[]string{"kubeconfig", "a", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
+		"kubeconfig for a moment":        {[]string{"kubeconfig", "a", "--validity", "1s"}, "--validity is 1s"},
+		"kubeconfig of two servers":      {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--offline"}, "leave --dir, --offline and --server out"},
+		"kubeconfig of two signers":      {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--dir", ".tenantry"}, "leave --dir, --offline and --server out"},
+		"kubeconfig of no directory":     {[]string{"kubeconfig", "a", "--dir", ""}, "--dir is empty"},
+		"another tenant as a group":      {[]string{"kubeconfig", "acme", "--group", "tenant:globex"}, `--group: group "tenant:globex" names a tenant`},
+		"administrators in a space":      {[]string{"kubeconfig", "acme", "--group", "devs", "--group", "system:masters"}, `--group: group "system:masters" begins with "system:"`},
+		"a group without a name":         {[]string{"kubeconfig", "acme", "--group", ""}, "--group: a group needs a name"},
+		"a system group of a tenant":     {[]string{"kubeconfig", "system", "--group", "tenant:globex"}, "names a tenant"},
+		"groups of Kubernetes":           {[]string{"kubeconfig", "system", "--group", "system:monitoring", "--dir", filepath.Join(t.TempDir(), "x")}, "is --dir right?"},
+		"kubeconfig of an unknown login": {[]string{"kubeconfig", "a", "--exec", "foo"}, `--exec is "foo", and must be keystone`},
+		"login with a certificate":       {[]string{"kubeconfig", "a", "--exec", "keystone", "--user", "jane"}, "--exec makes no certificate"},
+		"arguments of no login":          {[]string{"kubeconfig", "a", "--", "--os-cloud", "acme"}, "is for --exec, which is missing"},
+		"login with an unknown flag":     {[]string{"kubeconfig", "a", "--exec", "keystone", "--", "--os-password", "x"}, `behind --, for "tenantry credential keystone": unknown flag: --os-password`},
+		"login with an argument":         {[]string{"kubeconfig", "a", "--exec", "keystone", "--", "acme"}, `behind --, for "tenantry credential keystone": unknown command "acme"`},
+		"unknown credential":             {[]string{"credential", "foo"}, `unknown command "foo"`},
+		"keystone without time":          {[]string{"credential", "keystone", "--timeout", "0"}, "--timeout is 0s"},
+		"no cache in a directory":        {[]string{"credential", "keystone", "--no-cache", "--cache-dir", "x"}, "leave --cache-dir out"},
+		"file of no clouds":              {[]string{"credential", "keystone", "--os-client-config-file", file}, "has no clouds"},
+		"no directory":                   {[]string{"up", "--secure-port", "0", "--dir", ""}, "--dir is empty"},
+		"advertises all addresses":       {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "0.0.0.0"}, "--advertise-address: pods cannot reach 0.0.0.0"},
+		"advertises no address":          {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "::"}, "--advertise-address: pods cannot reach ::"},
+		"a burst without a rate":         {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--tenant-requests-burst", "5"}, "--tenant-requests-burst: 5 has no effect"},
+		"unknown system issuers":         {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--system-issuers", "foo"}, `--system-issuers: "foo" is neither`},
+		"a server's for a moment":        {[]string{"kubeconfig", "a", "--kubeconfig", "x", "--validity", "9m"}, "--validity is 9m0s, and must be at least 10m0s"},
+		"never looks":                    {[]string{"up", "--certificate-check-period", "0"}, "--certificate-check-period is 0s"},
+		"looks back":                     {[]string{"up", "--certificate-check-period", "-1h"}, "--certificate-check-period is -1h0m0s"},
+		"name without a name":            {[]string{"up", "--tls-san", ""}, `--tls-san: "" is neither a host name nor an IP address`},
+		"name of two words":              {[]string{"up", "--tls-san", "example.com", "--tls-san", "a b"}, `--tls-san: "a b" is neither`},
+		"name with a scheme":             {[]string{"up", "--tls-san", "https://example.com"}, "is neither a host name nor an IP address"},
+		"name of all addresses":          {[]string{"up", "--tls-san", "::"}, `--tls-san: "::" stands for all addresses`},
+		"quota of a byte":                {[]string{"up", "--etcd-quota-backend-bytes", "1"}, "--etcd-quota-backend-bytes is 1, and must be at least 16777216"},
+		"kubeconfig of a component":      {[]string{"kubeconfig", "a", "--offline", "--user", "system:x"}, `--user is "system:x": names that begin with "system:"`},
+		"version as XML":                 {[]string{"version", "-o", "xml"}, "must be json or yaml"},
+		"manager without kubeconfig":     {[]string{"manager"}, "--kubeconfig is missing"},
+		"server without etcd":            {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +152,39 @@ func TestKubeconfigOfTenantUser(t *testing.T) {
 	groups := slices.Sorted(slices.Values(cert.Subject.OrganizationalUnit))
 	if diff := cmp.Diff([]string{"developers", "testers"}, groups); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// TestKubeconfigWithExec checks that a kubeconfig for Keystone's users has no secret.
+func TestKubeconfigWithExec(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pki.Ensure(statedir.Path(dir).PKI(), "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run("kubeconfig", "acme", "--exec", "keystone", "--offline", "--dir", dir, "--server", "https://127.0.0.1:6443",
+		"--", "--os-cloud", "cloud", "--os-project-name=web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "https://127.0.0.1:6443/tenants/acme"; config.Host != want || len(config.CAData) == 0 {
+		t.Errorf("server is %q with an authority of %d bytes, want %q", config.Host, len(config.CAData), want)
+	}
+	if config.CertData != nil || config.KeyData != nil {
+		t.Error("there is a certificate")
+	}
+	want := &api.ExecConfig{
+		Command:         "tenantry",
+		Args:            []string{"credential", "keystone", "--os-cloud", "cloud", "--os-project-name=web"},
+		APIVersion:      "client.authentication.k8s.io/v1",
+		InstallHint:     config.ExecProvider.InstallHint,
+		InteractiveMode: api.IfAvailableExecInteractiveMode,
+	}
+	if diff := cmp.Diff(want, config.ExecProvider, cmpopts.IgnoreUnexported(api.ExecConfig{}), cmpopts.EquateEmpty()); diff != "" || want.InstallHint == "" {
+		t.Errorf("exec with hint %q (-want +got):\n%s", want.InstallHint, diff)
 	}
 }
 

@@ -59,11 +59,18 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 // checkCall checks a command and its flags.
 func checkCall(t *testing.T, page docs.Page, text string) {
 	t.Helper()
+	text, behind, isExec := strings.Cut(text, " -- ")
+	if isExec {
+		checkCall(t, page, "credential keystone "+behind)
+	}
 	args := strings.Fields(text)
 	cmd, _, err := newCommand().Find(args[:1])
 	if err != nil || cmd.Name() != args[0] {
 		t.Errorf("%s says tenantry %s: there is no command %s", page.Path, text, args[0])
 		return
+	}
+	if len(args) > 1 && cmd.HasSubCommands() {
+		cmd, _, _ = cmd.Find(args[1:2])
 	}
 	cmd.InitDefaultHelpFlag()
 	for _, match := range namedFlag.FindAllStringSubmatch(text, -1) {
@@ -81,7 +88,7 @@ func checkFlag(t *testing.T, page docs.Page, text string) {
 	if foreign[name] != "" {
 		return
 	}
-	for _, cmd := range newCommand().Commands() {
+	for _, cmd := range withSubcommands(newCommand()) {
 		if strings.HasPrefix(text, name+"*") && hasPrefix(cmd, name) || has(cmd, name) {
 			return
 		}

@@ -38,8 +38,7 @@ const (
 // TestReference checks that docs/reference says what the program does.
 func TestReference(t *testing.T) {
 	pages := map[string]string{"metrics.md": metricsPage(t), "user-files.md": userFilesPage(t)}
-	root := newCommand()
-	for _, cmd := range append(root.Commands(), root) {
+	for _, cmd := range withSubcommands(newCommand()) {
 		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".md"] = commandPage(t, cmd)
 	}
 	for name, page := range pages {
@@ -58,6 +57,15 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s is not current, run make reference (-page +program):\n%s", path, diff)
 		}
 	}
+}
+
+// withSubcommands returns a command and all below it.
+func withSubcommands(cmd *cobra.Command) []*cobra.Command {
+	commands := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		commands = append(commands, withSubcommands(sub)...)
+	}
+	return commands
 }
 
 // heading is a line with which a section of a help text begins.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	clientauthentication "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -33,15 +34,31 @@ func New(keys *pki.PKI, server string, u User) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return write(space, keys.ServerCA.PEM(), u, certPEM, keyPEM)
+	return write(space, keys.ServerCA.PEM(), u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
 }
 
-func write(space string, authority []byte, u User, certPEM, keyPEM []byte) ([]byte, error) {
-	context := u.Name + "@" + u.Tenant.String()
+// NewExec returns a kubeconfig without a secret, for users of tenant t at the server with
+// the given plain URL and authority. "tenantry credential NAME", called with args, logs in.
+func NewExec(server string, authority []byte, t tenant.Name, name string, args ...string) ([]byte, error) {
+	space, err := SpaceURL(server, t)
+	if err != nil {
+		return nil, err
+	}
+	return write(space, authority, t, name, &api.AuthInfo{Exec: &api.ExecConfig{
+		APIVersion:      clientauthentication.SchemeGroupVersion.String(),
+		Command:         "tenantry",
+		Args:            append([]string{"credential", name}, args...),
+		InstallHint:     "The command tenantry logs in here (tenantry credential " + name + "). Put it into a directory of PATH.",
+		InteractiveMode: api.IfAvailableExecInteractiveMode,
+	}})
+}
+
+func write(space string, authority []byte, t tenant.Name, user string, credentials *api.AuthInfo) ([]byte, error) {
+	context := user + "@" + t.String()
 	config := api.NewConfig()
-	config.Clusters[u.Tenant.String()] = &api.Cluster{Server: space, CertificateAuthorityData: authority}
-	config.AuthInfos[context] = &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
-	config.Contexts[context] = &api.Context{Cluster: u.Tenant.String(), AuthInfo: context}
+	config.Clusters[t.String()] = &api.Cluster{Server: space, CertificateAuthorityData: authority}
+	config.AuthInfos[context] = credentials
+	config.Contexts[context] = &api.Context{Cluster: t.String(), AuthInfo: context}
 	config.CurrentContext = context
 	data, err := clientcmd.Write(*config)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
@@ -121,7 +122,7 @@ func Request(ctx context.Context, config *rest.Config, u User) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("requesting a certificate for %q of tenant %q: %w", u.Name, u.Tenant, err)
 	}
-	return write(space, config.CAData, u, certPEM, keyPEM)
+	return write(space, config.CAData, u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
 }
 
 // issue makes a request of a user's certificate, approves it and waits for the answer.

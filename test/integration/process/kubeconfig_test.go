@@ -93,6 +93,20 @@ var _ = Describe("tenantry kubeconfig", func() {
 			Expect(requests.Items).To(BeEmpty())
 		}
 
+		By("a kubeconfig of whoever logs in")
+		for _, args := range [][]string{{"--dir", dir}, {"--kubeconfig", admin}} {
+			out, complaint := output(ctx, append(append([]string{"kubeconfig", "acme", "--exec", "keystone"}, args...), "--", "--os-cloud", "acme")...)
+			Expect(complaint).To(BeEmpty())
+			config, err := clientcmd.RESTConfigFromKubeConfig([]byte(out))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(config.ExecProvider.Args).To(Equal([]string{"credential", "keystone", "--os-cloud", "acme"}))
+			Expect(config.CertData).To(BeEmpty())
+			config.ExecProvider = nil // whoever does not log in sees the version
+			client, err := kubernetes.NewForConfig(config)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(client.Discovery().ServerVersion()).NotTo(BeNil())
+		}
+
 		By("what the server does not sign")
 		_, complaint := output(ctx, "kubeconfig", "acme", "--kubeconfig", admin, "--user", "system:node:n")
 		Expect(complaint).To(ContainSubstring("components of Kubernetes"))

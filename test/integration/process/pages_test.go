@@ -51,6 +51,10 @@ var cannotRun = map[string]map[string]string{
 		"kubectl -n tenantry-system exec tenantry-0 -- /tenantry kubeconfig system \\": "needs a cluster",
 		"kubectl create namespace tenantry-system":                                     "needs a cluster, and a server elsewhere",
 	},
+	"docs/guides/keystone-login.md": {
+		"tenantry kubeconfig acme --exec keystone -- --os-cloud acme --os-project-name web > acme.kubeconfig": "needs a Keystone; test/keystone logs in to one",
+		"tenantry credential keystone --os-cloud acme":                                                        "needs a Keystone; test/keystone logs in to one",
+	},
 	"docs/guides/monitoring.md": {
 		"kubectl --kubeconfig acme.kubeconfig create configmap something":      "the status follows after a minute",
 		"kubectl -n tenantry-system create secret generic tenantry-metrics \\": "needs a cluster",
