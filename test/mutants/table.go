@@ -13,7 +13,7 @@ var packages = []fastPackage{
 // equivalents are the mutants of packages that do the same as what they replace.
 var equivalents = []equivalent{
 	{"internal/server/authentication/certificate/authorities.go", "load", "never",
-		"t != nil && same(t.clients, clients) && same(t.system, system)", 0, "it is read again, which takes longer"},
+		"t != nil && bytes.Equal(t.clients, clients) && bytes.Equal(t.system, system)", 0, "it is read again, which takes longer"},
 	{"internal/server/authentication/certificate/certificate.go", "userOf", "never", `subject.CommonName == ""`, 0, "upstream refuses it, too"},
 	{"internal/server/authentication/certificate/certificate.go", "userOf", "never", "err != nil || !ok", 0, "upstream has no other reason"},
 	{"internal/server/authentication/certificate/certificate.go", "userOf", "and/or", "err != nil || !ok", 0, "upstream has no other reason"},
@@ -248,9 +248,16 @@ var table = []mutant{
 	{
 		name:   "items wait for their turn",
 		file:   "internal/kubecontrollers/turned.go",
-		before: `err = i.of.take(key, obj)`,
-		after:  `_ = i.of.take(key, obj)`,
+		before: `case err == nil || isExempted():`,
+		after:  `case err == nil || err != nil:`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
+	},
+	{
+		name:   "handlers do not wait for a turn",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `case err == nil || isExempted():`,
+		after:  `case err == nil:`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestTakingTurns"},
 	},
 	{
 		name:   "items are heard of again",
@@ -513,7 +520,7 @@ var table = []mutant{
 	{
 		name:   "selectors of ReplicaSets are not parsed for each event of a pod",
 		file:   "internal/kubecontrollers/controllers.go",
-		before: `replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets())`,
+		before: `replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns, pods.Informer().GetIndexer())`,
 		after:  `replicaSets, err := e.informers.Apps().V1().ReplicaSets(), error(nil)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestControllersSelect"},
 	},
