@@ -23,6 +23,21 @@ const (
 
 func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, error) {
 	versions := custom_metrics.NewAvailableAPIsGetter(e.discovery)
+	client, err := newMetricsClient(e, versions)
+	if err != nil {
+		return nil, err
+	}
+	c := podautoscaler.NewHorizontalController(ctx, e.client.CoreV1(), e.scales, e.client.AutoscalingV2(), e.mapper,
+		client, e.turns.autoscalers(e.informers.Autoscaling().V2().HorizontalPodAutoscalers()), e.informers.Core().V1().Pods(),
+		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
+	return runFunc(func(ctx context.Context, workers int) {
+		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())
+		c.Run(ctx, workers)
+	}), nil
+}
+
+// newMetricsClient returns the client of all metrics APIs.
+func newMetricsClient(e *environment, versions custom_metrics.AvailableAPIsGetter) (metrics.MetricsClient, error) {
 	config := metricsConfig(e.config)
 	resources, err := resourceclient.NewForConfig(config)
 	if err != nil {
@@ -32,12 +47,5 @@ func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, er
 	if err != nil {
 		return nil, fmt.Errorf("creating the external metrics client: %w", err)
 	}
-	c := podautoscaler.NewHorizontalController(ctx, e.client.CoreV1(), e.scales, e.client.AutoscalingV2(), e.mapper,
-		metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(config, e.mapper, versions), external),
-		e.turns.autoscalers(e.informers.Autoscaling().V2().HorizontalPodAutoscalers()), e.informers.Core().V1().Pods(),
-		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
-	return runFunc(func(ctx context.Context, workers int) {
-		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())
-		c.Run(ctx, workers)
-	}), nil
+	return metrics.NewRESTMetricsClient(resources, custom_metrics.NewForConfig(config, e.mapper, versions), external), nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 )
 
@@ -42,5 +44,24 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestMetricsOfAutoscalers checks that the controller's clients of metrics APIs are bounded.
+func TestMetricsOfAutoscalers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"items":[{"value":"1e2000","containers":[{"usage":{"cpu":"1e2000"}}]}]}`)
+	}))
+	defer server.Close()
+	client, err := newMetricsClient(&environment{config: &rest.Config{Host: server.URL}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := client.GetExternalMetric("queue", "a|ns", labels.Everything()); err == nil || !strings.Contains(err.Error(), "reading metrics") {
+		t.Errorf("got %v of external metrics", err)
+	}
+	if _, _, err := client.GetResourceMetric(t.Context(), corev1.ResourceCPU, "a|ns", labels.Everything(), ""); err == nil || !strings.Contains(err.Error(), "reading metrics") {
+		t.Errorf("got %v of the metrics of pods", err)
 	}
 }

@@ -73,7 +73,7 @@ func f(a, b string, ok bool) bool {
 import "strings"
 
 func f(a, b string, ok bool) bool {
-	if mutantIs("f.go:6:5 negate") != (!mutantIs("f.go:6:5 never") && (mutantAnd("f.go:6:5 and/or", ok , func() bool { return ( (mutantOr("f.go:6:12 and/or", a != "" , func() bool { return (
+	if mutantIs("f.go:6:5 negate") != (!mutantIs("f.go:6:5 never") && (mutantAnd("f.go:6:8 and/or", ok , func() bool { return ( (mutantOr("f.go:6:20 and/or", a != "" , func() bool { return (
 		mutantFold("f.go:7:3 fold", strings.EqualFold)(a, b)) }))) }))) {
 		return true
 	}

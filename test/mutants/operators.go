@@ -93,8 +93,9 @@ func instrument(file string, source []byte) (string, []site, error) {
 
 func (r *rewriter) offset(p token.Pos) int { return r.set.Position(p).Offset }
 
-func (r *rewriter) add(n ast.Node, operator string) string {
-	at := r.set.Position(n.Pos())
+// add adds a mutant, which is named by a position that no other of the operator has.
+func (r *rewriter) add(n ast.Node, pos token.Pos, operator string) string {
+	at := r.set.Position(pos)
 	s := site{
 		id: fmt.Sprintf("%s:%d:%d %s", r.file, at.Line, at.Column, operator), file: r.file, function: r.function, operator: operator,
 		text: r.source[r.offset(n.Pos()):r.offset(n.End())],
@@ -115,9 +116,9 @@ func (r *rewriter) around(n ast.Node, before, behind string) {
 }
 
 func (r *rewriter) condition(n ast.Expr, guards bool) {
-	r.around(n, fmt.Sprintf("mutantIs(%q) != (", r.add(n, "negate")), ")")
+	r.around(n, fmt.Sprintf("mutantIs(%q) != (", r.add(n, n.Pos(), "negate")), ")")
 	if guards {
-		r.around(n, fmt.Sprintf("!mutantIs(%q) && (", r.add(n, "never")), ")")
+		r.around(n, fmt.Sprintf("!mutantIs(%q) && (", r.add(n, n.Pos(), "never")), ")")
 	}
 }
 
@@ -141,13 +142,13 @@ func (r *rewriter) visit(n ast.Node) bool {
 			function = "mutantOr"
 		}
 		if n.Op == token.LAND || n.Op == token.LOR {
-			r.around(n, fmt.Sprintf("%s(%q, ", function, r.add(n, operator)), ") })")
+			r.around(n, fmt.Sprintf("%s(%q, ", function, r.add(n, n.OpPos, operator)), ") })")
 			at := r.offset(n.OpPos)
 			r.edits = append(r.edits, edit{at: at, end: at + len("&&"), text: ", func() bool { return ("})
 		}
 	case *ast.CallExpr:
 		if r.source[r.offset(n.Fun.Pos()):r.offset(n.Fun.End())] == "strings.EqualFold" {
-			r.around(n.Fun, fmt.Sprintf("mutantFold(%q, ", r.add(n, "fold")), ")")
+			r.around(n.Fun, fmt.Sprintf("mutantFold(%q, ", r.add(n, n.Pos(), "fold")), ")")
 		}
 	}
 	return true

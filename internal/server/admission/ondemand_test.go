@@ -355,27 +355,30 @@ func TestMutatingPolicies(t *testing.T) {
 }
 
 // TestWhatPoliciesMakeIsBounded checks that a policy cannot make a long list of a short
-// object, not even when it is asked again, behind the plugins that are asked first.
+// object, or what a controller multiplies, not even when it is asked again, behind the plugins
+// that are asked first.
 func TestWhatPoliciesMakeIsBounded(t *testing.T) {
 	list := `[["x"]]` + strings.Repeat(".map(l, l + l)", 14) + "[0]"
 	long := `JSONPatch{op: "add", path: "/spec/containers/0/args", value: ` + list + `}`
 	name := `JSONPatch{op: "add", path: "/spec/hostname", value: "named"}`
-	for title, expression := range map[string]string{
-		"at once":          "[" + long + "]",
-		"when asked again": "has(object.spec.hostname) ? [" + long + "] : [" + name + "]",
+	containers := `JSONPatch{op: "add", path: "/spec/containers", value: [[object.spec.containers[0]]]` + strings.Repeat(".map(l, l + l)", 9) + "[0]}"
+	for title, tc := range map[string]struct{ expression, message string }{
+		"at once":          {"[" + long + "]", "more than 10000 elements in one list"},
+		"when asked again": {"has(object.spec.hostname) ? [" + long + "] : [" + name + "]", "more than 10000 elements in one list"},
+		"many containers":  {"has(object.spec.hostname) ? [" + containers + "] : [" + name + "]", "it has 512 containers"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			objects, others := mutatingPolicy("a", ""), mutatingPolicy("a", "")
 			policy, other := &objects[0].(*admissionregistrationv1.MutatingAdmissionPolicy).Spec, others[0].(*admissionregistrationv1.MutatingAdmissionPolicy)
 			policy.ReinvocationPolicy = admissionregistrationv1.IfNeededReinvocationPolicy
-			policy.Mutations[0].JSONPatch.Expression = expression
+			policy.Mutations[0].JSONPatch.Expression = tc.expression
 			other.ObjectMeta = flatMeta("a", "", "other")
 			other.Spec.Mutations[0].JSONPatch.Expression = `[JSONPatch{op: "add", path: "/spec/subdomain", value: "other"}]`
 			binding := others[1].(*admissionregistrationv1.MutatingAdmissionPolicyBinding)
 			binding.ObjectMeta, binding.Spec.PolicyName = flatMeta("a", "", "other"), "other"
 			s := newServer(t, serverConfig{objects: spaces(append(objects, others...)...)})
 			err := createWithPolicies(t, s, "a", pod("team"))
-			if err == nil || !strings.Contains(err.Error(), "more than 10000 elements in one list") {
+			if err == nil || !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("got error %.500v", err)
 			}
 		})

@@ -109,3 +109,15 @@ func TestUsersInTheirTenant(t *testing.T) {
 		t.Errorf("decision %v (%s), %v", decision, reason, err)
 	}
 }
+
+// TestGroupsInTheirTenant checks that a privileged group is one of the system tenant, also in a review of
+// groups, whose user is taken as it is.
+func TestGroupsInTheirTenant(t *testing.T) {
+	u := &user.DefaultInfo{Groups: []string{user.SystemPrivilegedGroup}}
+	ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Authenticated: "a"})
+	attributes := groupReview{userAttributes{authorizer.AttributesRecord{Verb: "list", Resource: "pods", ResourceRequest: true}, u}}
+	var asked tenant.Scope
+	if _, _, err := New(recorder{&asked}, NewGrants(nil), nil).Authorize(ctx, attributes); err != nil || asked != "a" {
+		t.Errorf("asked in %q, %v", asked, err)
+	}
+}

@@ -116,6 +116,10 @@ func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
 		"a patch":              {"application/json", `{"response":{"patch":"` + quick + `"}}`, ""},
 		"no name of a type":    {"", `{"response":{"patch":"` + slow + `"}}`, "the number"},
 		"an answer without it": {"application/json", `{"response":{}}`, ""},
+		"no response":          {"application/json", `{"kind":"AdmissionReview"}`, ""},
+		"no JSON":              {"application/json", `not allowed`, ""},
+		"no review":            {"application/json", `{"response":{"patch":"` + slow + `"},"request":[]}`, ""},
+		"no patch":             {"application/json", `{"response":{"patch":"` + base64.StdEncoding.EncodeToString([]byte(`{"cpu":"1e-1000000000"}`)) + `"}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			handler := answering(tc.contentType, tc.answer)
@@ -200,6 +204,23 @@ func TestPatchesOfQuantities(t *testing.T) {
 				t.Errorf("got %v, want %q", err, message)
 			}
 		})
+	}
+}
+
+// TestPatchesOfCustomResources checks that fields which look like quantities are those of users, where no
+// built-in type has them.
+func TestPatchesOfCustomResources(t *testing.T) {
+	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec","value":{"limits":{"cpu":"1e-1000000000"}}}]`))
+	hook := httptest.NewServer(answering("application/json", `{"response":{"patch":"`+patch+`"}}`))
+	defer hook.Close()
+	for apiVersion, message := range map[string]string{"example.com/v1": "", "v1": "the number"} {
+		response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(`{"request":{"object":{"apiVersion":"`+apiVersion+`","kind":"Pod"}}}`))
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if (err != nil) != (message != "") || err != nil && !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: got %v, want %q", apiVersion, err, message)
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ func TestUnknownReviews(t *testing.T) {
 		if _, err := readAnswer(req, io.NopCloser(strings.NewReader("{}"))); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+		if err := checkPatch(req, []byte(`[{"op":"copy","from":"/a","path":"/b"}]`)); err == nil {
+			t.Errorf("%s: a patch of it is taken", name)
+		}
 	}
 }
 
@@ -59,6 +62,8 @@ func TestConversions(t *testing.T) {
 		"long paths":       {review(object(list(200, large))), answer(object(fmt.Sprintf(`{"%s":%s}`, strings.Repeat("k", 8_000), list(9_000, "1")))), "names that lead to"},
 		"two responses": {review(large), strings.Replace(answer(object(strings.Repeat("[", 300)+strings.Repeat("]", 300))),
 			`"response":`, `"response":{"convertedObjects":[]},"response":`, 1), "levels of lists and maps"},
+		"no response":       {review(large), `{"kind":"ConversionReview"}`, ""},
+		"no JSON":           {review(large), "no conversion", ""},
 		"no conversion":     {`{"kind":"AdmissionReview"}`, answer(object(list(10_001, "{}"))), ""},
 		"what asks nothing": {"", answer(object(list(10_001, "{}"))), ""},
 	} {

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,9 +22,6 @@ var errTooLong = errors.New("the webhook answers with a patch of too many operat
 // patchOf returns the patch in an admission review, empty if there is none. It reads JSON by
 // the code that upstream reads it with, in which a field may be there twice.
 func patchOf(answer []byte) []byte {
-	if !bytes.Contains(answer, []byte("patch")) && !bytes.Contains(answer, []byte(`\u`)) { // such as that of a conversion
-		return nil
-	}
 	var review admissionv1.AdmissionReview
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
 		return nil // upstream refuses it
@@ -34,12 +30,9 @@ func patchOf(answer []byte) []byte {
 }
 
 // checkPatch refuses a patch that takes long to apply, or makes an object that takes long to
-// decode or to compare. Errors of the patch itself are left to upstream.
+// decode or to compare. Errors of the patch itself are left to upstream: it has no operations here.
 func checkPatch(req *http.Request, patch []byte) error {
-	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil
-	}
+	operations, _ := jsonpatch.DecodePatch(patch)
 	if int64(len(operations))*(int64(len(patch))+max(0, req.ContentLength)) > bounds.MaxPatchWork {
 		return errTooLong
 	}
@@ -58,25 +51,19 @@ func copies(operation jsonpatch.Operation) bool {
 }
 
 // checkPatched checks the quantities of the object that a patch makes. Objects of kinds that
-// are not built in have none.
+// are not built in have none, and what cannot be applied or decoded, which upstream refuses, becomes none.
 func checkPatched(req *http.Request, operations jsonpatch.Patch) error {
 	review, err := reviewOf(req)
 	if err != nil {
 		return err
 	}
-	patched, err := operations.Apply([]byte(gjson.GetBytes(review, "request.object").Raw))
-	if err != nil {
-		return nil
-	}
+	patched, _ := operations.Apply([]byte(gjson.GetBytes(review, "request.object").Raw))
 	if kind, err := serializer.DefaultMetaFactory.Interpret(patched); err != nil || !scheme.Scheme.Recognizes(*kind) {
 		return nil
 	}
 	if _, err := bounds.Numbers(runtime.ContentTypeJSON, patched); err != nil {
 		return err
 	}
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(patched, nil, nil)
-	if err != nil {
-		return nil
-	}
+	object, _, _ := scheme.Codecs.UniversalDeserializer().Decode(patched, nil, nil)
 	return bounds.Quantities(object)
 }

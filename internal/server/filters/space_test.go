@@ -238,3 +238,31 @@ func TestDiscoveryOfSuspended(t *testing.T) {
 		}
 	}
 }
+
+// TestRejectSpace checks which errors are text, which clients show of what is no Status.
+func TestRejectSpace(t *testing.T) {
+	forbidden, internal := apierrors.NewForbidden(tenants, "a", errors.New("suspended")), apierrors.NewInternalError(errors.New("broken"))
+	for name, tc := range map[string]struct {
+		info *request.RequestInfo
+		err  error
+		code int
+		text bool
+	}{
+		"discovery":                  {&request.RequestInfo{}, forbidden, http.StatusForbidden, true},
+		"discovery, another error":   {&request.RequestInfo{}, internal, http.StatusInternalServerError, false},
+		"of an object":               {&request.RequestInfo{IsResourceRequest: true}, forbidden, http.StatusForbidden, false},
+		"it is not known what it is": {nil, forbidden, http.StatusForbidden, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if tc.info != nil {
+				ctx = request.WithRequestInfo(ctx, tc.info)
+			}
+			recorder := httptest.NewRecorder()
+			rejectSpace(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil), scheme.Codecs.WithoutConversion(), tc.err)
+			if text := strings.HasPrefix(recorder.Header().Get("Content-Type"), "text/plain"); recorder.Code != tc.code || text != tc.text {
+				t.Errorf("got %d of type %q, want %d, text: %v", recorder.Code, recorder.Header().Get("Content-Type"), tc.code, tc.text)
+			}
+		})
+	}
+}

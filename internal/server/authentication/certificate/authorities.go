@@ -73,7 +73,7 @@ func (a *Authorities) verifyOptions() (x509.VerifyOptions, bool) {
 // load returns the current bundles.
 func (a *Authorities) load() (*trust, error) {
 	clients, system := content(a.clients), content(a.system)
-	if t := a.current.Load(); t != nil && same(t.clients, clients) && same(t.system, system) {
+	if t := a.current.Load(); t != nil && bytes.Equal(t.clients, clients) && bytes.Equal(t.system, system) {
 		return t, nil
 	}
 	t := &trust{clients: clients, system: system, options: x509request.DefaultVerifyOptions(),
@@ -128,9 +128,4 @@ func content(b Bundle) []byte {
 		return nil
 	}
 	return b.CurrentCABundleContent()
-}
-
-// same reports whether two contents are equal, quickly if they are the same slice.
-func same(a, b []byte) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }

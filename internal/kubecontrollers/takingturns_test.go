@@ -1,0 +1,224 @@
+package kubecontrollers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// requested is a server that has nothing, and the paths that it is asked for.
+type requested struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *requested) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paths = append(r.paths, req.URL.Path+"/")
+	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))}, nil
+}
+
+// concerns reports whether the server has been asked for something of a namespace.
+func (r *requested) concerns(namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.paths, func(path string) bool { return strings.Contains(path, "/namespaces/"+namespace+"/") })
+}
+
+// podDiscovery knows of pods.
+type podDiscovery struct{ *fakediscovery.FakeDiscovery }
+
+// ServerPreferredNamespacedResources implements discovery.DiscoveryInterface.
+func (podDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	return []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		{Name: "pods", Namespaced: true, Kind: "Pod", Verbs: metav1.Verbs{"create", "list", "watch", "delete"}}}}}, nil
+}
+
+// TestControllersTakeTurns checks that the controllers are offered what takes turns: that they send no
+// requests for a tenant while it is the turn of others, and then do.
+func TestControllersTakeTurns(t *testing.T) {
+	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil // they wait by the time of other tests
+
+	web := map[string]string{"app": "web"}
+	selector, template := &metav1.LabelSelector{MatchLabels: web}, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: web}}
+	for name, object := range map[string]func(metav1.ObjectMeta) runtime.Object{
+		"namespace": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Name, meta.Namespace, meta.DeletionTimestamp = meta.Namespace, "", new(metav1.Now())
+			return &corev1.Namespace{ObjectMeta: meta, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}}}
+		},
+		"resourcequota": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}}}
+		},
+		"deployment": func(meta metav1.ObjectMeta) runtime.Object {
+			return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1)), Selector: selector, Template: template,
+				Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}}}
+		},
+		"endpoints": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: web}}
+		},
+		"endpointslice": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: web, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}}}
+		},
+		"disruption": func(meta metav1.ObjectMeta) runtime.Object {
+			return &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MinAvailable: new(intstr.FromInt32(1))}}
+		},
+		"horizontal-pod-autoscaler": func(meta metav1.ObjectMeta) runtime.Object {
+			return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "not/a/version"}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var objects []runtime.Object
+				for _, space := range []string{"a|", "b|"} {
+					objects = append(objects, object(metav1.ObjectMeta{Namespace: space + "ns", Name: "x", UID: "u"}))
+				}
+				server := &requested{}
+				config := &rest.Config{Transport: server, QPS: -1}
+				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(), started: make(chan struct{}),
+					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
+				controller, err := builderOf(name).build(ctx, e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.turns.charge("a", time.Minute)
+				e.informers.Start(ctx.Done())
+				close(e.started)
+				go controller.Run(ctx, 1)
+				time.Sleep(maxOwed - maxTurnDebt - time.Second)
+				if server.concerns("a|ns") || !server.concerns("b|ns") {
+					t.Errorf("when it is the turn of b, the controller asks for %v", server.paths)
+				}
+				time.Sleep(time.Minute)
+				if !server.concerns("a|ns") {
+					t.Errorf("when it is the turn of a, the controller asks for %v", server.paths)
+				}
+				cancel()
+				e.informers.Shutdown()
+			})
+		})
+	}
+}
+
+func builderOf(name string) builder {
+	return controllers[slices.IndexFunc(controllers, func(c builder) bool { return c.name == name })]
+}
+
+// TestRequestsTakeTurns checks that each request takes turns of a controller that gets no items from a
+// lister.
+func TestRequestsTakeTurns(t *testing.T) {
+	config := &rest.Config{Transport: &requested{}}
+	e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"garbage-collector": true, "deployment": false} {
+		own, err := e.with(builderOf(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.turns.charge("a", time.Minute)
+		for namespace, refused := range map[string]bool{"a|ns": refused, "b|ns": false} {
+			if _, err := own.client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{}); apierrors.IsTooManyRequests(err) != refused || apierrors.IsNotFound(err) == refused {
+				t.Errorf("%s in %s: got %v", name, namespace, err)
+			}
+		}
+	}
+}
+
+// TestListersAreMetered checks that a tenant owes the time in which pods are looked for, and what selects one.
+func TestListersAreMetered(t *testing.T) {
+	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	from, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, look := range map[string]func(t *turns, namespace string){
+		"pods": func(t *turns, namespace string) {
+			_, _ = t.pods(f.Core().V1().Pods(), false).Lister().Pods(namespace).List(labels.Everything())
+		},
+		"what selects one": func(t *turns, namespace string) {
+			_, _ = t.budgets(from).Lister().GetPodPodDisruptionBudgets(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}})
+		},
+	} {
+		turns, now := newTurns(), time.Now()
+		turns.now = func() time.Time { return now }
+		look(turns, "a|ns")
+		look(turns, "ns")
+		if turns.debt("a") == 0 || len(turns.until) != 1 {
+			t.Errorf("%s: the debts last until %v", name, turns.until)
+		}
+	}
+}
+
+// TestCosts checks what tenants are charged for items whose work is no request.
+func TestCosts(t *testing.T) {
+	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	core, apps := f.Core().V1(), f.Apps().V1()
+	web := map[string]string{"app": "web"}
+	for name, pod := range map[string]corev1.PodSpec{
+		"a": {Containers: make([]corev1.Container, 2)},
+		"b": {InitContainers: make([]corev1.Container, 1)},
+	} {
+		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: name, Labels: web}
+		if err := core.Pods().Informer().GetStore().Add(&corev1.Pod{ObjectMeta: meta, Spec: pod}); err != nil {
+			t.Fatal(err)
+		}
+		if err := apps.ReplicaSets().Informer().GetStore().Add(&appsv1.ReplicaSet{ObjectMeta: meta}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turns := newTurns()
+	meta := metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}
+	for _, tc := range []struct {
+		informer cache.SharedIndexInformer
+		object   any
+		want     time.Duration
+	}{
+		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}}},
+			2*countedPodTime + 3*countedContainerTime},
+		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta,
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": {}, "gold.storageclass.storage.k8s.io/requests.storage": {}}}}, 0},
+		{turns.deployments(apps.Deployments().Informer(), apps.ReplicaSets().Informer().GetIndexer()),
+			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: web}}},
+			2 * (selectorTime + selectorValueTime)},
+		{turns.services(core.Services(), core.Pods().Lister()).Informer(),
+			&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: web, Ports: make([]corev1.ServicePort, 3)}},
+			2 * (endpointTime + 3*portTime)},
+		{turns.services(core.Services(), core.Pods().Lister()).Informer(), &corev1.Service{ObjectMeta: meta}, 0},
+	} {
+		if got, err := tc.informer.(*inTurn).cost(tc.object); err != nil || got != tc.want {
+			t.Errorf("%T: got %v, %v; want %v", tc.object, got, err, tc.want)
+		}
+	}
+}
