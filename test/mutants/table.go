@@ -623,6 +623,31 @@ var table = []mutant{
 		tests:  []string{"./internal/keystone/credential", "-run=TestLogin"},
 	},
 	{
+		name:   "parked objects come before new ones",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `err != nil || i.waitsBehind(n, key) {`,
+		after:  `err != nil {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
+	},
+	{
+		name:   "events of ReplicaSets wait",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `if !n.IsSpace() || i.turns.debt(n) <= maxTurnDebt {`,
+		after:  `if true || i.turns.debt(n) <= maxTurnDebt {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
+	},
+	{
+		name: "the Services of a pod are looked for in turn",
+		file: "internal/kubecontrollers/takingturns.go",
+		before: `if l.informer.turns.debt(n) > maxTurnDebt {
+		l.informer.parkAll(n, l.namespace)
+		return nil, nil`,
+		after: `if false {
+		l.informer.parkAll(n, l.namespace)
+		return nil, nil`,
+		tests: []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
+	},
+	{
 		name:   "namespaces take turns",
 		file:   "internal/kubecontrollers/controllers.go",
 		before: `e.turns.namespaces(e.informers.Core().V1().Namespaces())`,
