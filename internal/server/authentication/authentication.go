@@ -46,6 +46,9 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 	if err != nil {
 		return nil, false, identity.Refuse("%w", err)
 	}
+	if n == "" && identity.IsKeystone(response.User.GetName()) {
+		return response, true, nil // the default is for users of nobody's: any domain could enter
+	}
 	if n == "" && a.defaultTenant != "" {
 		// The response may be shared by the token cache.
 		settled := *response
