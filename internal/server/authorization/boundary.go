@@ -89,7 +89,7 @@ func isMaster(u user.Info) bool {
 // authorizeForeign decides about a user of another tenant in the space of n. The reason of
 // a denial is always the same, also for a space that does not exist.
 func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant {
+	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant || impersonatesOut(a, userTenant) {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
 	a, err := asAuthenticated(a, userTenant)
