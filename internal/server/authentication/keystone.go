@@ -184,7 +184,7 @@ func (k *keystoneTokens) tenantOf(name string, found *keystone.Identity) (tenant
 	names, uid, known := k.ofDomain(v1alpha1.TenantKeystone{Keystone: name, DomainID: found.DomainID})
 	switch {
 	case !known:
-		return "", "", identity.NewUnavailable(errors.New("the tenants are being read"))
+		return "", "", identity.Unavailable(errors.New("the tenants are being read"))
 	case len(names) > 1:
 		return "", "", identity.Refuse("tenants %q have the domain %q of Keystone %q in their status, and one alone may", names, found.DomainID, name)
 	case len(names) == 0:

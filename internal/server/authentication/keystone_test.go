@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -125,7 +126,7 @@ func TestTenantsOfKeystone(t *testing.T) {
 func checkKeystone(t testing.TB, a authenticator.Request, token string) string {
 	t.Helper()
 	_, _, err := a.AuthenticateRequest(newRequest(t, "Bearer "+token))
-	if isUnavailable(err) {
+	if errors.Is(err, identity.ErrUnavailable) {
 		return "unavailable"
 	}
 	return check(t, a, newRequest(t, "Bearer "+token))
@@ -198,8 +199,8 @@ func TestUnavailable(t *testing.T) {
 		err    error
 		status int
 	}{
-		"unavailable":               {identity.NewUnavailable(errors.New("s3cret")), http.StatusServiceUnavailable},
-		"unavailable, among others": {errors.Join(errors.New("x"), identity.NewUnavailable(errors.New("s3cret"))), http.StatusServiceUnavailable},
+		"unavailable":               {identity.Unavailable(errors.New("s3cret")), http.StatusServiceUnavailable},
+		"unavailable, among others": {utilerrors.NewAggregate([]error{errors.New("x"), errors.Join(errors.New("y"), identity.Unavailable(errors.New("s3cret")))}), http.StatusServiceUnavailable},
 		"refused":                   {identity.Refuse("x"), http.StatusUnauthorized},
 		"unknown":                   {nil, http.StatusUnauthorized},
 	} {
@@ -235,7 +236,7 @@ func TestUnavailable(t *testing.T) {
 // TestReviewUnavailable: a review of which nobody knows the answer denies nothing.
 func TestReviewUnavailable(t *testing.T) {
 	failing := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
-		return nil, false, identity.NewUnavailable(errors.New("away"))
+		return nil, false, identity.Unavailable(errors.New("away"))
 	})
 	for _, n := range []tenant.Name{tenant.System, "acme"} {
 		reviews := NewTokenReviews(bearertoken.New(failing), nil)

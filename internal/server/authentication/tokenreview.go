@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/registry/authentication/tokenreview"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -63,7 +64,7 @@ func (r *reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 		n, invalid := tenant.OfUser(response.User)
 		ok = invalid == nil && n == r.tenant
 	}
-	r.unavailable = isUnavailable(err)
+	r.unavailable = errors.Is(err, identity.ErrUnavailable)
 	switch {
 	case err != nil && r.tenant == tenant.System:
 		return nil, false, err

@@ -28,11 +28,6 @@ func errUnavailable() *apierrors.StatusError {
 	return err
 }
 
-func isUnavailable(err error) bool {
-	var unavailable *identity.Unavailable
-	return errors.As(err, &unavailable)
-}
-
 type unavailableKey struct{}
 
 // WithUnavailable answers 503 where credentials cannot be verified. Upstream's filter
@@ -53,7 +48,7 @@ func Unavailable(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(req)
 		answer, _ := req.Context().Value(unavailableKey{}).(*unavailable)
-		if answer == nil || !isUnavailable(err) {
+		if answer == nil || !errors.Is(err, identity.ErrUnavailable) {
 			return response, ok, err
 		}
 		audit.AddAuditAnnotation(req.Context(), tenant.AuditUnavailable, "true")

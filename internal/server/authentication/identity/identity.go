@@ -24,19 +24,11 @@ func Refuse(format string, args ...any) error {
 // systemPrefix is the prefix of users and groups of Kubernetes.
 const systemPrefix = "system:"
 
-// Unavailable means that it cannot be known now whether credentials are genuine.
-type Unavailable struct{ err error }
+// ErrUnavailable means that it cannot be known now whether credentials are genuine.
+var ErrUnavailable = errors.New("credentials cannot be verified now")
 
-// NewUnavailable returns an Unavailable with its reason.
-func NewUnavailable(err error) error { return &Unavailable{err} }
-
-// Error implements error.
-func (u *Unavailable) Error() string {
-	return fmt.Sprintf("credentials cannot be verified now: %v", u.err)
-}
-
-// Unwrap returns the reason.
-func (u *Unavailable) Unwrap() error { return u.err }
+// Unavailable returns an ErrUnavailable with its reason.
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
 
 // Names, groups and extras of users of Keystone, which are no other's.
 const (

@@ -74,7 +74,7 @@ func New(config Config) *Authenticator {
 }
 
 // Authenticate returns what a token says: nil for one that Keystone does not know,
-// identity.ErrRefused for one that is refused, identity.Unavailable if that cannot be known.
+// identity.ErrRefused for one that is refused, identity.ErrUnavailable if that cannot be known.
 func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Identity, error) {
 	if !isToken(token) {
 		return nil, nil
@@ -94,7 +94,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Identi
 		found := result.Val.(verdict)
 		return found.identity, found.refused
 	case <-ctx.Done():
-		return nil, identity.NewUnavailable(ctx.Err())
+		return nil, identity.Unavailable(ctx.Err())
 	}
 }
 
@@ -128,7 +128,7 @@ func (a *Authenticator) lookUp(client, digest, token string) (verdict, error) {
 	release, ok := a.places.acquire(client)
 	if !ok {
 		lookups.WithLabelValues(resultBusy).Inc()
-		return verdict{}, identity.NewUnavailable(errBusy)
+		return verdict{}, identity.Unavailable(errBusy)
 	}
 	defer release()
 	if found, ok := a.remembered(digest); ok { // since this request has looked
@@ -147,7 +147,7 @@ func (a *Authenticator) lookUp(client, digest, token string) (verdict, error) {
 		a.outages.Do(func() {
 			klog.ErrorS(err, "Keystone cannot be asked about tokens; requests with tokens that are not remembered get 503", "nextLog", outageLogInterval)
 		})
-		return verdict{}, identity.NewUnavailable(err)
+		return verdict{}, identity.Unavailable(err)
 	}
 	// Not from now on: the answer may be as old as the request.
 	ttl := min(time.Until(begin.Add(a.config.TTL)), time.Until(answer.ExpiresAt))

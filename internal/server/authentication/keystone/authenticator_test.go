@@ -70,9 +70,8 @@ func newAuthenticator(a *asked) *Authenticator {
 func verdictOf(t testing.TB, a *Authenticator, ctx context.Context, token string) string {
 	t.Helper()
 	found, err := a.Authenticate(ctx, token)
-	var unavailable *identity.Unavailable
 	switch {
-	case errors.As(err, &unavailable):
+	case errors.Is(err, identity.ErrUnavailable):
 		return "unavailable"
 	case errors.Is(err, identity.ErrRefused):
 		return "refused"
