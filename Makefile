@@ -19,8 +19,8 @@ APIMACHINERY := k8s.io/apimachinery/pkg
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
-CONCURRENT := $(addprefix ./internal/,controller/... manager process/... progress spaces/... statedir tenant \
-	$(addprefix server/,audit authentication/certificate authentication/identity authentication/userfile discovery egress \
+CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/... progress spaces/... statedir tenant \
+	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
 .PHONY: help build run test race races mutants chaos upgrade-test e2e keystone verify lint generate manifests reference bundle bump bench conformance

@@ -33,8 +33,9 @@ type Config struct {
 const (
 	// maxAnswer bounds what is read of an answer, in bytes.
 	maxAnswer = 1 << 20
-	// loginPause is how long a log-in, failed or not, is not followed by another: a wrong
-	// password would lock the account, and a rejected new token is not mended by a newer one.
+	// loginPause is how long a log-in to which Keystone has said yes or no is not followed by
+	// another: a wrong password would lock the account, and a rejected new token is not
+	// mended by a newer one.
 	loginPause = 5 * time.Second
 )
 
@@ -148,14 +149,16 @@ func (c *Client) login(ctx context.Context) error {
 		IdentityBase: c.provider.IdentityBase, IdentityEndpoint: c.provider.IdentityEndpoint, HTTPClient: c.provider.HTTPClient,
 	}
 	account := c.account
-	c.loginErr = nil
 	if err := openstack.AuthenticateV3(ctx, throwaway, &account, gophercloud.EndpointOpts{}); err != nil {
-		c.loginErr = failure("logging in to Keystone with the account of the clouds file", err)
-	} else {
-		c.provider.CopyTokenFrom(throwaway)
+		failed := failure("logging in to Keystone with the account of the clouds file", err)
+		if failed.Status != 0 {
+			c.loggedIn, c.loginErr = time.Now(), failed
+		}
+		return failed
 	}
-	c.loggedIn = time.Now()
-	return c.loginErr
+	c.provider.CopyTokenFrom(throwaway)
+	c.loggedIn, c.loginErr = time.Now(), nil
+	return nil
 }
 
 // Validate returns what Keystone says of a token: ErrNotValid, or an Error if that cannot

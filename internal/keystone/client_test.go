@@ -1,6 +1,7 @@
 package keystone_test
 
 import (
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -258,6 +259,28 @@ func TestNew(t *testing.T) {
 				t.Errorf("the error tells a secret: %v", err)
 			}
 		})
+	}
+}
+
+// TestAuthorities: Keystone is who the file says.
+func TestAuthorities(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, tc := range map[string]struct {
+		ca   []byte
+		says string
+	}{
+		"known":   {ca: authority, says: "status 404"},
+		"unknown": {says: "certificate"},
+	} {
+		client, err := keystone.New(keystone.Config{URL: server.URL + "/v3", CA: tc.ca, Clouds: new(fake.Keystone).Clouds(), Cloud: "asker", Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Validate(t.Context(), keystone.Secret(fake.Token(1))); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }
 

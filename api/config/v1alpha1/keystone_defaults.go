@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,6 +61,8 @@ func (c *KeystoneConfiguration) Validate() error {
 	return nil
 }
 
+var anotherVersion = regexp.MustCompile(`/v(2\.0|[0-24-9])/?$`)
+
 // validateKeystoneURL refuses URLs by which tokens and the password of the account would be
 // read by others.
 func validateKeystoneURL(text string) error {
@@ -70,7 +73,7 @@ func validateKeystoneURL(text string) error {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("it must not have credentials, a query or a fragment; the account belongs in cloudsFile")
 	}
-	if path := strings.TrimSuffix(u.Path, "/"); path != "" && !strings.HasSuffix(path, "/v3") && strings.Contains(path, "/v") {
+	if anotherVersion.MatchString(u.Path) {
 		return fmt.Errorf("%q is not that of version 3; let it end in /v3", text)
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {

@@ -26,6 +26,7 @@ func TestLoadKeystoneConfiguration(t *testing.T) {
 		"trusts":          {file: minimal + "trusts: Accept\n", change: func(c *KeystoneConfiguration) { c.Trusts = KeystoneTrustsAccept }},
 		"name":            {file: minimal + "name: east\n", change: func(c *KeystoneConfiguration) { c.Name = "east" }},
 		"loopback":        {file: header + "url: http://127.0.0.1:5000\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "http://127.0.0.1:5000" }},
+		"a path":          {file: header + "url: https://k.example/vault/identity\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "https://k.example/vault/identity" }},
 		"no TLS":          {file: header + "url: http://k.example/v3\n" + account, err: "url: \"http://k.example/v3\" sends passwords and tokens in the clear; use https"},
 		"no URL":          {file: header + account, err: "url: want one like"},
 		"password in URL": {file: header + "url: https://u:p@k.example/v3\n" + account, err: "url: it must not have credentials"},
