@@ -136,16 +136,17 @@ func TestFailures(t *testing.T) {
 		says    string
 		invalid bool
 	}{
-		"unknown token":           {says: "not valid", invalid: true},
-		"404 of what is in front": {instead: answer(404, "<html>no such service "+token), says: "status 404, request req-7"},
-		"403":                     {instead: answer(403, `{"error":{"message":"`+token+`"}}`), says: "status 403"},
-		"500":                     {instead: answer(500, token), says: "status 500, request req-7"},
-		"503":                     {instead: answer(503, token), says: "status 503"},
-		"429":                     {instead: answer(429, token), says: "status 429"},
-		"not JSON":                {instead: answer(200, "<html>"+token), says: "not one of Keystone"},
-		"another JSON":            {instead: answer(200, `{"`+token+`":1}`), says: "not one of Keystone"},
-		"half a body":             {instead: answer(200, `{"token":{"user":{"id":"`+token), says: "not one of Keystone"},
-		"a large body":            {instead: answer(200, `{"token":{"user":{"id":"`+strings.Repeat("a", 2<<20)+`"}}}`), says: "larger than 1 MiB"},
+		"unknown token":                {says: "not valid", invalid: true},
+		"404 of what is in front":      {instead: answer(404, "<html>no such service "+token), says: "status 404, request req-7"},
+		"JSON 404 of what is in front": {instead: answer(404, `{"message":"no Route matched with those values"}`), says: "status 404"},
+		"403":                          {instead: answer(403, `{"error":{"message":"`+token+`"}}`), says: "status 403"},
+		"500":                          {instead: answer(500, token), says: "status 500, request req-7"},
+		"503":                          {instead: answer(503, token), says: "status 503"},
+		"429":                          {instead: answer(429, token), says: "status 429"},
+		"not JSON":                     {instead: answer(200, "<html>"+token), says: "not one of Keystone"},
+		"another JSON":                 {instead: answer(200, `{"`+token+`":1}`), says: "not one of Keystone"},
+		"half a body":                  {instead: answer(200, `{"token":{"user":{"id":"`+token), says: "not one of Keystone"},
+		"a large body":                 {instead: answer(200, `{"token":{"user":{"id":"`+strings.Repeat("a", 2<<20)+`"}}}`), says: "larger than 1 MiB"},
 		"redirect to another host": {instead: func(w http.ResponseWriter, req *http.Request) bool {
 			http.Redirect(w, req, elsewhere.URL+"/"+token, http.StatusTemporaryRedirect)
 			return true

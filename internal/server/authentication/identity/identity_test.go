@@ -129,3 +129,37 @@ func TestAsKeystone(t *testing.T) {
 		t.Errorf("a user of Keystone became %v, %v", got, err)
 	}
 }
+
+func TestAs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		name   string
+		tenant tenant.Name
+		want   []string
+		err    string
+	}{
+		"user":                 {name: "jane", tenant: "a", want: []string{"g", user.AllAuthenticated}},
+		"user of the system":   {name: "jane", tenant: tenant.System, want: []string{"g", "system:masters"}},
+		"user of nobody":       {name: "jane", err: "has no users"},
+		"user of all":          {name: "jane", tenant: "all", err: "has no users"},
+		"component of a space": {name: "system:node:n", tenant: "a", err: "belongs to the system tenant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := As(&user.DefaultInfo{Name: tc.name, Groups: []string{"g", "system:masters"}}, tc.tenant)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%v, %v; want an error with %q", got, err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.GetGroups()); diff != "" {
+				t.Error(diff)
+			}
+			if n, err := tenant.OfUser(got); err != nil || n != tc.tenant {
+				t.Errorf("tenant %q, %v", n, err)
+			}
+		})
+	}
+}
