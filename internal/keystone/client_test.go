@@ -173,7 +173,7 @@ func TestFailures(t *testing.T) {
 			if errors.Is(err, keystone.ErrNotValid) != tc.invalid {
 				t.Errorf("error %v", err)
 			}
-			for err := error(err); err != nil; err = errors.Unwrap(err) {
+			for err := err; err != nil; err = errors.Unwrap(err) {
 				for _, text := range []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {
 					if strings.Contains(text, token[:20]) || strings.Contains(text, fake.Password) || strings.Contains(text, "gAAAAAservice") {
 						t.Errorf("the error tells a secret: %s", text)

@@ -69,7 +69,7 @@ func New(config Config) *Authenticator {
 		valid: cache.NewLRUExpireCache(maxRemembered), invalid: cache.NewLRUExpireCache(maxRemembered),
 		outages: rate.Sometimes{Interval: outageLogInterval},
 	}
-	rand.Read(a.key) // it never fails
+	_, _ = rand.Read(a.key) // it never fails
 	return a
 }
 
