@@ -72,8 +72,8 @@ var table = []mutant{
 	{
 		name:   "the default tenant is not that of Keystone's users",
 		file:   "internal/server/authentication/authentication.go",
-		before: `if n == "" && identity.IsKeystone(response.User.GetName()) {`,
-		after:  `if false && identity.IsKeystone(response.User.GetName()) {`,
+		before: `n == "" && !identity.IsKeystone(response.User.GetName())`,
+		after:  `n == ""`,
 		tests:  []string{"./internal/server/authentication", "-run=TestTenantsOfKeystone"},
 	},
 	{

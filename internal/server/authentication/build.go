@@ -179,13 +179,10 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	sources = append(sources, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
-	unknown, err := b.keystone(ctx)
+	others, err := b.keystone(ctx, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
 	if err != nil {
 		return nil, err
 	}
-	if unknown != nil {
-		sources = append(sources, unknown)
-	}
+	sources = append(sources, others)
 	return issuing{b.Since, b.TenantUID}.tokens(sources), nil
 }

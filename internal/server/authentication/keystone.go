@@ -61,10 +61,11 @@ type keystoneSource struct {
 	files [][]byte
 }
 
-// keystone authenticates by --keystone-config.
-func (b *builder) keystone(ctx context.Context) (authenticator.Token, error) {
+// keystone puts Keystone's tokens around all others but those of the file: those that are
+// remembered before them, because others may take long to say that they do not know one.
+func (b *builder) keystone(ctx context.Context, others authenticator.Token) (authenticator.Token, error) {
 	if b.Options.KeystoneConfig == "" {
-		return nil, nil
+		return others, nil
 	}
 	k := &keystoneTokens{
 		path: b.Options.KeystoneConfig, ofDomain: b.OfDomain, allowSystem: b.Options.KeystoneSystem,
@@ -76,7 +77,10 @@ func (b *builder) keystone(ctx context.Context) (authenticator.Token, error) {
 	}
 	k.current.Store(source)
 	go k.run(ctx)
-	return authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, k), nil
+	agnostic := func(t authenticator.Token) authenticator.Token {
+		return authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, t)
+	}
+	return tokenUnion{agnostic(authenticator.TokenFunc(k.remembered)), others, agnostic(k)}, nil
 }
 
 // read makes a source from the files, nil if they are those of before. What was remembered
@@ -156,7 +160,22 @@ func (k *keystoneTokens) AuthenticateToken(ctx context.Context, token string) (*
 	if err != nil || found == nil {
 		return nil, false, err
 	}
-	n, uid, err := k.tenantOf(source.name, found)
+	return k.settle(ctx, source.name, found)
+}
+
+// remembered authenticates by tokens that Keystone was asked about, as nobody else knew them.
+func (k *keystoneTokens) remembered(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	source := k.current.Load()
+	found, err := source.Remembered(token)
+	if err != nil || found == nil {
+		return nil, false, err
+	}
+	return k.settle(ctx, source.name, found)
+}
+
+// settle returns the user of a token, in the tenant of the token's scope.
+func (k *keystoneTokens) settle(ctx context.Context, name string, found *keystone.Identity) (*authenticator.Response, bool, error) {
+	n, uid, err := k.tenantOf(name, found)
 	if err != nil {
 		return nil, false, err
 	}
