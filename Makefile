@@ -19,11 +19,11 @@ APIMACHINERY := k8s.io/apimachinery/pkg
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
-CONCURRENT := $(addprefix ./internal/,controller/... manager process/... progress spaces/... statedir tenant \
-	$(addprefix server/,audit authentication/certificate authentication/identity authentication/userfile discovery egress \
+CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/... progress spaces/... statedir tenant \
+	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build run test race races mutants chaos upgrade-test e2e verify lint generate manifests reference bundle bump bench conformance
+.PHONY: help build run test race races mutants chaos upgrade-test e2e keystone verify lint generate manifests reference bundle bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,9 +56,14 @@ upgrade-test: build ## Start on a store that another binary has written, and com
 e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 	go test -count 1 -tags e2e ./test/e2e
 
+keystone: ## Test against a real Keystone, whose Debian packages are installed once.
+	@dir=$$(mktemp -d) && trap 'test/keystone/down --dir $$dir --purge' EXIT && \
+		test/keystone/up --dir $$dir --port $${KEYSTONE_PORT:-5055} --set identity.password_hash_rounds=4 && . $$dir/openrc && \
+		go test -count 1 -tags keystone -timeout 20m ./test/keystone
+
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
-	go vet -tags e2e ./test/e2e
+	go vet -tags e2e,keystone ./test/e2e ./test/keystone
 	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 

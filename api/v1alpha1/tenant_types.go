@@ -291,6 +291,9 @@ type TenantStatus struct {
 	// issued earlier are those of the other one, and refused.
 	// +optional
 	CredentialsNotBefore *metav1.Time `json:"credentialsNotBefore,omitempty"`
+	// keystone is the domain of OpenStack whose tokens enter the space.
+	// +optional
+	Keystone *TenantKeystone `json:"keystone,omitempty"`
 	// quota is what the tenant may use and what it uses.
 	// +optional
 	Quota *TenantQuotaStatus `json:"quota,omitempty"`
@@ -301,6 +304,20 @@ type TenantStatus struct {
 	// deletion counts what a deletion has found and what is left of it.
 	// +optional
 	Deletion *TenantDeletion `json:"deletion,omitempty"`
+}
+
+// TenantKeystone names a domain of OpenStack. Tokens with a scope in it, of the domain or of
+// one of its projects, are those of users of the tenant. Tokens of a domain that two
+// Tenants name enter neither.
+type TenantKeystone struct {
+	// keystone is the name of the Keystone, as the server's KeystoneConfiguration has it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Keystone string `json:"keystone"`
+	// domainID is the id of the domain, which does not change as its name may.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	DomainID string `json:"domainID"`
 }
 
 // TenantQuotaStatus is how much of its quota a tenant uses.

@@ -101,6 +101,11 @@ func (in TenantDeletion) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantKeystone) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantKeystone"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TenantList) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantList"
 }

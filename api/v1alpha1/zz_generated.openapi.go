@@ -35,6 +35,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		TenantAccessPolicySpec{}.OpenAPIModelName():         schema_tenantry_tenantry_api_v1alpha1_TenantAccessPolicySpec(ref),
 		TenantAccessPolicyStatus{}.OpenAPIModelName():       schema_tenantry_tenantry_api_v1alpha1_TenantAccessPolicyStatus(ref),
 		TenantDeletion{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref),
+		TenantKeystone{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_TenantKeystone(ref),
 		TenantList{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_TenantList(ref),
 		TenantQuotaStatus{}.OpenAPIModelName():              schema_tenantry_tenantry_api_v1alpha1_TenantQuotaStatus(ref),
 		TenantSpec{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref),
@@ -1034,6 +1035,36 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantDeletion(ref common.ReferenceCa
 	}
 }
 
+func schema_tenantry_tenantry_api_v1alpha1_TenantKeystone(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TenantKeystone names a domain of OpenStack. Tokens with a scope in it, of the domain or of one of its projects, are those of users of the tenant. Tokens of a domain that two Tenants name enter neither.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"keystone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keystone is the name of the Keystone, as the server's KeystoneConfiguration has it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"domainID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "domainID is the id of the domain, which does not change as its name may.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"keystone", "domainID"},
+			},
+		},
+	}
+}
+
 func schema_tenantry_tenantry_api_v1alpha1_TenantList(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1259,6 +1290,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"keystone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keystone is the domain of OpenStack whose tokens enter the space.",
+							Ref:         ref(TenantKeystone{}.OpenAPIModelName()),
+						},
+					},
 					"quota": {
 						SchemaProps: spec.SchemaProps{
 							Description: "quota is what the tenant may use and what it uses.",
@@ -1281,7 +1318,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			TenantDeletion{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), TenantUsage{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			TenantDeletion{}.OpenAPIModelName(), TenantKeystone{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), TenantUsage{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

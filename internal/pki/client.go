@@ -40,12 +40,14 @@ func (p *PKI) ClientCertificate(validity time.Duration, t tenant.Name, user stri
 
 // CheckGroup reports why a user of a tenant cannot have a group by a client certificate.
 func CheckGroup(group string) error {
-	const system, ofTenant = "system:", "tenant:"
+	const system, ofTenant, keystone = "system:", "tenant:", "keystone:"
 	switch {
 	case group == "":
 		return errors.New("a group needs a name")
 	case strings.HasPrefix(group, system):
 		return fmt.Errorf("group %q begins with %q, which is for groups of Kubernetes", group, system)
+	case strings.HasPrefix(group, keystone):
+		return fmt.Errorf("group %q begins with %q, which is for groups of Keystone", group, keystone)
 	case strings.HasPrefix(group, ofTenant):
 		return fmt.Errorf("group %q names a tenant; a certificate has the one that it is issued for: leave it out", group)
 	default:

@@ -22,6 +22,7 @@ import (
 //	WithTenant         which space the URL names
 //	WithAnswers        count the answers, by tenant
 //	withEnd            end what a server waits for that is ended before it is ready
+//	WithUnavailable    503 instead of 401 where nobody can tell who it is
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
@@ -34,8 +35,8 @@ import (
 //	(spaces)           what serves the space
 func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, generic *genericapiserver.Config) http.Handler {
 	withTenants := *generic
-	withTenants.Authentication.Authenticator = authentication.WithAudit(
-		authentication.WithLoopback(generic.Authentication.Authenticator, a.loopback.BearerToken, a.informersToken))
+	withTenants.Authentication.Authenticator = authentication.WithAudit(authentication.Unavailable(
+		authentication.WithLoopback(generic.Authentication.Authenticator, a.loopback.BearerToken, a.informersToken)))
 	if generic.AuditBackend != nil {
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
 		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, OfUser: a.auditPolicy, OfSpace: a.lookup.AuditPolicy}
@@ -62,6 +63,9 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = flowcontrol.WithUnended(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
+	if a.opts.authentication.KeystoneConfig != "" {
+		handler = authentication.WithUnavailable(handler, generic.Serializer)
+	}
 	if a.opts.authentication.BasicAuthFile != "" {
 		handler = authentication.WithChallenge(handler)
 	}

@@ -58,7 +58,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	if err := authentication.Apply(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: s.credentialsSince, TenantUID: s.uid,
+		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain,
 	}); err != nil {
 		return nil, err
 	}

@@ -126,6 +126,8 @@ func TestUsers(t *testing.T) {
 		"the system tenant":      {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"x", "tenant:system"}}}, refused: "names a tenant"},
 		"the own tenant":         {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"tenant:acme"}}}, refused: "names a tenant"},
 		"a group of Kubernetes":  {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"system:masters"}}}, refused: "system:masters"},
+		"a group of Keystone":    {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"keystone:domain:d:r"}}}, refused: "groups of Keystone"},
+		"a user of Keystone":     {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "keystone:u"}}, refused: "users of Keystone"},
 		"masters of the system":  {in: "jane", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", Organization: []string{"system:masters"}}}, refused: "system:masters"},
 		"a node of the system":   {in: "jane", request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n"}}, refused: "components of Kubernetes"},
 		"an organizational unit": {request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane", OrganizationalUnit: []string{"system:masters"}}}, refused: "nothing else"},

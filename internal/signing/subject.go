@@ -16,6 +16,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -54,6 +55,8 @@ func subjectIn(n tenant.Name, request *x509.CertificateRequest) (pkix.Name, erro
 		return pkix.Name{}, errors.New("the subject needs one common name, the name of the user")
 	case strings.HasPrefix(user, systemPrefix):
 		return pkix.Name{}, fmt.Errorf("the user's name %q begins with %q, which is for the components of Kubernetes", user, systemPrefix)
+	case identity.IsKeystone(user):
+		return pkix.Name{}, fmt.Errorf("the user's name %q begins with %q, which is for users of Keystone", user, identity.KeystonePrefix)
 	}
 	for _, group := range groups {
 		if err := pki.CheckGroup(group); err != nil {

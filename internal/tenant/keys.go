@@ -53,6 +53,9 @@ const (
 	// refused, or the user's own.
 	AuditUserTenant = "tenantry.io/user-tenant"
 	AuditTenant     = "tenantry.io/tenant"
+	// AuditUnavailable is the annotation of audit events of requests that were answered with
+	// 503 because their credentials could not be verified. The events themselves have 401.
+	AuditUnavailable = "tenantry.io/authentication-unavailable"
 )
 
 // Former returns the name that a key below tenantry.io/ had before.

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrNoTenant means that neither the request nor its user says which space
 	// is meant. It is never read as the system space.
-	ErrNoTenant = errors.New("no tenant: the credentials carry none and the server has no default tenant")
+	ErrNoTenant = errors.New("no tenant: the credentials carry none and the server has no default tenant for them")
 	// ErrForeign means that a tenant's user named a space that is not its own.
 	ErrForeign = errors.New("access to this tenant is not allowed")
 	// ErrManySpaces means that a request is about many spaces that can be about one only.

@@ -39,14 +39,16 @@ func (a *authenticators) AuthenticateRequest(req *http.Request) (*authenticator.
 	}
 }
 
-// finish gives users without tenant the default one and notes the tenant in the
-// request.
+// finish gives users without tenant, but for Keystone's, the default one and notes the tenant
+// in the request.
 func (a *authenticators) finish(req *http.Request, response *authenticator.Response) (*authenticator.Response, bool, error) {
 	n, err := tenant.OfUser(response.User)
 	if err != nil {
 		return nil, false, identity.Refuse("%w", err)
 	}
-	if n == "" && a.defaultTenant != "" {
+	// Any domain could enter by the default.
+	isDefault := n == "" && !identity.IsKeystone(response.User.GetName())
+	if isDefault && a.defaultTenant != "" {
 		// The response may be shared by the token cache.
 		settled := *response
 		n, response = a.defaultTenant, &settled
@@ -54,6 +56,9 @@ func (a *authenticators) finish(req *http.Request, response *authenticator.Respo
 	}
 	if err := note(req, n); err != nil {
 		return nil, false, err
+	}
+	if n == "" && !isDefault {
+		return response, true, nil
 	}
 	if err := a.tenantUID.note(req.Context(), n); err != nil {
 		return nil, false, err

@@ -11,6 +11,7 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
+	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
@@ -45,7 +46,10 @@ func BenchmarkAuthenticate(b *testing.B) {
 		b.Fatal(err)
 	}
 	clientCA := file(b, clients.PEM())
+	cloud, keystone := newKeystone(b)
+	cloud.Know(fake.Token(1), fake.Body("u", fake.InProject("p", "d-acme", "r", "s")))
 	a := build(b, "", func(o *Options) {
+		o.KeystoneConfig = keystone
 		o.Upstream.ClientCert.ClientCA, o.SystemClientCAFile = clientCA, file(b, system.PEM())
 		o.Upstream.RequestHeader.ClientCAFile = file(b, proxies.PEM())
 		o.Upstream.RequestHeader.UsernameHeaders = []string{"X-Remote-User"}
@@ -54,7 +58,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 		o.Upstream.WebHook.ConfigFile = file(b, kubeconfig)
 		oidcFlags(b, o, issuer)
 		o.OIDCTenantClaim, o.Upstream.OIDC.UsernamePrefix = "org", "-"
-	})
+	}, domains)
 	awaitKeys(b, a, token)
 	subject := pkix.Name{CommonName: "jane", Organization: []string{"tenant:a"}, OrganizationalUnit: []string{"g"}}
 	certificate := withCertificate(b, newRequest(b, ""), clients, subject)
@@ -74,6 +78,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 		{"token-file", a, newRequest(b, "Bearer file")},
 		{"password", a, password},
 		{"webhook", a, newRequest(b, "Bearer hook")},
+		{"keystone", a, newRequest(b, "Bearer "+fake.Token(1))},
 		{"oidc", a, newRequest(b, "Bearer "+token)},
 		{"anonymous", a, newRequest(b, "")},
 		{"certificate", a, certificate},

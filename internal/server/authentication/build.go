@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -16,6 +17,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/certificate"
+	"github.com/tenantry/tenantry/internal/server/authentication/keystone"
 	"github.com/tenantry/tenantry/internal/server/authentication/userfile"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -31,6 +33,8 @@ type Config struct {
 	// results of the one from those of the other.
 	Since     Since
 	TenantUID TenantUID
+	// OfDomain finds the tenants of tokens of Keystone.
+	OfDomain OfDomain
 }
 
 // withDefault makes a look-up by tenant one by the tenant of a user, which is
@@ -81,6 +85,12 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 	}
 	kinds = append(kinds, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
 	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), tenantUID: config.TenantUID, defaultTenant: config.DefaultTenant}
+	if config.Options.KeystoneConfig != "" {
+		credentials := a.credentials
+		a.credentials = authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+			return credentials.AuthenticateRequest(keystone.WithClient(req))
+		})
+	}
 	if b.anonymous.Enabled {
 		a.anonymous = anonymous.NewAuthenticator(b.anonymous.Conditions)
 	}
@@ -137,7 +147,8 @@ func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) 
 }
 
 // tokens authenticates by the tokens of the token file, without a cache because removing
-// a line revokes a token, and by all other tokens behind a cache.
+// a line revokes a token, by all others behind a cache and, if nobody knows a token, by those
+// of Keystone, which has a cache of its own: outages are not remembered in it.
 func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 	upstream := b.Options.Upstream
 	var sources, cached tokenUnion
@@ -168,6 +179,10 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	sources = append(sources, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
+	others, err := b.keystone(ctx, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, others)
 	return issuing{b.Since, b.TenantUID}.tokens(sources), nil
 }

@@ -47,6 +47,10 @@ type Options struct {
 	// OIDCTenantClaim is the claim of a token that names the tenant, with the
 	// --oidc-* flags. An AuthenticationConfiguration maps it to ClaimKey.
 	OIDCTenantClaim string
+	// KeystoneConfig is the file of a KeystoneConfiguration; empty for no Keystone.
+	KeystoneConfig string
+	// KeystoneSystem says whether system-scoped tokens are those of system users.
+	KeystoneSystem bool
 	// SystemIssuers are the URLs of the issuers whose tokens may name the system tenant.
 	SystemIssuers []string
 }
@@ -81,6 +85,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.OIDCTenantClaim, "oidc-tenant-claim", o.OIDCTenantClaim,
 		"Claim that names the user's tenant in tokens of --oidc-issuer-url. In a file of --authentication-config, map it "+
 			"to the extra "+ClaimKey+" instead.")
+	fs.StringVar(&o.KeystoneConfig, "keystone-config", o.KeystoneConfig,
+		"Configuration file of an OpenStack Keystone whose tokens authenticate, a KeystoneConfiguration of config.tenantry.io/v1alpha1. "+
+			"It is read again when it changes.")
+	fs.BoolVar(&o.KeystoneSystem, "keystone-allow-system", o.KeystoneSystem,
+		"Whether tokens of Keystone with the scope \"system\" are those of users of the tenant \"system\".")
 	fs.StringSliceVar(&o.SystemIssuers, "system-issuers", o.SystemIssuers,
 		"URLs of the token issuers, of --oidc-issuer-url or --authentication-config, that may name the tenant \"system\".")
 }
@@ -100,6 +109,9 @@ func (o *Options) Validate() []error {
 	if o.OIDCTenantClaim != "" && (o.Upstream.OIDC == nil || o.Upstream.OIDC.IssuerURL == "") {
 		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
 			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))
+	}
+	if o.KeystoneSystem && o.KeystoneConfig == "" {
+		errs = append(errs, errors.New("--keystone-allow-system needs --keystone-config"))
 	}
 	errs = append(errs, o.validateSystemIssuers()...)
 	return append(errs, o.validateProxies()...)

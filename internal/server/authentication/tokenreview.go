@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/registry/authentication/tokenreview"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -35,7 +36,12 @@ func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate 
 	if err != nil {
 		return nil, err
 	}
-	return tokenreview.NewREST(reviewed{r.authenticator, n}, r.audiences).Create(ctx, obj, validate, options)
+	reviewer := &reviewed{Request: r.authenticator, tenant: n}
+	review, err := tokenreview.NewREST(reviewer, r.audiences).Create(ctx, obj, validate, options)
+	if err == nil && reviewer.unavailable {
+		return nil, errUnavailable() // a review without an answer would be a denial
+	}
+	return review, err
 }
 
 // reviewed authenticates by tokens of one tenant. Upstream's review makes a new request
@@ -43,12 +49,14 @@ func (r *TokenReviews) Create(ctx context.Context, obj runtime.Object, validate 
 type reviewed struct {
 	authenticator.Request
 	tenant tenant.Name
+	// unavailable is set if nobody could tell.
+	unavailable bool
 }
 
 var errUnknownToken = errors.New("the token is not known here")
 
 // AuthenticateRequest implements authenticator.Request.
-func (r reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+func (r *reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	req = req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{}))
 	req.URL = &url.URL{} // anonymous users may be allowed at some paths
 	response, ok, err := r.Request.AuthenticateRequest(req)
@@ -56,6 +64,7 @@ func (r reviewed) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 		n, invalid := tenant.OfUser(response.User)
 		ok = invalid == nil && n == r.tenant
 	}
+	r.unavailable = errors.Is(err, identity.ErrUnavailable)
 	switch {
 	case err != nil && r.tenant == tenant.System:
 		return nil, false, err

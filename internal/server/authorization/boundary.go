@@ -89,7 +89,7 @@ func isMaster(u user.Info) bool {
 // authorizeForeign decides about a user of another tenant in the space of n. The reason of
 // a denial is always the same, also for a space that does not exist.
 func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Name, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant {
+	if u, err := tenant.OfUser(a.GetUser()); err != nil || u != userTenant || impersonatesOut(a, userTenant) {
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
 	}
 	a, err := asAuthenticated(a, userTenant)
@@ -108,14 +108,18 @@ func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Na
 }
 
 // impersonatesOut reports whether a is the check of an impersonation that would
-// give a tenant's user another tenant or the privileged group.
+// give a tenant's user another tenant, the privileged group, or what Keystone alone gives.
 func impersonatesOut(a authorizer.Attributes, userTenant tenant.Name) bool {
 	if a.GetVerb() != "impersonate" && !strings.HasPrefix(a.GetVerb(), "impersonate:") {
 		return false
 	}
 	switch {
+	case a.GetResource() == "users":
+		return identity.IsKeystone(a.GetName())
+	case a.GetResource() == "userextras" && identity.IsKeystoneExtra(a.GetSubresource()):
+		return true
 	case a.GetResource() == "groups":
-		return isReserved(a.GetName()) || a.GetName() == user.AllUnauthenticated
+		return isReserved(a.GetName()) || identity.IsKeystone(a.GetName()) || a.GetName() == user.AllUnauthenticated
 	case a.GetResource() == "userextras" &&
 		(strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey) || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))):
 		return a.GetName() != string(userTenant)

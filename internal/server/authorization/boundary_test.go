@@ -56,6 +56,11 @@ func TestBoundary(t *testing.T) {
 		"impersonate a tenant by the former key":  {authenticated: "a", attributes: impersonate("userextras", tenant.Former(tenant.UserExtraKey), "b")},
 		"impersonate the same":                    {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate to system":                   {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "system")},
+		"impersonate a user":                      {authenticated: "a", attributes: impersonate("users", "", "jane"), decision: authorizer.DecisionAllow, asked: "a"},
+		"impersonate a user of Keystone":          {authenticated: "a", attributes: impersonate("users", "", "keystone:1")},
+		"impersonate a group of Keystone":         {authenticated: "a", attributes: impersonate("groups", "", "keystone:project:p:r")},
+		"impersonate an extra of Keystone":        {authenticated: "a", attributes: impersonate("userextras", "Keystone.tenantry.io/user-name", "jane")},
+		"impersonate a user of Keystone, system":  {authenticated: tenant.System, attributes: impersonate("users", "", "keystone:1"), decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"impersonated tenant":                     {authenticated: "a", extra: "b", attributes: pods},
 	} {
 		t.Run(name, func(t *testing.T) {

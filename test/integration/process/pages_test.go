@@ -55,6 +55,9 @@ var cannotRun = map[string]map[string]string{
 		"tenantry kubeconfig acme --exec keystone -- --os-cloud acme --os-project-name web > acme.kubeconfig": "needs a Keystone; test/keystone logs in to one",
 		"tenantry credential keystone --os-cloud acme":                                                        "needs a Keystone; test/keystone logs in to one",
 	},
+	"docs/guides/keystone.md": {
+		"openstack user create --domain default --password-prompt tenantry": "needs a cloud; test/keystone has tokens of a real Keystone",
+	},
 	"docs/guides/monitoring.md": {
 		"kubectl --kubeconfig acme.kubeconfig create configmap something":      "the status follows after a minute",
 		"kubectl -n tenantry-system create secret generic tenantry-metrics \\": "needs a cluster",

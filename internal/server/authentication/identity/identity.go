@@ -24,6 +24,24 @@ func Refuse(format string, args ...any) error {
 // systemPrefix is the prefix of users and groups of Kubernetes.
 const systemPrefix = "system:"
 
+// ErrUnavailable means that it cannot be known now whether credentials are genuine.
+var ErrUnavailable = errors.New("credentials cannot be verified now")
+
+// Unavailable returns an ErrUnavailable with its reason.
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// Names, groups and extras of users of Keystone, which are no other's.
+const (
+	KeystonePrefix  = "keystone:"
+	KeystoneProject = KeystonePrefix + "project:"
+	KeystoneDomain  = KeystonePrefix + "domain:"
+	KeystoneSystem  = KeystonePrefix + "system"
+	KeystoneExtra   = "keystone.tenantry.io/"
+)
+
+// IsKeystone reports whether a name, or a group, is one of Keystone's.
+func IsKeystone(name string) bool { return strings.HasPrefix(name, KeystonePrefix) }
+
 // ParseTenant returns the tenant that credentials name. The system tenant is an
 // error if the issuer of the credentials may not name it.
 func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
@@ -42,7 +60,16 @@ func ParseTenant(name string, maySystem bool) (tenant.Name, error) {
 // not allowed there. It is for names from outside; for names that the server has verified
 // itself there is Of. Outside the system tenant, groups of Kubernetes are removed: they
 // have no rights there, or the server adds them itself, such as those of service accounts.
+// What is Keystone's is removed in every tenant.
 func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
+	if IsKeystone(u.GetName()) {
+		return nil, fmt.Errorf("user name %q begins with %q and belongs to Keystone", u.GetName(), KeystonePrefix)
+	}
+	return newUser(u, n)
+}
+
+// newUser returns u as New does, or as a user of Keystone.
+func newUser(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	switch name := u.GetName(); {
 	case name == "":
 		return nil, errors.New("the user has no name")
@@ -52,11 +79,25 @@ func New(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 		return nil, fmt.Errorf("user name %q begins with %q and belongs to the system tenant", name, systemPrefix)
 	}
 	result := Of(u, n)
-	if n != tenant.System && slices.ContainsFunc(result.Groups, isKubernetes) {
-		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), isKubernetes)
+	impossible := func(group string) bool { return isImpossible(group, u.GetName(), n) }
+	if slices.ContainsFunc(result.Groups, impossible) {
+		result.Groups = slices.DeleteFunc(slices.Clone(result.Groups), impossible)
+	}
+	if !IsKeystone(u.GetName()) {
+		maps.DeleteFunc(result.Extra, func(key string, _ []string) bool { return IsKeystoneExtra(key) })
 	}
 	return result, nil
 }
+
+// isImpossible reports whether a user of n cannot be in a group. Users of Keystone are in its
+// groups alone.
+func isImpossible(group, name string, n tenant.Name) bool {
+	return n != tenant.System && isKubernetes(group) || IsKeystone(group) != IsKeystone(name) && group != user.AllAuthenticated
+}
+
+// IsKeystoneExtra reports whether a key of a user's extra is one of Keystone's. The case of
+// keys that come in headers does not count.
+func IsKeystoneExtra(key string) bool { return strings.HasPrefix(strings.ToLower(key), KeystoneExtra) }
 
 func isKubernetes(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) && group != user.AllAuthenticated

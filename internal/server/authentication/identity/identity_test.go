@@ -26,6 +26,11 @@ func TestNew(t *testing.T) {
 				Extra: map[string][]string{"scopes": {"x"}, tenant.UserExtraKey: {"a"}}}},
 		"system": {tenant: tenant.System, groups: []string{"system:masters"},
 			want: user.DefaultInfo{Name: "u", Groups: []string{"system:masters"}, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}},
+		"groups and extras of Keystone": {tenant: "a", groups: []string{"keystone:project:p:r", "g"},
+			extra: map[string][]string{"keystone.tenantry.io/user-name": {"x"}, "Keystone.tenantry.io/user-name": {"x"}, "scopes": {"x"}},
+			want:  user.DefaultInfo{Name: "u", Groups: []string{"g"}, Extra: map[string][]string{"scopes": {"x"}, tenant.UserExtraKey: {"a"}}}},
+		"groups of Keystone, system": {tenant: tenant.System, groups: []string{"keystone:system:r", "system:masters"},
+			want: user.DefaultInfo{Name: "u", Groups: []string{"system:masters"}, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := &user.DefaultInfo{Name: "u", Groups: tc.groups, Extra: tc.extra}
@@ -52,6 +57,7 @@ func TestNewRefuses(t *testing.T) {
 		tenant.Publisher:              {"", "a", tenant.System},
 		"system:serviceaccount:ns:sa": {"", "a"},
 		"system:node:n":               {"", "a"},
+		"keystone:u":                  {"", "a", tenant.System},
 	} {
 		for _, n := range tenants {
 			if got, err := New(&user.DefaultInfo{Name: name}, n); err == nil {
@@ -98,5 +104,28 @@ func TestFromExtra(t *testing.T) {
 				t.Errorf("tenant %q, %v; want %q", n, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestAsKeystone: users of Keystone are in its groups alone, and no others are in them.
+func TestAsKeystone(t *testing.T) {
+	all := []string{"g", "keystone:project:p:r", "system:masters", user.AllAuthenticated}
+	for name, want := range map[string][]string{
+		"keystone:u":                  {"keystone:project:p:r", user.AllAuthenticated},
+		"jane":                        {"g", user.AllAuthenticated},
+		"system:serviceaccount:ns:sa": {"system:serviceaccounts", "system:serviceaccounts:ns", user.AllAuthenticated},
+	} {
+		got, err := As(&user.DefaultInfo{Name: name, Groups: all, Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.GetGroups()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	genuine := &user.DefaultInfo{Name: "keystone:u", Groups: []string{"keystone:project:p:r", user.AllAuthenticated},
+		Extra: map[string][]string{tenant.UserExtraKey: {"a"}, "keystone.tenantry.io/user-name": {"x"}}}
+	if got, err := As(genuine, "a"); err != nil || got != user.Info(genuine) {
+		t.Errorf("a user of Keystone became %v, %v", got, err)
 	}
 }

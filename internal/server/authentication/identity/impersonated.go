@@ -26,7 +26,7 @@ func As(u user.Info, n tenant.Name) (user.Info, error) {
 	result := Of(u, n)
 	if namespace, _, err := serviceaccount.SplitUsername(u.GetName()); err == nil {
 		result.Groups = serviceaccount.MakeGroupNames(namespace)
-	} else if result, err = New(u, n); err != nil {
+	} else if result, err = newUser(u, n); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(result.Groups, user.AllAuthenticated) {
@@ -40,5 +40,6 @@ func As(u user.Info, n tenant.Name) (user.Info, error) {
 func isOrdinary(u user.Info, n tenant.Name) bool {
 	named := u.GetExtra()[tenant.UserExtraKey]
 	return len(named) == 1 && named[0] == string(n) && u.GetName() != "" && !strings.HasPrefix(u.GetName(), systemPrefix) &&
-		!slices.ContainsFunc(u.GetGroups(), isKubernetes) && slices.Contains(u.GetGroups(), user.AllAuthenticated)
+		!slices.ContainsFunc(u.GetGroups(), func(group string) bool { return isImpossible(group, u.GetName(), n) }) &&
+		slices.Contains(u.GetGroups(), user.AllAuthenticated)
 }

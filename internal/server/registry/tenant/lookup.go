@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -37,6 +38,8 @@ type State struct {
 	// CredentialsNotBefore is when this tenant took the name of an earlier one;
 	// zero if there was none.
 	CredentialsNotBefore time.Time
+	// Keystone is the domain whose tokens enter the space; zero for none.
+	Keystone v1alpha1.TenantKeystone
 	// NodePlacement, DaemonSets, the limits and the audit policy are the tenant's own, nil if it has none.
 	NodePlacement *v1alpha1.NodePlacement
 	DaemonSets    *v1alpha1.DaemonSets
@@ -55,6 +58,8 @@ type Lookup struct {
 	seen   *progress.Progress
 	mu     sync.RWMutex
 	states map[tenant.Name]State
+	// domains are the tenants that name a domain of Keystone.
+	domains map[v1alpha1.TenantKeystone]sets.Set[tenant.Name]
 	// listed is whether all tenants are known.
 	listed bool
 	// requests end with their tenant, before another state of it is known.
@@ -64,7 +69,8 @@ type Lookup struct {
 // NewLookup returns a Lookup over the storage of Tenants. It serves at once, by
 // reading through, and from memory once Run has caught up.
 func NewLookup(storage *Storage) *Lookup {
-	return &Lookup{store: storage.Tenant, usage: storage.usage, seen: storage.seen, states: make(map[tenant.Name]State)}
+	return &Lookup{store: storage.Tenant, usage: storage.usage, seen: storage.seen,
+		states: make(map[tenant.Name]State), domains: make(map[v1alpha1.TenantKeystone]sets.Set[tenant.Name])}
 }
 
 // Get returns the state of a tenant and whether there is one.
@@ -95,6 +101,18 @@ func (l *Lookup) known(n tenant.Name) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.states[n]
+}
+
+// OfDomain returns the tenants that name a domain of Keystone, and the UID of one that
+// alone does. It is false as long as not all tenants are known.
+func (l *Lookup) OfDomain(domain v1alpha1.TenantKeystone) ([]tenant.Name, types.UID, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	names := sets.List(l.domains[domain])
+	if len(names) != 1 {
+		return names, "", l.listed
+	}
+	return names, l.states[names[0]].UID, l.listed
 }
 
 // Terminating reports whether a known tenant is being deleted.
@@ -143,6 +161,9 @@ func stateOf(t *v1alpha1.Tenant) State {
 		DaemonSets:    t.Spec.DaemonSets,
 		Usage:         t.Status.Usage,
 	}
+	if domain := t.Status.Keystone; domain != nil && tenant.Name(t.Name).IsSpace() {
+		state.Keystone = *domain
+	}
 	if since := t.Status.CredentialsNotBefore; since != nil {
 		state.CredentialsNotBefore = since.Time
 	}
@@ -161,16 +182,38 @@ func (l *Lookup) Set(t *v1alpha1.Tenant) {
 	n, now := tenant.Name(t.Name), stateOf(t)
 	if earlier, ok := l.states[n]; ok {
 		l.requests.settleOne(n, earlier, now, true)
+		l.forgetDomain(n, earlier.Keystone)
 	}
 	l.states[n] = now
+	l.noteDomain(n, now.Keystone)
+}
+
+// noteDomain notes that a tenant names a domain, if it does. It is called with the lock.
+func (l *Lookup) noteDomain(n tenant.Name, domain v1alpha1.TenantKeystone) {
+	if domain == (v1alpha1.TenantKeystone{}) {
+		return
+	}
+	if l.domains[domain] == nil {
+		l.domains[domain] = sets.New[tenant.Name]()
+	}
+	l.domains[domain].Insert(n)
+}
+
+// forgetDomain is the reverse of noteDomain.
+func (l *Lookup) forgetDomain(n tenant.Name, domain v1alpha1.TenantKeystone) {
+	if l.domains[domain].Delete(n); len(l.domains[domain]) == 0 {
+		delete(l.domains, domain)
+	}
 }
 
 // Delete implements follow.Index.
 func (l *Lookup) Delete(t *v1alpha1.Tenant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.states, tenant.Name(t.Name))
-	l.requests.settleOne(tenant.Name(t.Name), stateOf(t), State{}, false)
+	n := tenant.Name(t.Name)
+	l.forgetDomain(n, l.states[n].Keystone)
+	delete(l.states, n)
+	l.requests.settleOne(n, stateOf(t), State{}, false)
 }
 
 // Replace implements follow.Index.
@@ -186,4 +229,8 @@ func (l *Lookup) Replace(all []*v1alpha1.Tenant) {
 		return g.admits(state, exists)
 	})
 	l.states, l.listed = states, true
+	clear(l.domains)
+	for n, state := range states {
+		l.noteDomain(n, state.Keystone)
+	}
 }

@@ -1,0 +1,56 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// KeystoneTrusts says what becomes of tokens that are made by a trust with impersonation.
+// +enum
+type KeystoneTrusts string
+
+const (
+	// KeystoneTrustsRefuse refuses them.
+	KeystoneTrustsRefuse KeystoneTrusts = "Refuse"
+	// KeystoneTrustsAccept accepts them as the user who gave the trust.
+	KeystoneTrustsAccept KeystoneTrusts = "Accept"
+)
+
+// +kubebuilder:object:root=true
+
+// KeystoneConfiguration says which Keystone vouches for users, and how the server asks it. The
+// file, and those that it names, are read again when they change. A relative path begins at
+// the directory of the file.
+type KeystoneConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// url is that of the identity service, version 3: https://keystone.example.com/v3. It is
+	// used instead of the auth_url of the cloud. Without TLS it must be a loopback address.
+	URL string `json:"url"`
+	// name is how Tenants name this Keystone in status.keystone. Defaults to "default".
+	// +optional
+	Name string `json:"name,omitempty"`
+	// certificateAuthorityFile is a bundle of the authorities that sign the certificate of
+	// Keystone. Defaults to the system's.
+	// +optional
+	CertificateAuthorityFile string `json:"certificateAuthorityFile,omitempty"`
+	// cloudsFile is a clouds.yaml with the account that asks Keystone, by a password or an
+	// application credential. A secure.yaml beside it is read too. The role reader on the
+	// system suffices.
+	CloudsFile string `json:"cloudsFile"`
+	// cloud is the name of the account in cloudsFile.
+	Cloud string `json:"cloud"`
+	// requestTimeout is how long one answer of Keystone is waited for, at most 30s. Defaults to
+	// 10s.
+	// +optional
+	RequestTimeout metav1.Duration `json:"requestTimeout,omitempty"`
+	// cacheTTL is for how long a token is taken as valid without asking again, at most 1h: a
+	// token that is revoked works that long. Defaults to 60s.
+	// +optional
+	CacheTTL metav1.Duration `json:"cacheTTL,omitempty"`
+	// negativeCacheTTL is for how long a token is taken as not valid without asking again, at
+	// most cacheTTL. Defaults to 10s, or cacheTTL if that is less.
+	// +optional
+	NegativeCacheTTL metav1.Duration `json:"negativeCacheTTL,omitempty"`
+	// trusts is what becomes of tokens by a trust that impersonates the user who gave it: Refuse
+	// or Accept. Defaults to Refuse.
+	// +optional
+	Trusts KeystoneTrusts `json:"trusts,omitempty"`
+}

@@ -1,0 +1,196 @@
+package keystone
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+)
+
+// Config says where Keystone is and with which account it is asked.
+type Config struct {
+	// URL ends in /v3, or is that without it.
+	URL string
+	// CA is a bundle of certificates in PEM. Empty is the system's.
+	CA []byte
+	// Clouds and Secure are the contents of clouds.yaml and of secure.yaml, which may be
+	// empty, and Cloud the name of an entry there.
+	Clouds, Secure []byte
+	Cloud          string
+	// Timeout is for how long one answer is waited for.
+	Timeout time.Duration
+}
+
+const (
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 1 << 20
+	// loginPause is how long a log-in to which Keystone has said yes or no is not followed by
+	// another: a wrong password would lock the account, and a rejected new token is not
+	// mended by a newer one.
+	loginPause = 5 * time.Second
+)
+
+// Client asks Keystone. It logs in when it is first used and when its token has ended.
+type Client struct {
+	provider *gophercloud.ProviderClient
+	account  gophercloud.AuthOptions
+	timeout  time.Duration
+
+	mu       sync.Mutex
+	loggedIn time.Time
+	loginErr error
+}
+
+// New returns a client. It does not ask Keystone anything yet.
+func New(config Config) (*Client, error) {
+	account, err := accountOf(config)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := openstack.NewClient(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of Keystone: %w", err)
+	}
+	transport, err := newTransport(config)
+	if err != nil {
+		return nil, err
+	}
+	provider.HTTPClient = http.Client{Timeout: config.Timeout, Transport: bounded{transport}, CheckRedirect: onHost}
+	c := &Client{provider: provider, account: account, timeout: config.Timeout}
+	provider.ReauthFunc = c.login
+	return c, nil
+}
+
+// accountOf reads the account. The errors of the parser repeat values, so they are not
+// passed on.
+func accountOf(config Config) (gophercloud.AuthOptions, error) {
+	account, _, _, err := clouds.Parse(clouds.WithCloudName(config.Cloud),
+		clouds.WithCloudsYAML(bytes.NewReader(config.Clouds)), clouds.WithSecureYAML(bytes.NewReader(orEmpty(config.Secure))))
+	if err != nil {
+		return account, fmt.Errorf("cloud %q cannot be read from the clouds file: it must be there, below \"clouds\", as OpenStack's own clients read it", config.Cloud)
+	}
+	account.IdentityEndpoint = config.URL
+	switch byPassword, byCredential := account.Password != "", account.ApplicationCredentialSecret != ""; {
+	case byPassword == byCredential:
+		return account, fmt.Errorf("cloud %q needs a user and its password, or an application credential and its secret, and not both", config.Cloud)
+	case byPassword && account.Username == "" && account.UserID == "":
+		return account, fmt.Errorf("cloud %q has a password but neither username nor user_id", config.Cloud)
+	case byCredential && account.ApplicationCredentialID == "" && account.ApplicationCredentialName == "":
+		return account, fmt.Errorf("cloud %q has application_credential_secret but neither application_credential_id nor _name", config.Cloud)
+	}
+	return account, nil
+}
+
+// orEmpty returns a document for what the parser cannot read as empty.
+func orEmpty(content []byte) []byte {
+	if len(bytes.TrimSpace(content)) == 0 {
+		return []byte("{}")
+	}
+	return content
+}
+
+func newTransport(config Config) (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	transport.MaxIdleConnsPerHost = 16
+	if len(config.CA) == 0 {
+		return transport, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(config.CA) {
+		return nil, errors.New("the file of Keystone's certificate authorities has no certificate in PEM")
+	}
+	transport.TLSClientConfig.RootCAs = roots
+	return transport, nil
+}
+
+// bounded bounds answers.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(req)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxAnswer)
+	}
+	return answer, err
+}
+
+// onHost follows redirects on the same host alone: requests carry tokens in headers, which
+// Go's client sends wherever it is redirected to.
+func onHost(req *http.Request, via []*http.Request) error {
+	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > 3 {
+		return errRedirect
+	}
+	return nil
+}
+
+// login makes a new token of the service account. Gophercloud calls it once for all
+// requests that wait for it.
+func (c *Client) login(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.loggedIn) < loginPause {
+		return c.loginErr
+	}
+	// It is for all who wait, and does not end with the first one.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	throwaway := &gophercloud.ProviderClient{
+		IdentityBase: c.provider.IdentityBase, IdentityEndpoint: c.provider.IdentityEndpoint, HTTPClient: c.provider.HTTPClient,
+	}
+	account := c.account
+	if err := openstack.AuthenticateV3(ctx, throwaway, &account, gophercloud.EndpointOpts{}); err != nil {
+		failed := failure("logging in to Keystone with the account of the clouds file", err)
+		if failed.Status != 0 {
+			c.loggedIn, c.loginErr = time.Now(), failed
+		}
+		return failed
+	}
+	c.provider.CopyTokenFrom(throwaway)
+	c.loggedIn, c.loginErr = time.Now(), nil
+	return nil
+}
+
+// Validate returns what Keystone says of a token: ErrNotValid, or an Error if that cannot
+// be known. The context must not be that of a client who may leave: others may wait for the
+// same log-in.
+func (c *Client) Validate(ctx context.Context, token Secret) (*Token, error) {
+	const doing = "asking Keystone about a token"
+	if c.provider.Token() == "" {
+		if err := c.provider.Reauthenticate(ctx, ""); err != nil {
+			return nil, failure(doing, err)
+		}
+	}
+	var answer struct {
+		Token *Token `json:"token"`
+	}
+	// Without the catalog of services an answer is a tenth as large. Keystone answers 404 for
+	// tokens with access rules, because the header that announces their enforcement is missing.
+	//nolint:bodyclose // gophercloud closes what it decodes
+	_, err := c.provider.Request(ctx, http.MethodGet, c.provider.IdentityBase+"v3/auth/tokens?nocatalog", &gophercloud.RequestOpts{
+		MoreHeaders:  map[string]string{"X-Subject-Token": string(token)},
+		JSONResponse: &answer,
+	})
+	switch {
+	case isNotFound(err):
+		return nil, ErrNotValid
+	case err != nil:
+		return nil, failure(doing, err)
+	case answer.Token == nil:
+		return nil, failure(doing, errAnswer)
+	}
+	if err := answer.Token.validate(); err != nil {
+		return nil, &Error{Doing: doing, Cause: err}
+	}
+	return answer.Token, nil
+}

@@ -1,0 +1,96 @@
+package keystone
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// ErrNotValid means that Keystone does not know a token, or not any more.
+var ErrNotValid = errors.New("the token is not valid")
+
+// Error is a failure of Keystone, of the way there or of the service account. It says
+// nothing about the token that was asked about.
+type Error struct {
+	// Doing is what failed.
+	Doing string
+	// Status is that of Keystone's answer, zero without one.
+	Status int
+	// RequestID is the id by which Keystone has logged the request.
+	RequestID string
+	// Cause is set if there is no Status.
+	Cause error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	switch {
+	case e.Status == 0:
+		return fmt.Sprintf("%s: %v", e.Doing, e.Cause)
+	case e.RequestID == "":
+		return fmt.Sprintf("%s: status %d", e.Doing, e.Status)
+	default:
+		return fmt.Sprintf("%s: status %d, request %s", e.Doing, e.Status, e.RequestID)
+	}
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+var (
+	errAnswer   = errors.New("the answer is not one of Keystone, or larger than 1 MiB")
+	errRedirect = errors.New("the answer is a redirect to another host")
+)
+
+// failure returns an Error for one of gophercloud, whose texts contain bodies.
+func failure(doing string, err error) *Error {
+	var own *Error
+	var relogin *gophercloud.ErrUnableToReauthenticate
+	var answer gophercloud.ErrUnexpectedResponseCode
+	var transport *url.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &relogin):
+		return failure(doing, relogin.ErrReauth)
+	case errors.As(err, &answer):
+		return &Error{Doing: doing, Status: answer.Actual, RequestID: requestID(answer.ResponseHeader)}
+	case errors.Is(err, errRedirect): // the error has the address, which may have anything
+		return &Error{Doing: doing, Cause: errRedirect}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &transport) && transport.Timeout():
+		return &Error{Doing: doing, Cause: errors.New("no answer in time")}
+	case transport != nil:
+		return &Error{Doing: doing, Cause: transport.Err}
+	default:
+		return &Error{Doing: doing, Cause: errAnswer}
+	}
+}
+
+// requestID returns a header that is written into logs, if it looks like an id.
+func requestID(header http.Header) string {
+	id := header.Get("X-Openstack-Request-Id")
+	if !isID(id) {
+		return ""
+	}
+	return id
+}
+
+// isNotFound reports whether Keystone itself says that there is no such token: what stands
+// in front of it may answer 404 while it is away.
+func isNotFound(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) || answer.Actual != http.StatusNotFound {
+		return false
+	}
+	var body struct {
+		Error struct {
+			Code int `json:"code"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(answer.Body, &body) == nil && body.Error.Code == http.StatusNotFound
+}

@@ -1,0 +1,189 @@
+// Package fake is a Keystone for unit tests: it logs in one account, and says of tokens what
+// a test has told it. What Keystone really does is tested in test/keystone.
+package fake
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Password is that of the account "asker".
+const Password = "pw-asker-s3cret"
+
+// Keystone is a server. It answers in the forms of a real one, errors that repeat the
+// token included.
+type Keystone struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	tokens   map[string]map[string]any
+	service  string
+	password string
+	logins   int
+	lookups  int
+	// instead answers requests in place of the server, if it returns true.
+	instead func(w http.ResponseWriter, req *http.Request) bool
+}
+
+// New starts a server, which the caller closes.
+func New() *Keystone {
+	k := &Keystone{tokens: make(map[string]map[string]any), password: Password}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/auth/tokens", k.login)
+	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
+	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		k.mu.Lock()
+		instead := k.instead
+		k.mu.Unlock()
+		if instead == nil || !instead(w, req) {
+			mux.ServeHTTP(w, req)
+		}
+	}))
+	return k
+}
+
+// Clouds returns a clouds.yaml with the account as the cloud "asker".
+func (*Keystone) Clouds() []byte {
+	return []byte("clouds:\n  asker:\n    auth: {username: asker, user_domain_id: default, system_scope: all, password: " + Password + "}\n")
+}
+
+// Token returns the nth of any number of strings in the form of a token.
+func Token(n int) string { return fmt.Sprintf("gAAAAA%0177d", n) }
+
+// Body returns what Keystone says of a token of a user, valid for an hour, with changes.
+func Body(user string, changes map[string]any) map[string]any {
+	body := map[string]any{
+		"methods": []string{"password"}, "audit_ids": []string{"audit-" + user},
+		"user":       map[string]any{"id": user, "name": "name of " + user, "domain": Ref("home")},
+		"issued_at":  time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+		"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"),
+	}
+	for key, value := range changes {
+		body[key] = value
+	}
+	return body
+}
+
+// InProject returns the changes of a body with the scope of a project.
+func InProject(id, domain string, roles ...string) map[string]any {
+	project := Ref(id)
+	project["domain"] = Ref(domain)
+	return map[string]any{"project": project, "is_domain": false, "roles": refs(roles)}
+}
+
+// InDomain returns the changes of a body with the scope of a domain.
+func InDomain(id string, roles ...string) map[string]any {
+	return map[string]any{"domain": Ref(id), "roles": refs(roles)}
+}
+
+// Ref returns an object with an id and a name.
+func Ref(id string) map[string]any { return map[string]any{"id": id, "name": "name of " + id} }
+
+func refs(ids []string) []map[string]any {
+	all := make([]map[string]any, len(ids))
+	for i, id := range ids {
+		all[i] = Ref(id)
+	}
+	return all
+}
+
+// Know makes a token valid.
+func (k *Keystone) Know(token string, body map[string]any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tokens[token] = body
+}
+
+// Revoke makes a token invalid.
+func (k *Keystone) Revoke(token string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.tokens, token)
+}
+
+// EndService ends the token of the account.
+func (k *Keystone) EndService() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.service = ""
+}
+
+// SetPassword changes the password of the account.
+func (k *Keystone) SetPassword(password string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.password = password
+}
+
+// Instead makes a function answer the requests for which it returns true; nil ends that.
+func (k *Keystone) Instead(answer func(w http.ResponseWriter, req *http.Request) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.instead = answer
+}
+
+// Counts returns how many times the account has tried to log in, and how many tokens have
+// been asked about with its token.
+func (k *Keystone) Counts() (logins, lookups int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.logins, k.lookups
+}
+
+func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.logins++
+	var body struct {
+		Auth struct {
+			Identity struct {
+				Password struct {
+					User struct {
+						Name, Password string
+					}
+				}
+			}
+		}
+	}
+	err := json.NewDecoder(req.Body).Decode(&body)
+	if user := body.Auth.Identity.Password.User; err != nil || user.Name != "asker" || user.Password != k.password {
+		fail(w, http.StatusUnauthorized, "wrong password "+user.Password)
+		return
+	}
+	k.service = fmt.Sprintf("gAAAAAservice%d", k.logins)
+	w.Header().Set("X-Subject-Token", k.service)
+	reply(w, http.StatusCreated, map[string]any{"token": Body("asker", map[string]any{"catalog": []any{}})})
+}
+
+func (k *Keystone) lookUp(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if given := req.Header.Get("X-Auth-Token"); given == "" || given != k.service {
+		fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
+		return
+	}
+	k.lookups++
+	token := req.Header.Get("X-Subject-Token")
+	body, ok := k.tokens[token]
+	if !ok {
+		fail(w, http.StatusNotFound, "Could not find token: "+token)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"token": body})
+}
+
+func fail(w http.ResponseWriter, status int, message string) {
+	reply(w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "title": http.StatusText(status)}})
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Openstack-Request-Id", "req-"+strings.Repeat("0", 8))
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}

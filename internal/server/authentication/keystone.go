@@ -1,0 +1,214 @@
+package authentication
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	keystoneclient "github.com/tenantry/tenantry/internal/keystone"
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/internal/server/authentication/keystone"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// OfDomain returns the tenants that name a domain of Keystone, and the UID of one that alone
+// does. It is false as long as not all tenants are known.
+type OfDomain func(domain v1alpha1.TenantKeystone) ([]tenant.Name, types.UID, bool)
+
+// keystonePeriod is how often the files of a KeystoneConfiguration are read again.
+const keystonePeriod = 5 * time.Second
+
+var keystoneReloads = metrics.NewCounterVec(&metrics.CounterOpts{
+	Name: "tenantry_keystone_config_reloads_total",
+	Help: "Times the file of --keystone-config, or one that it names, had changed, by result (success, " +
+		"failure: the last valid configuration stays in force).",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"result"})
+
+func init() { legacyregistry.MustRegister(keystoneReloads) }
+
+// keystoneTokens authenticates by tokens of Keystone. What they say is remembered without
+// the tenant, which is looked up for each request.
+type keystoneTokens struct {
+	path        string
+	ofDomain    OfDomain
+	issuing     issuing
+	allowSystem bool
+	period      time.Duration
+	current     atomic.Pointer[keystoneSource]
+}
+
+// keystoneSource is what one state of the files says.
+type keystoneSource struct {
+	*keystone.Authenticator
+	name string
+	// files are the contents that it was made from.
+	files [][]byte
+}
+
+// keystone puts Keystone's tokens around all others but those of the file: those that are
+// remembered before them, because others may take long to say that they do not know one.
+func (b *builder) keystone(ctx context.Context, others authenticator.Token) (authenticator.Token, error) {
+	if b.Options.KeystoneConfig == "" {
+		return others, nil
+	}
+	k := &keystoneTokens{
+		path: b.Options.KeystoneConfig, ofDomain: b.OfDomain, allowSystem: b.Options.KeystoneSystem,
+		issuing: issuing{b.Since, b.TenantUID}, period: keystonePeriod,
+	}
+	source, err := k.read(nil)
+	if err != nil {
+		return nil, err
+	}
+	k.current.Store(source)
+	go k.run(ctx)
+	agnostic := func(t authenticator.Token) authenticator.Token {
+		return authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, t)
+	}
+	return tokenUnion{agnostic(authenticator.TokenFunc(k.remembered)), others, agnostic(k)}, nil
+}
+
+// read makes a source from the files, nil if they are those of before. What was remembered
+// by another configuration, or with other credentials, is forgotten.
+func (k *keystoneTokens) read(before *keystoneSource) (*keystoneSource, error) {
+	content, err := os.ReadFile(k.path) // first: what changes meanwhile is read again
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of Keystone: %w", err)
+	}
+	c, err := configv1alpha1.LoadKeystoneConfiguration(k.path)
+	if err != nil {
+		return nil, err
+	}
+	authorities, account, secure, err := keystoneFiles(c)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of Keystone %q: %w", k.path, err)
+	}
+	files := [][]byte{content, authorities, account, secure}
+	if before != nil && slices.EqualFunc(files, before.files, bytes.Equal) {
+		return nil, nil
+	}
+	client, err := keystoneclient.New(keystoneclient.Config{
+		URL: c.URL, CA: authorities, Clouds: account, Secure: secure, Cloud: c.Cloud, Timeout: c.RequestTimeout.Duration,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of Keystone %q: %w", k.path, err)
+	}
+	return &keystoneSource{name: c.Name, files: files, Authenticator: keystone.New(keystone.Config{
+		Validate: client.Validate, Timeout: 2 * c.RequestTimeout.Duration, // a log-in may be part of it
+		TTL: c.CacheTTL.Duration, NegativeTTL: c.NegativeCacheTTL.Duration, AcceptTrusts: c.Trusts == configv1alpha1.KeystoneTrustsAccept,
+	})}, nil
+}
+
+// keystoneFiles returns the contents of the files that a configuration names, and of the
+// secure.yaml beside the clouds file, which need not exist.
+func keystoneFiles(c *configv1alpha1.KeystoneConfiguration) (authorities, account, secure []byte, err error) {
+	if c.CertificateAuthorityFile != "" {
+		if authorities, err = os.ReadFile(c.CertificateAuthorityFile); err != nil {
+			return nil, nil, nil, fmt.Errorf("certificateAuthorityFile: %w", err)
+		}
+	}
+	if account, err = os.ReadFile(c.CloudsFile); err != nil {
+		return nil, nil, nil, fmt.Errorf("cloudsFile: %w", err)
+	}
+	if secure, err = os.ReadFile(filepath.Join(filepath.Dir(c.CloudsFile), "secure.yaml")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil, fmt.Errorf("cloudsFile: %w", err)
+	}
+	return authorities, account, secure, nil
+}
+
+// run reads the files again when they change, until ctx ends. As long as they are wrong,
+// what they were before stays in force.
+func (k *keystoneTokens) run(ctx context.Context) {
+	reported := ""
+	wait.UntilWithContext(ctx, func(context.Context) {
+		source, err := k.read(k.current.Load())
+		switch {
+		case err != nil && err.Error() != reported:
+			reported = err.Error()
+			keystoneReloads.WithLabelValues("failure").Inc()
+			klog.ErrorS(err, "Configuration of Keystone not read again, the last valid one stays in force", "file", k.path)
+		case err == nil && source != nil:
+			k.current.Store(source)
+			keystoneReloads.WithLabelValues("success").Inc()
+			klog.InfoS("Configuration of Keystone read again", "file", k.path)
+			fallthrough
+		case err == nil:
+			reported = ""
+		}
+	}, k.period)
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (k *keystoneTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	source := k.current.Load()
+	found, err := source.Authenticate(ctx, token)
+	if err != nil || found == nil {
+		return nil, false, err
+	}
+	return k.settle(ctx, source.name, found)
+}
+
+// remembered authenticates by tokens that Keystone was asked about, as nobody else knew them.
+func (k *keystoneTokens) remembered(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	source := k.current.Load()
+	found, err := source.Remembered(token)
+	if err != nil || found == nil {
+		return nil, false, err
+	}
+	return k.settle(ctx, source.name, found)
+}
+
+// settle returns the user of a token, in the tenant of the token's scope.
+func (k *keystoneTokens) settle(ctx context.Context, name string, found *keystone.Identity) (*authenticator.Response, bool, error) {
+	n, uid, err := k.tenantOf(name, found)
+	if err != nil {
+		return nil, false, err
+	}
+	u := identity.Of(found.User, n)
+	if n.IsSpace() {
+		// The tenant may be another one of its name by now, which names no domain.
+		if err := noteUID(ctx, n, uid); err != nil {
+			return nil, false, err
+		}
+		if err := k.issuing.check(ctx, u, found.IssuedAt); err != nil {
+			return nil, false, err
+		}
+	}
+	return &authenticator.Response{User: u}, true, nil
+}
+
+// tenantOf returns the tenant of the scope of a token, empty if it has none.
+func (k *keystoneTokens) tenantOf(name string, found *keystone.Identity) (tenant.Name, types.UID, error) {
+	switch {
+	case found.System && k.allowSystem:
+		return tenant.System, "", nil
+	case found.DomainID == "":
+		return "", "", nil
+	}
+	names, uid, known := k.ofDomain(v1alpha1.TenantKeystone{Keystone: name, DomainID: found.DomainID})
+	switch {
+	case !known:
+		return "", "", identity.Unavailable(errors.New("the tenants are being read"))
+	case len(names) > 1:
+		return "", "", identity.Refuse("tenants %q have the domain %q of Keystone %q in their status, and one alone may", names, found.DomainID, name)
+	case len(names) == 0:
+		return "", "", nil
+	default:
+		return names[0], uid, nil
+	}
+}
