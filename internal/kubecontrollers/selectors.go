@@ -22,14 +22,21 @@ import (
 type selecting[T metav1.Object] struct {
 	indexer  cache.Indexer
 	selector func(T) *metav1.LabelSelector
-	// events, if not nil, are the objects' turns: of each that selects a pod, the controller compares
-	// the selector with pods of the namespace afterwards.
+	// events, if not nil, are the objects' turns: the controller looks at each that selects a pod
+	// afterwards.
 	events *inTurn
 }
 
-// taking returns the same for events of pods that take turns, and the informer to offer.
-func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer) (selecting[T], *inTurn) {
-	s.events = t.informer(informer, nil)
+// taking returns the same for events of pods that take turns, and the informer to offer. cost is what it
+// takes to look at an object, beside its requests and pods.
+func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer, cost func(T) time.Duration) (selecting[T], *inTurn) {
+	s.events = t.informer(informer, func(obj any) (time.Duration, error) {
+		object, ok := obj.(T)
+		if !ok {
+			return 0, nil
+		}
+		return cost(object), nil
+	})
 	s.events.open = true
 	return s, s.events
 }
@@ -97,9 +104,6 @@ func (s selecting[T]) matchingAt(found []T, value string, set labels.Set) ([]T, 
 	return found, err
 }
 
-// syncTime is what it takes at least to look at an object that is queued.
-const syncTime = 20 * time.Microsecond
-
 // labelled returns what selects a pod that has labels.
 func (s selecting[T]) labelled(pod *corev1.Pod) ([]T, error) {
 	if len(pod.Labels) == 0 {
@@ -115,7 +119,11 @@ func (s selecting[T]) labelled(pod *corev1.Pod) ([]T, error) {
 	}
 	began := time.Now()
 	found, err := s.matching(pod.Namespace, pod.Labels)
-	s.events.turns.charge(n, time.Since(began)+time.Duration(len(found))*syncTime)
+	took := time.Since(began)
+	for _, object := range found {
+		took += s.events.costOf(object)
+	}
+	s.events.turns.charge(n, took)
 	return found, err
 }
 

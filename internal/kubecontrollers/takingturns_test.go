@@ -187,7 +187,7 @@ func TestCosts(t *testing.T) {
 	core, apps := f.Core().V1(), f.Apps().V1()
 	web := map[string]string{"app": "web"}
 	for name, pod := range map[string]corev1.PodSpec{
-		"a": {Containers: make([]corev1.Container, 2)},
+		"a": {Containers: []corev1.Container{{}, {Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": {}}}}}},
 		"b": {InitContainers: make([]corev1.Container, 1)},
 	} {
 		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: name, Labels: web}
@@ -206,9 +206,13 @@ func TestCosts(t *testing.T) {
 		want     time.Duration
 	}{
 		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}}},
-			2*countedPodTime + 3*countedContainerTime},
+			2*countedPodTime + 3*countedContainerTime + 1*countedResourceTime},
 		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta,
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": {}, "gold.storageclass.storage.k8s.io/requests.storage": {}}}}, 0},
+		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta,
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}, ScopeSelector: &corev1.ScopeSelector{
+				MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{Values: make([]string, 10)}}}}},
+			2*countedPodTime + 3*countedContainerTime + 1*countedResourceTime + 2*10*scopeValueTime},
 		{turns.deployments(apps.Deployments().Informer(), apps.ReplicaSets().Informer().GetIndexer()),
 			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: web}}},
 			2 * (selectorTime + selectorValueTime)},
@@ -221,4 +225,42 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%T: got %v, %v; want %v", tc.object, got, err, tc.want)
 		}
 	}
+}
+
+// TestLargeStatefulSets checks that a StatefulSet that is looked at costs what a revision of it does: by an event of
+// a pod that it selects, by one of its own, and when it is heard of again.
+func TestLargeStatefulSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		apps, turns := f.Apps().V1(), newTurns()
+		offered, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := map[string]string{"app": "web"}
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}, Spec: appsv1.StatefulSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: web}, ServiceName: strings.Repeat("x", 100_000)}}
+		if err := apps.StatefulSets().Informer().GetStore().Add(set); err != nil {
+			t.Fatal(err)
+		}
+		looks := offered.Informer().(*inTurn)
+		for name, look := range map[string]func(){
+			"by a pod": func() {
+				if _, err := offered.Lister().GetPodStatefulSets(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Labels: web}}); err != nil {
+					t.Error(err)
+				}
+			},
+			"by itself": func() { looks.delay(set) },
+			"again": func() {
+				looks.park("a", "a|ns/x")
+				looks.release("a")
+			},
+		} {
+			before := turns.debt("a")
+			look()
+			if got := turns.debt("a") - before; got < turnDivisor*100_000*revisionByteTime || got > 2*turnDivisor*100_000*revisionByteTime {
+				t.Errorf("%s: it costs %v", name, got)
+			}
+		}
+	})
 }

@@ -108,7 +108,11 @@ func (i *inTurn) delay(obj any) bool {
 		return false
 	}
 	n := tenant.Flat(object.GetNamespace()).Space()
-	if !n.IsSpace() || i.turns.debt(n) <= maxTurnDebt {
+	if !n.IsSpace() {
+		return false
+	}
+	if i.turns.debt(n) <= maxTurnDebt {
+		i.turns.charge(n, i.costOf(obj))
 		return false
 	}
 	i.park(n, object.GetNamespace()+"/"+object.GetName())
@@ -187,6 +191,15 @@ func (i *inTurn) waitsBehind(n tenant.Name, key string) bool {
 	return i.parked[n] != nil
 }
 
+// costOf returns what it takes to look at an object.
+func (i *inTurn) costOf(obj any) time.Duration {
+	took, err := i.cost(obj)
+	if err != nil { // those of open informers have none
+		return 0
+	}
+	return took
+}
+
 // park has the controller hear of an object when it is the turn of its tenant, if it is still
 // there. There is one timer for each tenant that has parked objects.
 func (i *inTurn) park(n tenant.Name, key string) {
@@ -226,6 +239,9 @@ func (i *inTurn) release(n tenant.Name) {
 			i.waitsBehind(n, key) // nobody takes it
 		}
 		if err == nil && exists {
+			if i.open {
+				i.turns.charge(n, i.costOf(obj))
+			}
 			for _, handler := range i.handlers {
 				handler.OnAdd(obj, false) // some take no update in which nothing has changed
 			}

@@ -33,6 +33,9 @@ const (
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
+	// maxQuotaLimits are the limits of a ResourceQuota, each of which its controller compares with all
+	// others, and the values of its scopes, which it validates for each pod.
+	maxQuotaLimits = 500
 	// maxDeadline are the seconds for which a Job may be active: those that there are of a pod. Its
 	// controller subtracts times from it, see bounds.Value.
 	maxDeadline = math.MaxInt32
@@ -53,6 +56,7 @@ var factors = []struct {
 	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
+	{limitsOfQuota, maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
@@ -132,6 +136,20 @@ func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {
 		return int(ptr.Deref(o.Spec.JobTemplate.Spec.ActiveDeadlineSeconds, 0))
 	}
 	return 0
+}
+
+func limitsOfQuota(_ schema.GroupResource, obj runtime.Object) int {
+	quota, ok := obj.(*core.ResourceQuota)
+	if !ok {
+		return 0
+	}
+	count := len(quota.Spec.Hard)
+	if quota.Spec.ScopeSelector != nil {
+		for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
+			count += len(scope.Values)
+		}
+	}
+	return count
 }
 
 func portsOf(_ schema.GroupResource, obj runtime.Object) int {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,6 +112,10 @@ func TestFactors(t *testing.T) {
 			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: it has 101 metrics, and a HorizontalPodAutoscaler in a space at most 100; ` +
 				`use fewer`,
 		},
+		"limits of a quota": {
+			resource: core.Resource("resourcequotas"), most: quotaOf(400, 100), more: quotaOf(401, 100),
+			refusal: `resourcequotas "x" is forbidden: SpacePolicy: it has 501 limits and values of scopes, and a ResourceQuota in a space at most 500; make several of it`,
+		},
 		"the deadline of a Job": {
 			resource: batch.Resource("jobs"), most: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32))}},
 			more: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32) + 1)}},
@@ -194,4 +199,14 @@ func TestFactors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quotaOf returns a quota with so many limits and values of scopes.
+func quotaOf(limits, values int) *core.ResourceQuota {
+	q := &core.ResourceQuota{Spec: core.ResourceQuotaSpec{Hard: core.ResourceList{}, ScopeSelector: &core.ScopeSelector{
+		MatchExpressions: []core.ScopedResourceSelectorRequirement{{Values: make([]string, values)}}}}}
+	for i := range limits {
+		q.Spec.Hard[core.ResourceName(strconv.Itoa(i))] = resource.Quantity{}
+	}
+	return q
 }
