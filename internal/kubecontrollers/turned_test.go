@@ -269,7 +269,7 @@ func TestTakingTurns(t *testing.T) {
 				if informer == nil {
 					return
 				}
-				var handled error = errNoneSelects
+				handled := errNoneSelects
 				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = get("a|") }}}.OnAdd(nil, false)
 				if handled != nil {
 					t.Errorf("a handler waits: %v", handled)
