@@ -811,8 +811,8 @@ var table = []mutant{
 	{
 		name:   "time that a quota of a namespace takes",
 		file:   "internal/kubecontrollers/takingturns.go",
-		before: `took += countedPodTime + time.Duration(`,
-		after:  `took += 0 * time.Duration(`,
+		before: `took += countedPodTime + timeOfContainers(`,
+		after:  `took += 0 * timeOfContainers(`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestCosts"},
 	},
 	{
