@@ -702,7 +702,7 @@ var table = []mutant{
 	{
 		name:   "events of ReplicaSets wait",
 		file:   "internal/kubecontrollers/turned.go",
-		before: `if !n.IsSpace() || i.turns.debt(n) <= maxTurnDebt {`,
+		before: `if i.turns.debt(n) <= maxTurnDebt {`,
 		after:  `if true || i.turns.debt(n) <= maxTurnDebt {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
 	},
