@@ -153,6 +153,8 @@ func TestBurstsAreNotWaitedForLong(t *testing.T) {
 		}
 		leave()
 		time.Sleep(2 * time.Minute)
+		bursts.mu.Lock()
+		defer bursts.mu.Unlock()
 		if len(bursts.tenants) > 0 {
 			t.Errorf("%d tenants are kept", len(bursts.tenants))
 		}

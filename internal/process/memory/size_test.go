@@ -80,7 +80,8 @@ func TestOfDecodedJSON(t *testing.T) {
 			is := int(allocated()-before) / copies
 			got := Of(decoded[0])
 			t.Logf("%d bytes of JSON take %d, estimated %d", len(content), is, got)
-			if got < is*3/4 || got > is*3/2 {
+			// How far Go has grown a large map depends on its random seed.
+			if got < is/2 || got > is*3/2 {
 				t.Errorf("got %d, want %d", got, is)
 			}
 			runtime.KeepAlive(decoded)
