@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // For each event of a pod without an owner, upstream's listers parse the selectors of all
@@ -105,25 +103,22 @@ func (s selecting[T]) matchingAt(found []T, value string, set labels.Set) ([]T, 
 }
 
 // labelled returns what selects a pod that has labels.
-func (s selecting[T]) labelled(pod *corev1.Pod) ([]T, error) {
+func (s selecting[T]) labelled(pod *corev1.Pod) (found []T, err error) {
 	if len(pod.Labels) == 0 {
 		return nil, errNoneSelects
 	}
-	n := tenant.Flat(pod.Namespace).Space()
-	if s.events == nil || !n.IsSpace() {
+	if s.events == nil {
 		return s.matching(pod.Namespace, pod.Labels)
 	}
-	if s.events.turns.debt(n) > maxTurnDebt {
-		s.events.parkAll(n, pod.Namespace)
+	if !s.events.look(pod.Namespace, func() (took time.Duration) {
+		found, err = s.matching(pod.Namespace, pod.Labels)
+		for _, object := range found {
+			took += s.events.costOf(object)
+		}
+		return took
+	}) {
 		return nil, errNoneSelects
 	}
-	began := time.Now()
-	found, err := s.matching(pod.Namespace, pod.Labels)
-	took := time.Since(began)
-	for _, object := range found {
-		took += s.events.costOf(object)
-	}
-	s.events.turns.charge(n, took)
 	return found, err
 }
 

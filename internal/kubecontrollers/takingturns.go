@@ -60,18 +60,11 @@ type servicesIn struct {
 
 // List implements corelisters.ServiceNamespaceLister. Of a tenant that is not in turn it lists none, and the
 // controller hears of all later.
-func (l servicesIn) List(selector labels.Selector) ([]*corev1.Service, error) {
-	n := tenant.Flat(l.namespace).Space()
-	if !n.IsSpace() {
-		return l.ServiceNamespaceLister.List(selector)
-	}
-	if l.informer.turns.debt(n) > maxTurnDebt {
-		l.informer.parkAll(n, l.namespace)
-		return nil, nil
-	}
-	began := time.Now()
-	found, err := l.ServiceNamespaceLister.List(selector)
-	l.informer.turns.charge(n, time.Since(began)+timeOf(nil, len(found)))
+func (l servicesIn) List(selector labels.Selector) (found []*corev1.Service, err error) {
+	l.informer.look(l.namespace, func() time.Duration {
+		found, err = l.ServiceNamespaceLister.List(selector)
+		return timeOf(nil, len(found))
+	})
 	return found, err
 }
 
@@ -92,18 +85,14 @@ type budgetsInTurn struct {
 
 // GetPodPodDisruptionBudgets implements policylisters.PodDisruptionBudgetListerExpansion. It is called
 // for each event of a pod, in a handler that serves all spaces.
-func (l budgetsInTurn) GetPodPodDisruptionBudgets(pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	n := tenant.Flat(pod.Namespace).Space()
-	if !n.IsSpace() {
-		return l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
-	}
-	if l.informer.turns.debt(n) > maxTurnDebt {
-		l.informer.parkAll(n, pod.Namespace)
+func (l budgetsInTurn) GetPodPodDisruptionBudgets(pod *corev1.Pod) (found []*policyv1.PodDisruptionBudget, err error) {
+	if !l.informer.look(pod.Namespace, func() time.Duration {
+		found, err = l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
+		return 0
+	}) {
 		return nil, errNoneSelects
 	}
-	began := time.Now()
-	defer func() { l.informer.turns.charge(n, time.Since(began)) }()
-	return l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
+	return found, err
 }
 
 // PodDisruptionBudgets implements policylisters.PodDisruptionBudgetLister.

@@ -215,6 +215,25 @@ func (i *inTurn) parkAll(n tenant.Name, namespace string) {
 	i.of(n).namespaces.Insert(namespace)
 }
 
+// look calls find, which looks for objects that an event concerns, and charges the tenant of the namespace
+// for it and for what find says that they take afterwards. If it is not the tenant's turn, it parks all
+// objects of the namespace instead, and returns false.
+func (i *inTurn) look(namespace string, find func() time.Duration) bool {
+	n := tenant.Flat(namespace).Space()
+	if !n.IsSpace() {
+		find()
+		return true
+	}
+	if i.turns.debt(n) > maxTurnDebt {
+		i.parkAll(n, namespace)
+		return false
+	}
+	began := time.Now()
+	afterwards := find()
+	i.turns.charge(n, time.Since(began)+afterwards)
+	return true
+}
+
 // of returns what is parked of a tenant. It is called with the lock.
 func (i *inTurn) of(n tenant.Name) *parked {
 	p := i.parked[n]
@@ -235,18 +254,24 @@ func (i *inTurn) release(n tenant.Name) {
 	defer utilruntime.HandleCrash()
 	for _, key := range i.next(n) {
 		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key)
-		if !i.open && (err != nil || !exists) {
-			i.waitsBehind(n, key) // nobody takes it
+		if err != nil || !exists {
+			i.forget(key)
+			continue
 		}
-		if err == nil && exists {
-			if i.open {
-				i.turns.charge(n, i.costOf(obj))
-			}
-			for _, handler := range i.handlers {
-				handler.OnAdd(obj, false) // some take no update in which nothing has changed
-			}
+		if i.open {
+			i.turns.charge(n, i.costOf(obj))
+		}
+		for _, handler := range i.handlers {
+			handler.OnAdd(obj, false) // some take no update in which nothing has changed
 		}
 	}
+}
+
+// forget is for a key that was released, and that nobody takes.
+func (i *inTurn) forget(key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.released.Delete(key)
 }
 
 // next returns the keys to release, none if it is not yet the turn of the tenant.

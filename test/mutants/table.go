@@ -707,15 +707,11 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
 	},
 	{
-		name: "the Services of a pod are looked for in turn",
-		file: "internal/kubecontrollers/takingturns.go",
-		before: `if l.informer.turns.debt(n) > maxTurnDebt {
-		l.informer.parkAll(n, l.namespace)
-		return nil, nil`,
-		after: `if false {
-		l.informer.parkAll(n, l.namespace)
-		return nil, nil`,
-		tests: []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
+		name:   "what an event concerns is looked for in turn",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `if i.turns.debt(n) > maxTurnDebt {`,
+		after:  `if false && i.turns.debt(n) > maxTurnDebt {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
 	},
 	{
 		name:   "namespaces take turns",
@@ -803,9 +799,9 @@ var table = []mutant{
 	},
 	{
 		name:   "time that PodDisruptionBudgets are looked for",
-		file:   "internal/kubecontrollers/takingturns.go",
-		before: `l.informer.turns.charge(n, time.Since(began))`,
-		after:  `l.informer.turns.charge(n, 0*time.Since(began))`,
+		file:   "internal/kubecontrollers/turned.go",
+		before: `i.turns.charge(n, time.Since(began)+afterwards)`,
+		after:  `i.turns.charge(n, 0*time.Since(began)+afterwards)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestListersAreMetered"},
 	},
 	{
