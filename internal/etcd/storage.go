@@ -50,9 +50,13 @@ func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
 	}
 	client := s.Client()
 	compactor := etcd3.NewCompactor(client, compactionInterval, clock.RealClock{}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	if compactionInterval > 0 {
+		go etcdstore.BoundHistory(ctx, client)
+	}
 	s.shared = &sharedClient{
 		kv: localReads{client.KV}, lease: client.Lease,
-		compactor: compactor, stop: compactor.Stop,
+		compactor: compactor, stop: func() { cancel(); compactor.Stop() },
 	}
 	// The storages would ask for the features of the addresses that their clients
 	// connect to. These clients have none.

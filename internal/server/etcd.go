@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
@@ -39,6 +40,8 @@ type etcdClients struct {
 
 	mu   sync.Mutex
 	made map[string]*clientv3.Client
+	// bounded are those whose history is bounded in bytes.
+	bounded sets.Set[*clientv3.Client]
 }
 
 func (c *etcdClients) connect(config storagebackend.TransportConfig) (*clientv3.Client, error) {
@@ -172,6 +175,18 @@ func (c *etcdClients) storage(config storagebackend.ConfigForResource, newFunc, 
 			return nil, nil, err
 		}
 		compactor = etcd3.StartCompactorPerEndpoint(shared, config.CompactionInterval) // one for all
+		c.boundHistory(shared)
 	}
 	return etcdstore.New(client, compactor, config, newFunc, newListFunc, resourcePrefix, func() { _ = client.Close() })
+}
+
+// boundHistory bounds the history of an etcd, once, for as long as the process lives, as upstream's compactor does.
+func (c *etcdClients) boundHistory(client *clientv3.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bounded.Has(client) {
+		return
+	}
+	c.bounded = c.bounded.Union(sets.New(client))
+	go etcdstore.BoundHistory(context.Background(), client)
 }
