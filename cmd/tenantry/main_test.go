@@ -12,13 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/version"
 )
@@ -208,4 +211,19 @@ func run(args ...string) (string, error) {
 	cmd.SetErr(&out)
 	err := cmd.ExecuteContext(context.Background())
 	return out.String(), err
+}
+
+// TestQueuesTellWhenWorkersAreDone checks that the metrics of queues come from internal/process/workers, among all
+// packages that are linked.
+func TestQueuesTellWhenWorkersAreDone(t *testing.T) {
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "test"})
+	defer queue.ShutDown()
+	queue.Add("item")
+	item, _ := queue.Get()
+	done := false
+	workers.OnDone(func(time.Duration) { done = true })
+	queue.Done(item)
+	if !done {
+		t.Error("the queue does not tell")
+	}
 }

@@ -86,7 +86,7 @@ type spacedClusterRoles struct {
 }
 
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
-	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns()}
+	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns(1)}
 	return spacedClusterRoles{spacedInformer{shared.Informer(), lister}, lister}
 }
 

@@ -26,7 +26,7 @@ func newLister(t *testing.T, roles ...*rbacv1.ClusterRole) *spacedLister {
 			t.Fatal(err)
 		}
 	}
-	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer, turns: newTurns()}
+	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer, turns: newTurns(1)}
 }
 
 func role(name string, labels map[string]string) *rbacv1.ClusterRole {

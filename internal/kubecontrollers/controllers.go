@@ -125,8 +125,8 @@ func newRootCA(_ context.Context, e *environment) (runner, error) {
 }
 
 func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
-	quotas, err := quotainstall.NewQuotaConfigurationForControllers(
-		e.turns.counted(quotageneric.ListerFuncForResourceFunc(e.informers.ForResource)), e.informers)
+	listers := quotageneric.ListerFuncForResourceFunc(e.informers.ForResource)
+	quotas, err := quotainstall.NewQuotaConfigurationForControllers(listers, e.informers)
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +134,10 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
-		ResourceQuotaInformer:     e.turns.quotas(ofNamespaces, e.informers.Core().V1().Pods().Lister()),
+		ResourceQuotaInformer:     e.turns.quotas(ofNamespaces),
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
-		Registry:                  quotageneric.NewRegistry(quotas.Evaluators()),
+		Registry:                  quotageneric.NewRegistry(linearly(quotas.Evaluators(), listers)),
 		DiscoveryFunc:             resources,
 		IgnoredResourcesFunc:      quotas.IgnoredResources,
 		InformersStarted:          e.started,
@@ -164,20 +164,20 @@ func newDeployment(ctx context.Context, e *environment) (runner, error) {
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
 	pods := e.informers.Core().V1().Pods()
 	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns)
-	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods, true), e.client, replicaset.BurstReplicas), err
+	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods), e.client, replicaset.BurstReplicas), err
 }
 
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
 	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.turns)
-	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods(), true), controllers, e.client, replication.BurstReplicas), err
+	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods()), controllers, e.client, replication.BurstReplicas), err
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
 	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns)
-	return statefulset.NewStatefulSetController(ctx, e.turns.pods(core.Pods(), false), sets, core.PersistentVolumeClaims(), revisions, e.client), err
+	return statefulset.NewStatefulSetController(ctx, handledPods(core.Pods()), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
@@ -185,41 +185,41 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.NewController(ctx, e.client, e.turns.pods(e.informers.Core().V1().Pods(), false), jobs, nil, nil)
+	return job.NewController(ctx, e.client, handledPods(e.informers.Core().V1().Pods()), jobs, nil, nil)
 }
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), e.turns.services(core.Services(), core.Pods().Lister()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), e.turns.services(core.Services()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), e.turns.services(core.Services(), core.Pods().Lister()), core.Nodes(),
+	return endpointslice.NewController(ctx, core.Pods(), e.turns.services(core.Services()), core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslicemirroring.NewController(ctx, smallEndpoints{core.Endpoints()}, e.informers.Discovery().V1().EndpointSlices(),
+	return endpointslicemirroring.NewController(ctx, e.turns.endpoints(smallEndpoints{core.Endpoints()}), e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }
 
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
-	return disruption.NewDisruptionController(ctx, e.turns.pods(core.Pods(), false), e.turns.budgets(budgets),
+	return disruption.NewDisruptionController(ctx, handledPods(core.Pods()), e.turns.budgets(budgets),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery), err
 }
 
 func newTTLAfterFinished(ctx context.Context, e *environment) (runner, error) {
-	return ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), e.client), nil
+	return ttlafterfinished.New(ctx, e.turns.jobs(e.informers.Batch().V1().Jobs()), e.client), nil
 }
 
 func newPVCProtection(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), e.client)
+	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), e.turns.claims(core.PersistentVolumeClaims()), core.Pods(), e.client)
 }
 
 func newPVProtection(ctx context.Context, e *environment) (runner, error) {

@@ -106,11 +106,8 @@ func (e *environment) with(c builder) (*environment, error) {
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	own.turns = newTurns()
-	// As many requests of workers as there are cores count as the time of one worker.
-	parallel := time.Duration(min(c.workers, runtime.GOMAXPROCS(0)))
-	meter := func(n tenant.Name, took time.Duration) { own.turns.charge(n, took/parallel) }
-	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(meter)}
+	own.turns = newTurns(c.workers)
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.turns.request)}
 	if c.requestsTakeTurns {
 		options = append(options, spaces.WithTurns(func(n tenant.Name) bool { return own.turns.debt(n) < maxOwed-maxTurnDebt/2 }))
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -44,4 +46,9 @@ type exempting struct{ cache.SharedIndexInformer }
 // AddEventHandler implements cache.SharedInformer.
 func (i exempting) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.SharedIndexInformer.AddEventHandler(exempted{handler})
+}
+
+// handledPods returns pods whose handlers are exempted.
+func handledPods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
+	return offered[corelisters.PodLister]{exempting{informer.Informer()}, informer.Lister()}
 }

@@ -59,7 +59,7 @@ type replicaSetLister struct {
 func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns) (offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return notEmpty(rs.Spec.Selector) })
 	s, inTurn := s.taking(t, informer.Informer(), func(*appsv1.ReplicaSet) time.Duration { return syncTime })
-	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{informer.Lister(), s}}, err
+	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{appslisters.NewReplicaSetLister(inTurn.GetIndexer()), s}}, err
 }
 
 // GetPodReplicaSets implements appslisters.ReplicaSetListerExpansion.
@@ -77,7 +77,7 @@ func newReplicationControllers(informer coreinformers.ReplicationControllerInfor
 		return notEmpty(&metav1.LabelSelector{MatchLabels: rc.Spec.Selector})
 	})
 	s, inTurn := s.taking(t, informer.Informer(), func(*corev1.ReplicationController) time.Duration { return syncTime })
-	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{informer.Lister(), s}}, err
+	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{corelisters.NewReplicationControllerLister(inTurn.GetIndexer()), s}}, err
 }
 
 // GetPodControllers implements corelisters.ReplicationControllerListerExpansion.
@@ -97,7 +97,7 @@ func newStatefulSets(small smallSets, t *turns) (offered[appslisters.StatefulSet
 	s, inTurn := s.taking(t, small.Informer(), func(set *appsv1.StatefulSet) time.Duration {
 		return syncTime + time.Duration(memory.Of(&set.Spec))*revisionByteTime // which a revision is made of
 	})
-	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{small.Lister(), s}}, err
+	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{appslisters.NewStatefulSetLister(inTurn.GetIndexer()), s}}, err
 }
 
 // GetPodStatefulSets implements appslisters.StatefulSetListerExpansion.
@@ -113,7 +113,7 @@ type jobLister struct {
 func newJobs(informer batchinformers.JobInformer, t *turns) (offered[batchlisters.JobLister], error) {
 	s, err := newSelecting(informer.Informer(), func(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector })
 	s, inTurn := s.taking(t, informer.Informer(), func(*batchv1.Job) time.Duration { return syncTime })
-	return offered[batchlisters.JobLister]{inTurn, jobLister{informer.Lister(), s}}, err
+	return offered[batchlisters.JobLister]{inTurn, jobLister{batchlisters.NewJobLister(inTurn.GetIndexer()), s}}, err
 }
 
 // GetPodJobs implements batchlisters.JobListerExpansion.
@@ -150,7 +150,7 @@ func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets ap
 	offered[appslisters.DeploymentLister], offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(deployments.Informer(), func(d *appsv1.Deployment) *metav1.LabelSelector { return notEmpty(d.Spec.Selector) })
 	handled := &atomic.Pointer[appsv1.ReplicaSet]{}
-	inTurn := t.deployments(deployments.Informer(), replicaSets.Informer().GetIndexer())
+	inTurn := t.absentInformer(deployments.Informer())
 	return offered[appslisters.DeploymentLister]{inTurn, deploymentLister{appslisters.NewDeploymentLister(inTurn.GetIndexer()), s, handled}},
 		offered[appslisters.ReplicaSetLister]{notedReplicaSets{replicaSets.Informer(), handled}, replicaSets.Lister()}, err
 }

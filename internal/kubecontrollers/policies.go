@@ -37,7 +37,7 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 	}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), turns: newTurns()},
+		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), turns: newTurns(1)},
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)

@@ -67,7 +67,7 @@ func TestPoliciesAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: newTurns()}
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: newTurns(1)}
 	lister := spacedPolicyLister{admissionlisters.NewValidatingAdmissionPolicyLister(indexer), types}
 	checked := map[string]bool{}
 	for _, name := range indexer.ListKeys() {

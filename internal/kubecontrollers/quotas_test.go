@@ -1,12 +1,21 @@
 package kubecontrollers
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
 // TestBelieves lets the controller come to counts of a quota whose versions are
@@ -43,5 +52,66 @@ func TestBelieves(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLinear checks that linear evaluators count what upstream's do, with random pods and quotas.
+func TestLinear(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	list := func() corev1.ResourceList {
+		resources := corev1.ResourceList{}
+		for range random.IntN(4) {
+			resources[corev1.ResourceName(fmt.Sprintf("example.com/r%d", random.IntN(5)))] = *resource.NewQuantity(int64(random.IntN(9)), resource.DecimalSI)
+		}
+		return resources
+	}
+	var objects []runtime.Object
+	for i := range 200 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i)}, Spec: corev1.PodSpec{
+			PriorityClassName: []string{"", "high"}[random.IntN(2)],
+			Containers:        []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(), Limits: list()}}},
+		}}
+		objects = append(objects, pod, &corev1.Service{ObjectMeta: pod.ObjectMeta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}})
+	}
+	f := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
+	listers := quotageneric.ListerFuncForResourceFunc(f.ForResource)
+	configuration, err := quotainstall.NewQuotaConfigurationForControllers(listers, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := configuration.Evaluators()
+	ours := linearly(slices.Clone(theirs), listers)
+	for _, e := range theirs {
+		if _, err := listers(e.GroupResource().WithVersion("v1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Start(t.Context().Done())
+	f.WaitForCacheSync(t.Context().Done())
+	high := &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+		{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high"}}}}
+	for _, options := range []quota.UsageStatsOptions{
+		{}, {ScopeSelector: high}, {Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}},
+		{ScopeSelector: high, Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotTerminating}},
+	} {
+		options.Namespace = "a|ns"
+		for i := range theirs {
+			options.Resources = theirs[i].MatchingResources([]corev1.ResourceName{"pods", "services", "services.loadbalancers", "configmaps",
+				"requests.example.com/r0", "requests.example.com/r1", "requests.example.com/r7", "count/services"})
+			want, err := theirs[i].UsageStats(options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := ours[i].UsageStats(options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := quota.Mask(want.Used, options.Resources); !quota.Equals(got.Used, want) {
+				t.Errorf("%s with %v: got %v, want %v", theirs[i].GroupResource(), options, got.Used, want)
+			}
+			if len(got.Used) != len(options.Resources) {
+				t.Errorf("%s: counts %d resources, and is asked for %d", theirs[i].GroupResource(), len(got.Used), len(options.Resources))
+			}
+		}
 	}
 }

@@ -25,17 +25,17 @@ type selecting[T metav1.Object] struct {
 	events *inTurn
 }
 
-// taking returns the same for events of pods that take turns, and the informer to offer. cost is what it
-// takes to look at an object, beside its requests and pods.
+// taking returns the same for events of pods that take turns, and the informer to offer. cost is what a tenant
+// is charged with when an object is queued.
 func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer, cost func(T) time.Duration) (selecting[T], *inTurn) {
-	s.events = t.informer(informer, func(obj any) (time.Duration, error) {
-		object, ok := obj.(T)
-		if !ok {
-			return 0, nil
-		}
-		return cost(object), nil
-	})
+	s.events = t.informer(informer)
 	s.events.open = true
+	s.events.cost = func(obj any) time.Duration {
+		if object, ok := obj.(T); ok {
+			return cost(object)
+		}
+		return 0
+	}
 	return s, s.events
 }
 
@@ -113,7 +113,7 @@ func (s selecting[T]) labelled(pod *corev1.Pod) (found []T, err error) {
 	if !s.events.look(pod.Namespace, func() (took time.Duration) {
 		found, err = s.matching(pod.Namespace, pod.Labels)
 		for _, object := range found {
-			took += s.events.costOf(object)
+			took += s.events.cost(object)
 		}
 		return took
 	}) {

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 )
 
 // requested is a server that has nothing, and the paths that it is asked for.
@@ -87,8 +87,22 @@ func TestControllersTakeTurns(t *testing.T) {
 		"endpointslice": func(meta metav1.ObjectMeta) runtime.Object {
 			return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: web, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}}}
 		},
+		"endpointslice-mirroring": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}}}}
+		},
+		"ttl-after-finished": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Annotations, meta.CreationTimestamp = map[string]string{}, metav1.Unix(0, 0)
+			return &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{TTLSecondsAfterFinished: new(int32(0))}, Status: batchv1.JobStatus{
+				Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1, 0)}}}}
+		},
+		"pvc-protection": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.PersistentVolumeClaim{ObjectMeta: meta}
+		},
 		"disruption": func(meta metav1.ObjectMeta) runtime.Object {
 			return &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MinAvailable: new(intstr.FromInt32(1))}}
+		},
+		"cronjob": func(meta metav1.ObjectMeta) runtime.Object {
+			return &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "* * * * *"}}
 		},
 		"horizontal-pod-autoscaler": func(meta metav1.ObjectMeta) runtime.Object {
 			return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -101,11 +115,15 @@ func TestControllersTakeTurns(t *testing.T) {
 				defer cancel()
 				var objects []runtime.Object
 				for _, space := range []string{"a|", "b|"} {
-					objects = append(objects, object(metav1.ObjectMeta{Namespace: space + "ns", Name: "x", UID: "u"}))
+					meta := metav1.ObjectMeta{Namespace: space + "ns", Name: "x", UID: "u"}
+					objects = append(objects, object(meta))
+					if name == "endpointslice-mirroring" {
+						objects = append(objects, &corev1.Service{ObjectMeta: meta})
+					}
 				}
 				server := &requested{}
 				config := &rest.Config{Transport: server, QPS: -1}
-				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(), started: make(chan struct{}),
+				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(1), started: make(chan struct{}),
 					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
 				controller, err := builderOf(name).build(ctx, e)
 				if err != nil {
@@ -165,13 +183,13 @@ func TestListersAreMetered(t *testing.T) {
 	}
 	for name, look := range map[string]func(t *turns, namespace string){
 		"pods": func(t *turns, namespace string) {
-			_, _ = t.pods(f.Core().V1().Pods(), false).Lister().Pods(namespace).List(labels.Everything())
+			_, _ = t.pods(f.Core().V1().Pods()).Lister().Pods(namespace).List(labels.Everything())
 		},
 		"what selects one": func(t *turns, namespace string) {
 			_, _ = t.budgets(from).Lister().GetPodPodDisruptionBudgets(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}})
 		},
 	} {
-		turns, now := newTurns(), time.Now()
+		turns, now := newTurns(1), time.Now()
 		turns.now = func() time.Time { return now }
 		look(turns, "a|ns")
 		look(turns, "ns")
@@ -181,58 +199,12 @@ func TestListersAreMetered(t *testing.T) {
 	}
 }
 
-// TestCosts checks what tenants are charged for items whose work is no request.
-func TestCosts(t *testing.T) {
-	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	core, apps := f.Core().V1(), f.Apps().V1()
-	web := map[string]string{"app": "web"}
-	for name, pod := range map[string]corev1.PodSpec{
-		"a": {Containers: []corev1.Container{{}, {Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": {}}}}}},
-		"b": {InitContainers: make([]corev1.Container, 1)},
-	} {
-		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: name, Labels: web}
-		if err := core.Pods().Informer().GetStore().Add(&corev1.Pod{ObjectMeta: meta, Spec: pod}); err != nil {
-			t.Fatal(err)
-		}
-		if err := apps.ReplicaSets().Informer().GetStore().Add(&appsv1.ReplicaSet{ObjectMeta: meta}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	turns := newTurns()
-	meta := metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}
-	for _, tc := range []struct {
-		informer cache.SharedIndexInformer
-		object   any
-		want     time.Duration
-	}{
-		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}}},
-			2*countedPodTime + 3*countedContainerTime + 1*countedResourceTime},
-		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta,
-			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": {}, "gold.storageclass.storage.k8s.io/requests.storage": {}}}}, 0},
-		{turns.quotas(core.ResourceQuotas(), core.Pods().Lister()).Informer(), &corev1.ResourceQuota{ObjectMeta: meta,
-			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}, ScopeSelector: &corev1.ScopeSelector{
-				MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{Values: make([]string, 10)}}}}},
-			2*countedPodTime + 3*countedContainerTime + 1*countedResourceTime + 2*10*scopeValueTime},
-		{turns.deployments(apps.Deployments().Informer(), apps.ReplicaSets().Informer().GetIndexer()),
-			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: web}}},
-			2 * (selectorTime + selectorValueTime)},
-		{turns.services(core.Services(), core.Pods().Lister()).Informer(),
-			&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: web, Ports: make([]corev1.ServicePort, 3)}},
-			2 * (endpointTime + 3*portTime)},
-		{turns.services(core.Services(), core.Pods().Lister()).Informer(), &corev1.Service{ObjectMeta: meta}, 0},
-	} {
-		if got, err := tc.informer.(*inTurn).cost(tc.object); err != nil || got != tc.want {
-			t.Errorf("%T: got %v, %v; want %v", tc.object, got, err, tc.want)
-		}
-	}
-}
-
 // TestLargeStatefulSets checks that a StatefulSet that is looked at costs what a revision of it does: by an event of
 // a pod that it selects, by one of its own, and when it is heard of again.
 func TestLargeStatefulSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		apps, turns := f.Apps().V1(), newTurns()
+		apps, turns := f.Apps().V1(), newTurns(1)
 		offered, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -23,9 +24,9 @@ import (
 type inTurn struct {
 	cache.SharedIndexInformer
 	turns *turns
-	// cost, if not nil, is what an item takes beside its requests, which are charged when they
-	// are sent.
-	cost func(obj any) (time.Duration, error)
+	// cost, if not nil, is what an event of an open informer is charged with at once: its item may wait in the
+	// queue for long until a worker is measured.
+	cost func(obj any) time.Duration
 	// absent is whether an object that is not in turn is shown as one that is not there. It is for
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
 	absent bool
@@ -65,20 +66,25 @@ const (
 	releasePause   = 100 * time.Millisecond
 )
 
-func (t *turns) informer(of cache.SharedIndexInformer, cost func(obj any) (time.Duration, error)) *inTurn {
-	return &inTurn{SharedIndexInformer: of, turns: t, cost: cost, parked: map[tenant.Name]*parked{}, released: sets.New[string]()}
+func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
+	t.measured = true
+	return &inTurn{SharedIndexInformer: of, turns: t, parked: map[tenant.Name]*parked{}, released: sets.New[string]()}
 }
 
 // AddEventHandler implements cache.SharedInformer.
 func (i *inTurn) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandler(exempted{i.delayed(handler)})
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *inTurn) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
+}
+
+// AddEventHandlerWithOptions implements cache.SharedInformer.
+func (i *inTurn) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(exempted{i.delayed(handler)}, resync)
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(exempted{i.delayed(handler)}, options)
 }
 
 // delayed returns the handler of a controller that is to hear of objects in turn.
@@ -112,7 +118,7 @@ func (i *inTurn) delay(obj any) bool {
 		return false
 	}
 	if i.turns.debt(n) <= maxTurnDebt {
-		i.turns.charge(n, i.costOf(obj))
+		i.turns.charge(n, i.cost(obj))
 		return false
 	}
 	i.park(n, object.GetNamespace()+"/"+object.GetName())
@@ -121,9 +127,6 @@ func (i *inTurn) delay(obj any) bool {
 
 // GetIndexer implements cache.SharedIndexInformer.
 func (i *inTurn) GetIndexer() cache.Indexer {
-	if i.open {
-		return i.SharedIndexInformer.GetIndexer()
-	}
 	return indexerInTurn{i.SharedIndexInformer.GetIndexer(), i}
 }
 
@@ -136,9 +139,10 @@ type indexerInTurn struct {
 func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := i.Indexer.GetByKey(key)
 	if err != nil || !exists {
+		i.of.forget(key) // it is no more
 		return obj, exists, err
 	}
-	switch err := i.of.take(key, obj); {
+	switch err := i.of.take(key); {
 	case err == nil:
 		return obj, true, nil
 	case i.of.absent:
@@ -148,8 +152,8 @@ func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 	}
 }
 
-// take charges a tenant for an item, or returns an error and parks it.
-func (i *inTurn) take(key string, obj any) error {
+// take measures how long the worker that asks for an object works on it, or returns an error and parks it.
+func (i *inTurn) take(key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		return fmt.Errorf("reading the namespace of %q: %w", key, err)
@@ -158,24 +162,14 @@ func (i *inTurn) take(key string, obj any) error {
 	if !n.IsSpace() || isExempted() {
 		return nil
 	}
-	if err := i.turns.take(n, 0); err != nil || i.waitsBehind(n, key) {
-		i.park(n, key)
-		return cmp.Or(err, errNotInTurn)
+	if !i.open {
+		if err := i.turns.take(n, 0); err != nil || i.waitsBehind(n, key) {
+			i.park(n, key)
+			return cmp.Or(err, errNotInTurn)
+		}
 	}
-	if i.cost == nil {
-		return nil
-	}
-	began := time.Now()
-	took, err := i.cost(obj)
-	looked := time.Since(began)
-	if err == nil {
-		err = i.turns.take(n, took+looked)
-	}
-	if err != nil { // another worker may have been faster
-		i.turns.charge(n, looked)
-		i.park(n, key)
-	}
-	return err
+	workers.OnDone(func(took time.Duration) { i.turns.work(n, took) })
+	return nil
 }
 
 var errNotInTurn = errors.New("other objects of the tenant have waited longer for this controller")
@@ -189,15 +183,6 @@ func (i *inTurn) waitsBehind(n tenant.Name, key string) bool {
 		return false
 	}
 	return i.parked[n] != nil
-}
-
-// costOf returns what it takes to look at an object.
-func (i *inTurn) costOf(obj any) time.Duration {
-	took, err := i.cost(obj)
-	if err != nil { // those of open informers have none
-		return 0
-	}
-	return took
 }
 
 // park has the controller hear of an object when it is the turn of its tenant, if it is still
@@ -259,7 +244,7 @@ func (i *inTurn) release(n tenant.Name) {
 			continue
 		}
 		if i.open {
-			i.turns.charge(n, i.costOf(obj))
+			i.turns.charge(n, i.cost(obj))
 		}
 		for _, handler := range i.handlers {
 			handler.OnAdd(obj, false) // some take no update in which nothing has changed

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // heard counts the events of a controller's handler.
@@ -33,34 +35,52 @@ func newHeard() *heard {
 	return h
 }
 
+// worker is that of a controller.
+type worker struct {
+	workqueue.TypedInterface[string]
+}
+
+func newWorker(t *testing.T) worker {
+	w := worker{workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "test"})}
+	t.Cleanup(w.ShutDown)
+	return w
+}
+
+// works is for an item that takes some time, unless get says that it is not in turn.
+func (w worker) works(took time.Duration, get func() error) error {
+	w.Add("item")
+	item, _ := w.Get()
+	defer w.Done(item)
+	if err := get(); err != nil {
+		return err
+	}
+	time.Sleep(took)
+	return nil
+}
+
 // TestTurnsOfServices checks that a tenant whose Services take long waits, that others do not,
 // and that the controller hears of the Service again.
 func TestTurnsOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		core := f.Core().V1()
-		services, pods := core.Services().Informer().GetStore(), core.Pods().Informer().GetStore()
-		app := map[string]string{"app": "web"}
 		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
-			if err := services.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
-				Spec: corev1.ServiceSpec{Selector: app, Ports: make([]corev1.ServicePort, 100)}}); err != nil {
+			if err := core.Services().Informer().GetStore().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}}); err != nil {
 				t.Fatal(err)
 			}
-			for i := range 1_000 {
-				if err := pods.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i), Labels: app}}); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}
-		turns := newTurns()
-		offered := turns.services(core.Services(), core.Pods().Lister())
+		turns := newTurns(1)
+		offered := turns.services(core.Services())
 		handler := newHeard()
 		if _, err := offered.Informer().AddEventHandler(handler); err != nil {
 			t.Fatal(err)
 		}
+		worker := newWorker(t)
 		get := func(namespace string) error {
-			_, err := offered.Lister().Services(namespace).Get("s")
-			return err
+			return worker.works(time.Second, func() error {
+				_, err := offered.Lister().Services(namespace).Get("s")
+				return err
+			})
 		}
 		taken := 0
 		for ; taken < 100 && get("a|ns") == nil; taken++ {
@@ -88,7 +108,7 @@ func TestTurnsOfServices(t *testing.T) {
 // TestTurnsOfRequests checks that items are charged for their requests, however quick each is.
 func TestTurnsOfRequests(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	turns := newTurns()
+	turns := newTurns(1)
 	budgets, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 	if err != nil {
 		t.Fatal(err)
@@ -110,11 +130,65 @@ func TestTurnsOfRequests(t *testing.T) {
 		t.Errorf("got %v at first", got)
 	}
 	for range 10_000 {
-		turns.charge("a", time.Millisecond)
+		turns.work("a", time.Millisecond)
 	}
 	if got := get(); got != [2]bool{false, false} {
 		t.Errorf("got %v after requests of ten seconds", got)
 	}
+}
+
+// TestWorkersAreMeasured checks what a tenant owes for what a worker does, with each kind of informer, and that it
+// does not owe the worker's requests as well.
+func TestWorkersAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		for _, namespace := range []string{"a|ns", "ns"} {
+			for store, obj := range map[cache.Store]any{
+				f.Apps().V1().ReplicaSets().Informer().GetStore(): &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}},
+				f.Core().V1().Services().Informer().GetStore():    &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}},
+			} {
+				if err := store.Add(obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for name, get := range map[string]func(t *turns, namespace string) error{
+			"open": func(turns *turns, namespace string) error {
+				offered, err := newReplicaSets(f.Apps().V1().ReplicaSets(), turns)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = offered.Lister().ReplicaSets(namespace).Get("x")
+				return err
+			},
+			"others": func(turns *turns, namespace string) error {
+				_, err := turns.services(f.Core().V1().Services()).Lister().Services(namespace).Get("x")
+				return err
+			},
+		} {
+			turns := newTurns(1)
+			turns.request("a", time.Second) // of a controller that asks for nothing else
+			if got := turns.debt("a"); got != turnDivisor*time.Second {
+				t.Errorf("%s: owes %v for a request of a worker that is not measured", name, got)
+			}
+			turns = newTurns(1)
+			for _, namespace := range []string{"a|ns", "ns"} {
+				if err := newWorker(t).works(time.Second, func() error {
+					err := get(turns, namespace)
+					turns.request("a", time.Second)
+					return err
+				}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if got := turns.debt("a"); got != turnDivisor*time.Second-time.Second { // paid back since then
+				t.Errorf("%s: owes %v", name, got)
+			}
+			if len(turns.until) != 1 {
+				t.Errorf("%s: the system owes, too: %v", name, turns.until)
+			}
+		}
+	})
 }
 
 // TestParked checks that others wait for few of a tenant's objects, and that all come back in
@@ -123,7 +197,7 @@ func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		store := f.Policy().V1().PodDisruptionBudgets().Informer().GetStore()
-		turns := newTurns()
+		turns := newTurns(1)
 		from, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		if err != nil {
 			t.Fatal(err)
@@ -199,42 +273,48 @@ func TestTakingTurns(t *testing.T) {
 	}
 	for i := range 1_000 {
 		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i), Labels: map[string]string{"i": fmt.Sprint(i)}}
-		add(core.Pods().Informer(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: make([]corev1.Container, 100)}})
+		add(core.Pods().Informer(), &corev1.Pod{ObjectMeta: meta})
 		add(apps.ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: long}})
 	}
 	for _, space := range []string{"a|", "b|"} {
 		meta := metav1.ObjectMeta{Namespace: space + "ns", Name: "x"}
 		add(core.Namespaces().Informer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space + "ns"}})
-		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"limits.cpu": {}}}})
-		add(apps.Deployments().Informer(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: long}})
+		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta})
+		add(apps.Deployments().Informer(), &appsv1.Deployment{ObjectMeta: meta})
+		add(f.Batch().V1().CronJobs().Informer(), &batchv1.CronJob{ObjectMeta: meta})
 	}
 	for name, tc := range map[string]struct {
 		get func(t *turns) (get func(space string) error, informer cache.SharedIndexInformer)
-		// requests are charged beside.
-		requests time.Duration
+		// took is how long each is worked on.
+		took time.Duration
 	}{
 		"Namespaces": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
 			offered := t.namespaces(core.Namespaces())
 			return func(space string) error { _, err := offered.Lister().Get(space + "ns"); return err }, offered.Informer()
 		}, 100 * time.Millisecond},
 		"ResourceQuotas": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.quotas(core.ResourceQuotas(), core.Pods().Lister())
+			offered := t.quotas(core.ResourceQuotas())
 			return func(space string) error { _, err := offered.Lister().ResourceQuotas(space + "ns").Get("x"); return err }, offered.Informer()
-		}, 0},
+		}, 100 * time.Millisecond},
+		"CronJobs": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
+			offered := t.cronJobs(f.Batch().V1().CronJobs())
+			return func(space string) error { _, err := offered.Lister().CronJobs(space + "ns").Get("x"); return err }, offered.Informer()
+		}, 100 * time.Millisecond},
 		"Deployments": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
 			offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return func(space string) error { _, err := offered.Lister().Deployments(space + "ns").Get("x"); return err }, offered.Informer()
-		}, 0},
+		}, 100 * time.Millisecond},
 		"pods that ReplicaSets select": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.pods(core.Pods(), true)
+			offered := t.pods(core.Pods())
 			return func(space string) error {
 				_, err := offered.Lister().Pods(space + "ns").List(labels.Everything())
+				t.charge("a", 100*time.Millisecond) // what is done with them
 				return err
 			}, nil
-		}, 100 * time.Millisecond},
+		}, 0},
 		"events of pods that ReplicaSets select": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
 			offered, err := newReplicaSets(apps.ReplicaSets(), turns)
 			if err != nil {
@@ -254,11 +334,14 @@ func TestTakingTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns()
-				get, informer := tc.get(turns)
+				turns := newTurns(1)
+				inTurn, informer := tc.get(turns)
+				worker := newWorker(t)
+				get := func(space string) error {
+					return worker.works(tc.took, func() error { return inTurn(space) })
+				}
 				taken := 0
 				for ; taken < 10_000 && get("a|") == nil; taken++ {
-					turns.charge("a", tc.requests)
 				}
 				if taken == 0 || taken == 10_000 {
 					t.Errorf("%d items of a tenant in a row", taken)
@@ -270,7 +353,7 @@ func TestTakingTurns(t *testing.T) {
 					return
 				}
 				handled := errNoneSelects
-				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = get("a|") }}}.OnAdd(nil, false)
+				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = inTurn("a|") }}}.OnAdd(nil, false)
 				if handled != nil {
 					t.Errorf("a handler waits: %v", handled)
 				}
@@ -289,7 +372,7 @@ func TestEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		apps, core := f.Apps().V1(), f.Core().V1()
-		turns := newTurns()
+		turns := newTurns(1)
 		offered, err := newReplicaSets(apps.ReplicaSets(), turns)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +400,7 @@ func TestEventsWait(t *testing.T) {
 			t.Error(diff)
 		}
 
-		services := turns.services(core.Services(), core.Pods().Lister())
+		services := turns.services(core.Services())
 		for _, name := range []string{"x", "y"} {
 			if err := core.Services().Informer().GetStore().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name}}); err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -13,13 +14,20 @@ import (
 // requests of all cores, when it has more to do than for a short while.
 type turns struct {
 	now func() time.Time
+	// parallel is how many workers count as one: as many as there are cores work at the same time.
+	parallel time.Duration
+	// measured is whether workers are measured, and their requests with them.
+	measured bool
 
 	mu sync.Mutex
 	// until is when what a tenant had done is paid back.
 	until map[tenant.Name]time.Time
 }
 
-func newTurns() *turns { return &turns{now: time.Now, until: map[tenant.Name]time.Time{}} }
+func newTurns(workers int) *turns {
+	parallel := time.Duration(min(workers, runtime.GOMAXPROCS(0)))
+	return &turns{now: time.Now, parallel: parallel, until: map[tenant.Name]time.Time{}}
+}
 
 const (
 	turnDivisor = 4
@@ -46,6 +54,16 @@ func (t *turns) charge(n tenant.Name, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(n, took, maxOwed)
+}
+
+// work charges a tenant for what a worker has done.
+func (t *turns) work(n tenant.Name, took time.Duration) { t.charge(n, took/t.parallel) }
+
+// request charges a tenant for a request of a worker, unless that worker is measured.
+func (t *turns) request(n tenant.Name, took time.Duration) {
+	if !t.measured {
+		t.work(n, took)
+	}
 }
 
 // debt returns when a tenant has paid back what it had done.

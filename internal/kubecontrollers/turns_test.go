@@ -9,7 +9,7 @@ import (
 
 func TestTurns(t *testing.T) {
 	now := time.Time{}.Add(time.Hour)
-	turns := newTurns()
+	turns := newTurns(1)
 	turns.now = func() time.Time { return now }
 	const work = time.Second
 	count := func(n tenant.Name) (taken int) {

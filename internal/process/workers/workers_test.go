@@ -1,0 +1,76 @@
+package workers
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// TestOnDone has several workers work at the same time, each on items of its own queue and of a common one.
+func TestOnDone(t *testing.T) {
+	const workers, each = 4, 50
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Name: "test"})
+	for i := range workers * each {
+		queue.Add(i)
+	}
+	queue.ShutDown()
+	var mu sync.Mutex
+	ended := map[int]int{}
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for {
+				i, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				note := func(took time.Duration) {
+					mu.Lock()
+					defer mu.Unlock()
+					if took < 0 {
+						t.Errorf("item %d took %s", i, took)
+					}
+					ended[i]++
+				}
+				if i%2 == 0 {
+					OnDone(note)
+					OnDone(note) // of the same item
+				}
+				mu.Lock()
+				if ended[i] > 0 {
+					t.Errorf("item %d ended before it was done", i)
+				}
+				mu.Unlock()
+				queue.Done(i)
+			}
+		})
+	}
+	working.Wait()
+	for i := range workers * each {
+		if want := 1 - i%2; ended[i] != want {
+			t.Errorf("item %d ended %d times, want %d", i, ended[i], want)
+		}
+	}
+	if items.Len() > 0 {
+		t.Errorf("%d items are still known", items.Len())
+	}
+	if n, err := testutil.GetHistogramMetricCount(workDuration.WithLabelValues("test")); err != nil || n != workers*each {
+		t.Errorf("the metric has %d items, want %d (%v)", n, workers*each, err)
+	}
+}
+
+// TestOthers notes items for goroutines that are no workers, which never are done.
+func TestOthers(t *testing.T) {
+	defer items.Clear()
+	var others sync.WaitGroup
+	for range 2 * maxItems {
+		others.Go(func() { OnDone(func(time.Duration) { t.Error("done") }) })
+	}
+	others.Wait()
+	if items.Len() != maxItems {
+		t.Errorf("%d items are known, want %d", items.Len(), maxItems)
+	}
+}
