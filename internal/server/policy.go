@@ -42,6 +42,8 @@ type policy struct {
 	ledger    *quota.Ledger
 	// definitions serves custom resources. It is set before anything is served.
 	definitions *crd.Servers
+	// costs are those of the definitions of spaces.
+	costs spacepolicy.Costs
 	// admission tells which of its plugins are ready.
 	admission *admission.Readiness
 	usage     *usage.Meter
@@ -93,13 +95,8 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Definition: func(n tenant.Name, r schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 			return p.definitions.Definition(n, r)
 		},
-		CELRules: func(n tenant.Name, except string) (count int) {
-			for _, definition := range p.definitions.Own(n) {
-				if definition.Name != except {
-					count += spacepolicy.RulesOf(&definition.Spec)
-				}
-			}
-			return count
+		DefinitionCosts: func(n tenant.Name, except string) spacepolicy.DefinitionCosts {
+			return p.costs.Of(p.definitions.Own(n), except)
 		},
 		Terminating: s.lookup.Terminating,
 		TenantUID:   s.lookup.UID,

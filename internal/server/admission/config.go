@@ -38,9 +38,8 @@ type Config struct {
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
-	// CELRules returns how many CEL rules the definitions of a space have, without one of a
-	// name. It may be nil.
-	CELRules func(n tenant.Name, except string) int
+	// DefinitionCosts returns what the definitions of a space cost, without one of a name. If nil, nothing.
+	DefinitionCosts func(n tenant.Name, except string) spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.
 	Egress egress.Options
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are

@@ -68,7 +68,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	s.replacements.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Definition: config.Definition, UID: config.TenantUID,
-		Expressions: spacepolicy.Expressions{Policies: s.expressions, Rules: config.CELRules},
+		Expressions: spacepolicy.Expressions{Policies: s.expressions, Definitions: config.DefinitionCosts},
 		LimitRanges: s.limitRanges,
 	})
 	published.Register(s.replacements, config.Published)

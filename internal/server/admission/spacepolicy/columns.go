@@ -13,7 +13,7 @@ import (
 // for.
 const (
 	maxColumns     = 64
-	maxSameColumns = 8
+	maxSameColumns = 4
 	maxColumnPath  = 512
 )
 

@@ -15,6 +15,8 @@ import (
 const (
 	// Each version has storage and a watch cache of its own.
 	maxVersions = 16
+	// Discovery has them once for each version.
+	maxNames = 32
 	// Defaults are added whenever an object is decoded, and to all elements of a list.
 	maxDefaultBytes  = 16 << 10
 	maxElementBytes  = 1 << 10
@@ -84,6 +86,11 @@ func elementsOfVersions(spec *apiextensionsv1.CustomResourceDefinitionSpec) map[
 }
 
 func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool, before map[string]elements, keep keep) error {
+	for name, list := range map[string][]string{"shortNames": spec.Names.ShortNames, "categories": spec.Names.Categories} {
+		if n := len(list); n > maxNames {
+			return fmt.Errorf("%s: these are %d, and a space takes definitions with at most %d; leave out those that nobody uses", field.NewPath("spec", "names", name), n, maxNames)
+		}
+	}
 	path := field.NewPath("spec", "versions")
 	if n := len(spec.Versions); n > maxVersions {
 		return fmt.Errorf("%s: these are %d versions, and a space takes definitions with at most %d; leave out those that nobody uses", path, n, maxVersions)

@@ -65,6 +65,13 @@ func definition(schemas ...props) *apiextensions.CustomResourceDefinition {
 	return d
 }
 
+// named returns a definition with short names and categories.
+func named(shortNames, categories int) *apiextensions.CustomResourceDefinition {
+	d := definition(props{Type: "object"})
+	d.Spec.Names.ShortNames, d.Spec.Names.Categories = make([]string, shortNames), make([]string, categories)
+	return d
+}
+
 func definitionAttributes(d, old *apiextensions.CustomResourceDefinition, subresource string) admission.Attributes {
 	operation, before := admission.Create, runtime.Object(nil)
 	if old != nil {
@@ -140,16 +147,19 @@ func TestCheckDefinition(t *testing.T) {
 		"large repetition":    {new: definition(props{AllOf: []props{{Pattern: strings.Repeat("(?:a?){1000}", 7)}}}), want: "allOf[0].pattern"},
 		"patterns":            {new: definition(fields(8, pattern(maxPatterns/8)))},
 		"many patterns":       {new: definition(fields(9, pattern(maxPatterns/8))), want: "with those before it 54000"},
+		"names":               {new: named(maxNames, maxNames)},
+		"many short names":    {new: named(maxNames+1, 0), want: "spec.names.shortNames: these are 33, and a space takes definitions with at most 32"},
+		"many categories":     {new: named(0, maxNames+1), want: "spec.names.categories: these are 33"},
 		"versions":            {new: definition(make([]props, maxVersions)...)},
 		"many versions":       {new: definition(make([]props, maxVersions+1)...), want: "spec.versions: these are 17 versions"},
 		"columns":             {new: columns(numbered(maxColumns, ".spec.p%d")...)},
 		"many columns":        {new: columns(numbered(maxColumns+1, ".spec.p%d")...), want: "additionalPrinterColumns: these are 65 columns"},
 		"conditions":          {new: columns(numbered(50, `.status.conditions[?(@.type=="T%d")].status`)...)},
 		"columns of the same": {new: columns(numbered(maxSameColumns, ".spec.a[%d]")...)},
-		"many of the same":    {new: columns(numbered(maxSameColumns+1, ".spec.a[%d]")...), want: "9 columns may show the same values"},
+		"many of the same":    {new: columns(numbered(maxSameColumns+1, ".spec.a[%d]")...), want: "5 columns may show the same values"},
 		"parts of the same":   {new: columns(append(numbered(maxSameColumns, ".spec.a%d"), slices.Repeat([]string{".spec['b']"}, maxSameColumns)...)...)},
-		"all":                 {new: columns(append(numbered(maxSameColumns, ".spec['b']"), ".")...), want: "additionalPrinterColumns[0].jsonPath: 9 columns"},
-		"filters of the same": {new: columns(numbered(maxSameColumns+1, `.spec.l[?(@.n!="%d")]`)...), want: "9 columns"},
+		"all":                 {new: columns(append(numbered(maxSameColumns, ".spec['b']"), ".")...), want: "additionalPrinterColumns[0].jsonPath: 5 columns"},
+		"filters of the same": {new: columns(numbered(maxSameColumns+1, `.spec.l[?(@.n!="%d")]`)...), want: "5 columns"},
 		"recursive descent":   {new: columns(".spec..a"), want: "recursive descent"},
 		"in a filter":         {new: columns(".spec[?(@..a)]"), want: "recursive descent"},
 		"union":               {new: columns(".spec.a[0,0,0]"), want: "unions"},

@@ -2,15 +2,18 @@ package spacepolicy
 
 import (
 	"fmt"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -23,14 +26,61 @@ const (
 	// maxRules is four times what the largest of the public definitions has.
 	maxRules        = 1_500
 	maxRulesInSpace = 5_000
+	// maxDefinitionBytes are those of all definitions of a space, which OpenAPI documents have several times.
+	maxDefinitionBytes = 64 << 20
 )
 
 // Expressions are the CEL expressions that there are in a space.
 type Expressions struct {
 	// Policies returns those of admission policies and webhooks, without an object.
 	Policies func(n tenant.Name, resource schema.GroupResource, name string) int
-	// Rules returns those of definitions, without the definition of a name.
-	Rules func(n tenant.Name, except string) int
+	// Definitions returns what those have, without the one of a name.
+	Definitions func(n tenant.Name, except string) DefinitionCosts
+}
+
+// DefinitionCosts are what definitions cost as long as they exist.
+type DefinitionCosts struct {
+	// Rules are the CEL rules in all versions.
+	Rules int
+	// Bytes are those in the encoding in which definitions are sent most briefly.
+	Bytes int
+}
+
+// Costs remembers what definitions cost. The zero value is ready for use.
+type Costs struct {
+	once  sync.Once
+	known *lru.Cache // of definitionKey to DefinitionCosts
+}
+
+type definitionKey struct {
+	uid     types.UID
+	version string
+}
+
+// knownDefinitions are as many as some dozens of large spaces have.
+const knownDefinitions = 10_000
+
+// Of adds up what definitions cost, without the one of a name.
+func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, except string) (all DefinitionCosts) {
+	c.once.Do(func() { c.known = lru.New(knownDefinitions) })
+	for _, definition := range definitions {
+		if definition.Name == except {
+			continue
+		}
+		key := definitionKey{definition.UID, definition.ResourceVersion}
+		costs, ok := c.known.Get(key)
+		if !ok {
+			costs = costsOf(&definition.Spec)
+			c.known.Add(key, costs)
+		}
+		all.Rules += costs.(DefinitionCosts).Rules
+		all.Bytes += costs.(DefinitionCosts).Bytes
+	}
+	return all
+}
+
+func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
+	return DefinitionCosts{Rules: rulesOf(spec), Bytes: spec.Size()}
 }
 
 // check refuses policies and webhooks with very many expressions. One that had as
@@ -89,32 +139,39 @@ func ExpressionsOf(obj runtime.Object) (count int) {
 	return count
 }
 
-// checkRules refuses definitions with which a space has very many rules.
-func (e Expressions) checkRules(a admission.Attributes, n tenant.Name) error {
+// checkDefinitions refuses definitions with which all of a space cost very much.
+func (e Expressions) checkDefinitions(a admission.Attributes, n tenant.Name) error {
 	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || a.GetSubresource() != "" || e.Rules == nil {
+	if !ok || a.GetSubresource() != "" || e.Definitions == nil {
 		return nil
 	}
-	count := rulesOf(definition)
-	if old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition); ok && count <= rulesOf(old) {
+	costs, before := costsOfInternal(definition), DefinitionCosts{}
+	if old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition); ok {
+		before = costsOfInternal(old)
+	}
+	if costs.Rules <= before.Rules && costs.Bytes <= before.Bytes {
 		return nil
 	}
-	if all := count + e.Rules(n, definition.Name); all > maxRulesInSpace {
+	others := e.Definitions(n, definition.Name)
+	if all := costs.Rules + others.Rules; costs.Rules > before.Rules && all > maxRulesInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", all, maxRulesInSpace))
+	}
+	if all := costs.Bytes + others.Bytes; costs.Bytes > before.Bytes && all > maxDefinitionBytes {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", all, maxDefinitionBytes))
 	}
 	return nil
 }
 
-func rulesOf(definition *apiextensions.CustomResourceDefinition) int {
+func costsOfInternal(definition *apiextensions.CustomResourceDefinition) DefinitionCosts {
 	spec, err := withSchemas(definition)
 	if err != nil {
-		return 0 // as other checks say
+		return DefinitionCosts{} // as other checks say
 	}
-	return RulesOf(spec)
+	return costsOf(spec)
 }
 
-// RulesOf returns how many rules a definition has in all of its versions.
-func RulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
+// rulesOf returns how many rules a definition has in all of its versions.
+func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	for _, version := range spec.Versions {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 			all := rules{most: maxRules * maxVersions}

@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
@@ -73,9 +76,15 @@ func TestExpressionsInSpace(t *testing.T) {
 		d.Name = "x"
 		return d
 	}
+	described := func(bytes int) *apiextensions.CustomResourceDefinition {
+		d := definition(props{Type: "object", Description: strings.Repeat("x", bytes)})
+		d.Name = "x"
+		return d
+	}
 	for name, tc := range map[string]struct {
 		object, old   runtime.Object
 		others, rules int
+		bytes         int
 		message       string
 	}{
 		"as many as may be":           {object: webhooks(10), others: maxExpressionsInSpace - 10},
@@ -85,6 +94,10 @@ func TestExpressionsInSpace(t *testing.T) {
 		"more rules":                  {object: ruled(11), rules: maxRulesInSpace - 10, message: "with it the definitions of the space have 5001 rules"},
 		"more rules than before":      {object: ruled(11), old: ruled(10), rules: maxRulesInSpace, message: "at most 5000 may be there"},
 		"as many rules as before":     {object: ruled(10), old: ruled(10), rules: maxRulesInSpace},
+		"more bytes":                  {object: described(1000), bytes: maxDefinitionBytes - 1000, message: "with it the definitions of the space have 671"},
+		"more bytes than before":      {object: described(1000), old: described(999), bytes: maxDefinitionBytes, message: "at most 67108864 may be there"},
+		"as many bytes as before":     {object: described(1000), old: described(1000), bytes: maxDefinitionBytes + 1},
+		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
 		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,11 +108,11 @@ func TestExpressionsInSpace(t *testing.T) {
 					}
 					return tc.others
 				},
-				Rules: func(n tenant.Name, except string) int {
+				Definitions: func(n tenant.Name, except string) DefinitionCosts {
 					if n != "a" || except != "x" {
 						t.Errorf("asked for %q without %q", n, except)
 					}
-					return tc.rules
+					return DefinitionCosts{Rules: tc.rules, Bytes: tc.bytes}
 				},
 			}
 			plugin, err := New(nil, Rules{Expressions: others})
@@ -128,5 +141,24 @@ func TestRules(t *testing.T) {
 		if got := err != nil && strings.Contains(err.Error(), "rules, and a space takes definitions with at most"); got != refused {
 			t.Errorf("%d more: %v", more, err)
 		}
+	}
+}
+
+// TestCosts checks that definitions are added up, each by its version.
+func TestCosts(t *testing.T) {
+	definition := func(name, version string, bytes int) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: version},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Description: strings.Repeat("x", bytes), XValidations: make(apiextensionsv1.ValidationRules, 1)}}}}}}
+	}
+	var costs Costs
+	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000), definition("c", "1", 5000)}, "c")
+	if before.Rules != 2 || before.Bytes < 2000 || before.Bytes > 3000 {
+		t.Errorf("got %v", before)
+	}
+	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)}, "c")
+	if after.Rules != 2 || after.Bytes < before.Bytes+1000 || after.Bytes > before.Bytes+1100 {
+		t.Errorf("got %v, and before %v", after, before)
 	}
 }

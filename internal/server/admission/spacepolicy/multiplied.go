@@ -30,6 +30,8 @@ const (
 	// maxContainers are those of a pod, and maxRangeLimits what a LimitRange says of one.
 	maxContainers  = 500
 	maxRangeLimits = 600
+	// maxVolumes are those of a pod, of which each takes ten times as much memory as text, in several caches.
+	maxVolumes = 500
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
@@ -53,6 +55,7 @@ var factors = []struct {
 	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
 	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
 	{containersOf, maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
+	{volumesOf, maxVolumes, "it has %d volumes, and a pod in a space at most %d; use projected volumes, or several pods"},
 	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
@@ -107,6 +110,13 @@ func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
 func containersOf(_ schema.GroupResource, obj runtime.Object) int {
 	if pod, ok := obj.(*core.Pod); ok {
 		return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	}
+	return 0
+}
+
+func volumesOf(_ schema.GroupResource, obj runtime.Object) int {
+	if pod, ok := obj.(*core.Pod); ok {
+		return len(pod.Spec.Volumes)
 	}
 	return 0
 }

@@ -99,6 +99,11 @@ func TestFactors(t *testing.T) {
 			more:    &core.Pod{Spec: core.PodSpec{Containers: make([]core.Container, 400), EphemeralContainers: make([]core.EphemeralContainer, 101)}},
 			refusal: `pods "x" is forbidden: SpacePolicy: it has 501 containers, and a pod in a space at most 500; make several pods of it`,
 		},
+		"volumes": {
+			resource: core.Resource("pods"), most: &core.Pod{Spec: core.PodSpec{Volumes: make([]core.Volume, 500)}},
+			more:    &core.Pod{Spec: core.PodSpec{Volumes: make([]core.Volume, 501)}},
+			refusal: `pods "x" is forbidden: SpacePolicy: it has 501 volumes, and a pod in a space at most 500; use projected volumes, or several pods`,
+		},
 		"limits of a range": {
 			resource: core.Resource("limitranges"), most: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: make([]core.LimitRangeItem, 600)}},
 			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 599), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},

@@ -127,7 +127,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.Expressions.check(a, n); err != nil {
 		return err
 	}
-	if err := p.rules.Expressions.checkRules(a, n); err != nil {
+	if err := p.rules.Expressions.checkDefinitions(a, n); err != nil {
 		return err
 	}
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
