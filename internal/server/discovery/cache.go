@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 )
 
 // cacheSize is how many documents of a kind are cached that are put together from
-// those of several servers, of as many spaces. The largest, one of OpenAPI v2, is some
-// five megabytes once it has been asked for; the others are put together again.
-const cacheSize = 16
+// those of several servers, of as many spaces, and cacheBytes what they may be put together from. A usual
+// one of OpenAPI v2 is put together from two megabytes, and takes five once it has been asked for. The last
+// one is cached however large it is; the others are put together again.
+const (
+	cacheSize  = 16
+	cacheBytes = 64 << 20
+)
 
 // document is where a document comes from that is part of another.
 type document struct {
@@ -24,18 +29,32 @@ type document struct {
 
 // documentCache caches what is put together from documents as long as these do not change.
 type documentCache[T any] struct {
-	values  *lru.Cache // of keyOf to *cacheEntry[T]
+	values  *lru.Cache   // of keyOf to *cacheEntry[T]
+	bytes   atomic.Int64 // of the entries
 	merging singleflight.Group
 }
 
 // cacheEntry is something put together from documents with these ETags.
 type cacheEntry[T any] struct {
 	tags  []string
+	bytes int64
 	value T
 }
 
 func newDocumentCache[T any]() *documentCache[T] {
-	return &documentCache[T]{values: lru.New(cacheSize)}
+	c := &documentCache[T]{}
+	c.values = lru.NewWithEvictionFunc(cacheSize, func(_ lru.Key, entry any) { c.bytes.Add(-entry.(*cacheEntry[T]).bytes) })
+	return c
+}
+
+// add caches an entry in the place of the one of its key.
+func (c *documentCache[T]) add(key string, entry *cacheEntry[T]) {
+	c.values.Remove(key)
+	c.values.Add(key, entry)
+	c.bytes.Add(entry.bytes)
+	for c.bytes.Load() > cacheBytes && c.values.Len() > 1 {
+		c.values.RemoveOldest()
+	}
 }
 
 // get returns what is put together from documents, by together, which is given them in
@@ -55,7 +74,11 @@ func (c *documentCache[T]) get(key string, documents []document, together func(d
 		}
 		value, err := together(bodies)
 		if err == nil {
-			c.values.Add(key, &cacheEntry[T]{tags: fresh, value: value})
+			entry := &cacheEntry[T]{tags: fresh, value: value}
+			for _, body := range bodies {
+				entry.bytes += int64(len(body))
+			}
+			c.add(key, entry)
 		}
 		return value, err
 	})
