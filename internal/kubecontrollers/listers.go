@@ -2,7 +2,6 @@ package kubecontrollers
 
 import (
 	"sync/atomic"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,8 +18,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tenantry/tenantry/internal/process/memory"
 )
 
 // offered is an informer with a lister of its own.
@@ -43,12 +40,6 @@ func notEmpty(selector *metav1.LabelSelector) *metav1.LabelSelector {
 	return selector
 }
 
-// What it takes at least to look at an object that is queued, and to encode a byte of one for a revision.
-const (
-	syncTime         = 50 * time.Microsecond
-	revisionByteTime = 100 * time.Nanosecond
-)
-
 // Empty selectors match nothing, except those of Jobs and PodDisruptionBudgets.
 
 type replicaSetLister struct {
@@ -58,7 +49,7 @@ type replicaSetLister struct {
 
 func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns) (offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return notEmpty(rs.Spec.Selector) })
-	s, inTurn := s.taking(t, informer.Informer(), func(*appsv1.ReplicaSet) time.Duration { return syncTime })
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{appslisters.NewReplicaSetLister(inTurn.GetIndexer()), s}}, err
 }
 
@@ -76,7 +67,7 @@ func newReplicationControllers(informer coreinformers.ReplicationControllerInfor
 	s, err := newSelecting(informer.Informer(), func(rc *corev1.ReplicationController) *metav1.LabelSelector {
 		return notEmpty(&metav1.LabelSelector{MatchLabels: rc.Spec.Selector})
 	})
-	s, inTurn := s.taking(t, informer.Informer(), func(*corev1.ReplicationController) time.Duration { return syncTime })
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{corelisters.NewReplicationControllerLister(inTurn.GetIndexer()), s}}, err
 }
 
@@ -94,9 +85,7 @@ type statefulSetLister struct {
 // at how large each is takes longer.
 func newStatefulSets(small smallSets, t *turns) (offered[appslisters.StatefulSetLister], error) {
 	s, err := newSelecting(small.StatefulSetInformer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
-	s, inTurn := s.taking(t, small.Informer(), func(set *appsv1.StatefulSet) time.Duration {
-		return syncTime + time.Duration(memory.Of(&set.Spec))*revisionByteTime // which a revision is made of
-	})
+	s, inTurn := s.taking(t, small.Informer())
 	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{appslisters.NewStatefulSetLister(inTurn.GetIndexer()), s}}, err
 }
 
@@ -112,7 +101,7 @@ type jobLister struct {
 
 func newJobs(informer batchinformers.JobInformer, t *turns) (offered[batchlisters.JobLister], error) {
 	s, err := newSelecting(informer.Informer(), func(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector })
-	s, inTurn := s.taking(t, informer.Informer(), func(*batchv1.Job) time.Duration { return syncTime })
+	s, inTurn := s.taking(t, informer.Informer())
 	return offered[batchlisters.JobLister]{inTurn, jobLister{batchlisters.NewJobLister(inTurn.GetIndexer()), s}}, err
 }
 

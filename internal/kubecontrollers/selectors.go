@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,17 +24,9 @@ type selecting[T metav1.Object] struct {
 	events *inTurn
 }
 
-// taking returns the same for events of pods that take turns, and the informer to offer. cost is what a tenant
-// is charged with when an object is queued.
-func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer, cost func(T) time.Duration) (selecting[T], *inTurn) {
-	s.events = t.informer(informer)
-	s.events.open = true
-	s.events.cost = func(obj any) time.Duration {
-		if object, ok := obj.(T); ok {
-			return cost(object)
-		}
-		return 0
-	}
+// taking returns the same for events of pods that take turns, and the informer to offer.
+func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer) (selecting[T], *inTurn) {
+	s.events = t.openInformer(informer)
 	return s, s.events
 }
 
@@ -110,14 +101,12 @@ func (s selecting[T]) labelled(pod *corev1.Pod) (found []T, err error) {
 	if s.events == nil {
 		return s.matching(pod.Namespace, pod.Labels)
 	}
-	if !s.events.look(pod.Namespace, func() (took time.Duration) {
-		found, err = s.matching(pod.Namespace, pod.Labels)
-		for _, object := range found {
-			took += s.events.cost(object)
-		}
-		return took
-	}) {
+	if !s.events.look(pod.Namespace, func() { found, err = s.matching(pod.Namespace, pod.Labels) }) {
 		return nil, errNoneSelects
+	}
+	found = slices.DeleteFunc(found, func(object T) bool { return s.events.delay(object) })
+	if err == nil && len(found) == 0 {
+		err = errNoneSelects
 	}
 	return found, err
 }

@@ -44,10 +44,7 @@ type servicesIn struct {
 // List implements corelisters.ServiceNamespaceLister. Of a tenant that is not in turn it lists none, and the
 // controller hears of all later.
 func (l servicesIn) List(selector labels.Selector) (found []*corev1.Service, err error) {
-	l.informer.look(l.namespace, func() time.Duration {
-		found, err = l.ServiceNamespaceLister.List(selector)
-		return 0
-	})
+	l.informer.look(l.namespace, func() { found, err = l.ServiceNamespaceLister.List(selector) })
 	return found, err
 }
 
@@ -68,10 +65,7 @@ type budgetsInTurn struct {
 // GetPodPodDisruptionBudgets implements policylisters.PodDisruptionBudgetListerExpansion. It is called
 // for each event of a pod, in a handler that serves all spaces.
 func (l budgetsInTurn) GetPodPodDisruptionBudgets(pod *corev1.Pod) (found []*policyv1.PodDisruptionBudget, err error) {
-	if !l.informer.look(pod.Namespace, func() time.Duration {
-		found, err = l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod)
-		return 0
-	}) {
+	if !l.informer.look(pod.Namespace, func() { found, err = l.PodDisruptionBudgetLister.GetPodPodDisruptionBudgets(pod) }) {
 		return nil, errNoneSelects
 	}
 	return found, err
@@ -85,7 +79,10 @@ func (l budgetsInTurn) PodDisruptionBudgets(namespace string) policylisters.PodD
 // namespaces returns Namespaces, of which the controller asks for everything in one that is deleted, again
 // and again while something has a finalizer.
 func (t *turns) namespaces(informer coreinformers.NamespaceInformer) offered[corelisters.NamespaceLister] {
-	return offeredInTurn(t.absentInformer(informer.Informer()), corelisters.NewNamespaceLister)
+	namespaces := t.absentInformer(informer.Informer())
+	// The controller waits for seconds before it takes one that it hears of.
+	namespaces.most, namespaces.countQueued = deletionWorkers/2, false
+	return offeredInTurn(namespaces, corelisters.NewNamespaceLister)
 }
 
 // pods returns pods, of which a controller lists those that thousands of selectors of one item match, and can do

@@ -2,8 +2,9 @@ package kubecontrollers
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,16 +18,14 @@ import (
 )
 
 // inTurn is the informer of the objects that a controller works on. A worker begins an item by
-// getting its object from the lister, so that is where it is told that it is not the turn of a
-// tenant. What is not in turn is parked, and the controller hears of it again: some controllers
+// getting its object from the lister. There it begins to be measured, or is told that it is not the turn of
+// the tenant. What is not in turn is parked, and the controller hears of it again: some controllers
 // give an item up after some errors. Handlers, which lose an event that they get no object for, get all
 // (see exempted).
 type inTurn struct {
 	cache.SharedIndexInformer
-	turns *turns
-	// cost, if not nil, is what an event of an open informer is charged with at once: its item may wait in the
-	// queue for long until a worker is measured.
-	cost func(obj any) time.Duration
+	// turns are those of the workers, and handling those of the handlers of the events of all spaces.
+	turns, handling *turns
 	// absent is whether an object that is not in turn is shown as one that is not there. It is for
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
 	absent bool
@@ -34,12 +33,21 @@ type inTurn struct {
 	// what they have done for an object that is not there: its events wait instead, and those of pods that
 	// it selects (see selecting).
 	open bool
+	// most is how many objects of a tenant that owes much are given to the controller at a time, and countQueued
+	// is whether those count that are queued, and not only those that a worker works on.
+	most        int
+	countQueued bool
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
 	parked   map[tenant.Name]*parked
-	// released are the keys that the controller has heard of again, and not yet taken.
-	released sets.Set[string]
+	// given are the keys of objects that the controller has heard of, and is not done with.
+	given map[tenant.Name]map[string]given
+}
+
+type given struct {
+	working bool
+	until   time.Time // it counts
 }
 
 // parked are the keys of a tenant's objects that are not in turn, in the order in which they came.
@@ -60,15 +68,31 @@ func (p *parked) add(keys ...string) {
 }
 
 const (
-	// releasedAtOnce is how many of them the controller hears of at once, so that others' wait for
-	// few in its queue, and releasePause the time until it hears of more.
+	// releasedAtOnce is how many parked objects the controller hears of at once, so that others' wait for
+	// few in its queue. releasePeriod is when it hears of more if it is not done with one before.
 	releasedAtOnce = 16
-	releasePause   = 100 * time.Millisecond
+	releasePeriod  = time.Second
+	// An object counts as given for so long if no worker takes it, which a handler may not want, or if a worker is
+	// not done with it: one that waits for a webhook is not to keep all others of its tenant waiting.
+	queuedTime  = 5 * time.Second
+	workingTime = time.Minute
+	// manyGiven is how many there are when those are forgotten that count no more.
+	manyGiven = 1024
 )
 
 func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
 	t.measured = true
-	return &inTurn{SharedIndexInformer: of, turns: t, parked: map[tenant.Name]*parked{}, released: sets.New[string]()}
+	return &inTurn{
+		SharedIndexInformer: of, turns: t, handling: newTurns(1), most: max(1, runtime.GOMAXPROCS(0)/2), countQueued: true,
+		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{},
+	}
+}
+
+// openInformer is informer for a controller that gets all objects, and whose events wait.
+func (t *turns) openInformer(of cache.SharedIndexInformer) *inTurn {
+	i := t.informer(of)
+	i.open, i.most = true, releasedAtOnce
+	return i
 }
 
 // AddEventHandler implements cache.SharedInformer.
@@ -114,15 +138,68 @@ func (i *inTurn) delay(obj any) bool {
 		return false
 	}
 	n := tenant.Flat(object.GetNamespace()).Space()
-	if !n.IsSpace() {
+	return n.IsSpace() && !i.give(n, object.GetNamespace()+"/"+object.GetName(), false)
+}
+
+// give notes that the controller gets an object, or parks it if it is not its turn.
+func (i *inTurn) give(n tenant.Name, key string, working bool) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, known := i.given[n][key]
+	if !known && (i.parked[n] != nil || i.room(n) <= 0) {
+		i.of(n).add(key)
 		return false
 	}
-	if i.turns.debt(n) <= maxTurnDebt {
-		i.turns.charge(n, i.cost(obj))
-		return false
-	}
-	i.park(n, object.GetNamespace()+"/"+object.GetName())
+	i.note(n, key, working)
 	return true
+}
+
+// note is called with the lock.
+func (i *inTurn) note(n tenant.Name, key string, working bool) {
+	if i.given[n] == nil {
+		i.given[n] = map[string]given{}
+	}
+	counts := queuedTime
+	if working {
+		counts = workingTime
+	}
+	if len(i.given[n])%manyGiven == manyGiven-1 {
+		i.prune(n)
+	}
+	i.given[n][key] = given{working, i.turns.now().Add(counts)}
+}
+
+// room returns how many more objects of a tenant may be given. It is called with the lock.
+func (i *inTurn) room(n tenant.Name) int {
+	if !i.turns.owesMuch(n, len(i.given[n])) {
+		return releasedAtOnce
+	}
+	i.prune(n)
+	count := 0
+	for _, g := range i.given[n] {
+		if g.working || i.countQueued {
+			count++
+		}
+	}
+	return i.most - count
+}
+
+// prune forgets what counts no more. It is called with the lock.
+func (i *inTurn) prune(n tenant.Name) {
+	maps.DeleteFunc(i.given[n], func(_ string, g given) bool { return i.turns.now().After(g.until) })
+}
+
+// done is called when a worker is done with an object, or does not find it any more.
+func (i *inTurn) done(n tenant.Name, key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.given[n], key)
+	if len(i.given[n]) == 0 {
+		delete(i.given, n)
+	}
+	if i.parked[n] != nil {
+		go i.release(n) // the controller's queue is locked
+	}
 }
 
 // GetIndexer implements cache.SharedIndexInformer.
@@ -138,62 +215,53 @@ type indexerInTurn struct {
 // GetByKey implements cache.Store.
 func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := i.Indexer.GetByKey(key)
-	if err != nil || !exists {
-		i.of.forget(key) // it is no more
+	if err != nil {
+		return nil, false, err
+	}
+	n, err := spaceOfKey(key)
+	if err != nil || !n.IsSpace() || isExempted() {
 		return obj, exists, err
 	}
-	switch err := i.of.take(key); {
-	case err == nil:
+	switch {
+	case !exists:
+		i.of.done(n, key)
+		return nil, false, nil
+	case i.of.take(n, key):
 		return obj, true, nil
 	case i.of.absent:
 		return nil, false, nil
 	default:
-		return nil, false, err
+		return nil, false, fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
 	}
 }
 
-// take measures how long the worker that asks for an object works on it, or returns an error and parks it.
-func (i *inTurn) take(key string) error {
+func spaceOfKey(key string) (tenant.Name, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
-		return fmt.Errorf("reading the namespace of %q: %w", key, err)
+		return "", fmt.Errorf("reading the namespace of %q: %w", key, err)
 	}
-	n := tenant.Flat(cmp.Or(namespace, name)).Space()
-	if !n.IsSpace() || isExempted() {
-		return nil
-	}
-	if !i.open {
-		if err := i.turns.take(n, 0); err != nil || i.waitsBehind(n, key) {
-			i.park(n, key)
-			return cmp.Or(err, errNotInTurn)
-		}
-	}
-	workers.OnDone(func(took time.Duration) { i.turns.work(n, took) })
-	return nil
+	return tenant.Flat(cmp.Or(namespace, name)).Space(), nil
 }
 
-var errNotInTurn = errors.New("other objects of the tenant have waited longer for this controller")
-
-// waitsBehind reports whether other objects of a tenant are parked, unless the key has been.
-func (i *inTurn) waitsBehind(n tenant.Name, key string) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.released.Has(key) {
-		i.released.Delete(key)
+// take measures how long the worker that asks for an object works on it, or parks it.
+func (i *inTurn) take(n tenant.Name, key string) bool {
+	if i.open {
+		i.mu.Lock()
+		i.note(n, key, true)
+		i.mu.Unlock()
+	} else if !i.give(n, key, true) {
 		return false
 	}
-	return i.parked[n] != nil
+	if !workers.OnDone(func(took time.Duration) {
+		i.turns.work(n, took)
+		i.done(n, key)
+	}) {
+		i.done(n, key) // it belongs to the item that the worker works on already
+	}
+	return true
 }
 
-// park has the controller hear of an object when it is the turn of its tenant, if it is still
-// there. There is one timer for each tenant that has parked objects.
-func (i *inTurn) park(n tenant.Name, key string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.of(n).add(key)
-}
-
-// parkAll is park for all objects of a namespace.
+// parkAll parks all objects of a namespace.
 func (i *inTurn) parkAll(n tenant.Name, namespace string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -201,50 +269,53 @@ func (i *inTurn) parkAll(n tenant.Name, namespace string) {
 }
 
 // look calls find, which looks for objects that an event concerns, and charges the tenant of the namespace
-// for it and for what find says that they take afterwards. If it is not the tenant's turn, it parks all
-// objects of the namespace instead, and returns false.
-func (i *inTurn) look(namespace string, find func() time.Duration) bool {
+// for it. If its events have taken long, it parks all objects of the namespace instead, and returns false.
+func (i *inTurn) look(namespace string, find func()) bool {
 	n := tenant.Flat(namespace).Space()
 	if !n.IsSpace() {
 		find()
 		return true
 	}
-	if i.turns.debt(n) > maxTurnDebt {
+	if i.handling.debt(n) > maxTurnDebt {
 		i.parkAll(n, namespace)
 		return false
 	}
 	began := time.Now()
-	afterwards := find()
-	i.turns.charge(n, time.Since(began)+afterwards)
+	find()
+	i.handling.charge(n, time.Since(began))
 	return true
 }
 
-// of returns what is parked of a tenant. It is called with the lock.
+// of returns what is parked of a tenant. It is called with the lock. There is one timer for each tenant
+// that has parked objects.
 func (i *inTurn) of(n tenant.Name) *parked {
 	p := i.parked[n]
 	if p == nil {
 		p = &parked{set: sets.New[string](), namespaces: sets.New[string]()}
 		i.parked[n] = p
-		i.releaseLater(n)
+		time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
 	}
 	return p
 }
 
-// releaseLater is called with the lock.
-func (i *inTurn) releaseLater(n tenant.Name) {
-	time.AfterFunc(max(releasePause, i.turns.debt(n)-maxTurnDebt/2), func() { i.release(n) })
+// releaseAgain releases objects until none is parked.
+func (i *inTurn) releaseAgain(n tenant.Name) {
+	i.release(n)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.parked[n] != nil {
+		time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
+	}
 }
 
+// release has the controller hear of parked objects, if they are still there, as far as it is their turn.
 func (i *inTurn) release(n tenant.Name) {
 	defer utilruntime.HandleCrash()
 	for _, key := range i.next(n) {
 		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key)
 		if err != nil || !exists {
-			i.forget(key)
+			i.done(n, key)
 			continue
-		}
-		if i.open {
-			i.turns.charge(n, i.cost(obj))
 		}
 		for _, handler := range i.handlers {
 			handler.OnAdd(obj, false) // some take no update in which nothing has changed
@@ -252,20 +323,12 @@ func (i *inTurn) release(n tenant.Name) {
 	}
 }
 
-// forget is for a key that was released, and that nobody takes.
-func (i *inTurn) forget(key string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.released.Delete(key)
-}
-
-// next returns the keys to release, none if it is not yet the turn of the tenant.
+// next returns the keys to release.
 func (i *inTurn) next(n tenant.Name) []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	p := i.parked[n]
-	if i.turns.debt(n) > maxTurnDebt/2 {
-		i.releaseLater(n)
+	if p == nil || i.handling.debt(n) > maxTurnDebt {
 		return nil
 	}
 	for namespace := range p.namespaces {
@@ -275,15 +338,13 @@ func (i *inTurn) next(n tenant.Name) []string {
 		}
 	}
 	clear(p.namespaces)
-	released := p.keys[:min(releasedAtOnce, len(p.keys))]
+	released := p.keys[:min(max(0, i.room(n)), len(p.keys))]
 	p.keys = p.keys[len(released):]
 	p.set.Delete(released...)
-	if !i.open {
-		i.released.Insert(released...)
+	for _, key := range released {
+		i.note(n, key, false)
 	}
-	if len(p.keys) > 0 {
-		i.releaseLater(n)
-	} else {
+	if len(p.keys) == 0 {
 		delete(i.parked, n)
 	}
 	return released

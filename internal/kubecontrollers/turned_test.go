@@ -1,7 +1,6 @@
 package kubecontrollers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,127 +13,273 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// heard counts the events of a controller's handler.
-type heard struct {
-	cache.ResourceEventHandlerFuncs
-	count int
+// testController is one in a synctest, as its informer and its workers see it.
+type testController struct {
+	t     *testing.T
+	queue workqueue.TypedInterface[string]
+	get   func(key string) error
+	// heard are the keys that its handler has been told.
+	heard []string
 }
 
-func newHeard() *heard {
-	h := &heard{}
-	h.AddFunc = func(any) { h.count++ }
-	return h
+// newController returns a controller of the objects of an informer.
+func newController(t *testing.T, informer cache.SharedIndexInformer, get func(key string) error) *testController {
+	t.Helper()
+	c := &testController{t: t, queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "test"}), get: get}
+	t.Cleanup(c.queue.ShutDown)
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			t.Error(err)
+		}
+		c.heard = append(c.heard, key)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
-// worker is that of a controller.
-type worker struct {
-	workqueue.TypedInterface[string]
+// work has a worker of its own get an object and work on it for some time, in the background.
+func (c *testController) work(key string, took time.Duration) {
+	go func() {
+		if err := c.begin(key, took); err != nil {
+			c.t.Errorf("%s: %v", key, err)
+		}
+	}()
+	synctest.Wait()
 }
 
-func newWorker(t *testing.T) worker {
-	w := worker{workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "test"})}
-	t.Cleanup(w.ShutDown)
-	return w
-}
-
-// works is for an item that takes some time, unless get says that it is not in turn.
-func (w worker) works(took time.Duration, get func() error) error {
-	w.Add("item")
-	item, _ := w.Get()
-	defer w.Done(item)
-	if err := get(); err != nil {
+// begin returns an error if it is not an object's turn.
+func (c *testController) begin(key string, took time.Duration) error {
+	c.queue.Add(key)
+	item, _ := c.queue.Get()
+	defer c.queue.Done(item)
+	if err := c.get(key); err != nil {
 		return err
 	}
 	time.Sleep(took)
 	return nil
 }
 
-// TestTurnsOfServices checks that a tenant whose Services take long waits, that others do not,
-// and that the controller hears of the Service again.
-func TestTurnsOfServices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		core := f.Core().V1()
-		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
-			if err := core.Services().Informer().GetStore().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		turns := newTurns(1)
-		offered := turns.services(core.Services())
-		handler := newHeard()
-		if _, err := offered.Informer().AddEventHandler(handler); err != nil {
-			t.Fatal(err)
-		}
-		worker := newWorker(t)
-		get := func(namespace string) error {
-			return worker.works(time.Second, func() error {
-				_, err := offered.Lister().Services(namespace).Get("s")
-				return err
-			})
-		}
-		taken := 0
-		for ; taken < 100 && get("a|ns") == nil; taken++ {
-		}
-		if taken == 0 || taken > 10 {
-			t.Errorf("%d Services of a tenant in a row", taken)
-		}
-		_ = get("a|ns")
-		for _, namespace := range []string{"b|ns", "ns", "ns", "ns", "ns", "ns", "ns", "ns", "ns", "ns", "ns"} {
-			if err := get(namespace); err != nil {
-				t.Errorf("a Service in %s waits: %v", namespace, err)
-			}
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if handler.count != 1 {
-			t.Errorf("the controller hears %d times of the Service", handler.count)
-		}
-		if err := get("a|ns"); err != nil {
-			t.Errorf("after a minute: %v", err)
-		}
-	})
+// tries is begin in a goroutine of its own, for an object that takes no time.
+func (c *testController) tries(key string) error {
+	result := make(chan error)
+	go func() { result <- c.begin(key, 0) }()
+	return <-result
 }
 
-// TestTurnsOfRequests checks that items are charged for their requests, however quick each is.
-func TestTurnsOfRequests(t *testing.T) {
+func addTo(t *testing.T, informer cache.SharedIndexInformer, objects ...runtime.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := informer.GetStore().Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// indebt makes a tenant owe as much as one can.
+func indebt(t *turns, n tenant.Name) { t.charge(n, time.Minute) }
+
+// TestTakingTurns checks that objects of a tenant that owes much are worked on a few at a time, that the others come back
+// as soon as a worker is done, and that another tenant, the system and the handlers of the controller do not wait.
+func TestTakingTurns(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	turns := newTurns(1)
-	budgets, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
-	if err != nil {
-		t.Fatal(err)
+	core, apps, batch := f.Core().V1(), f.Apps().V1(), f.Batch().V1()
+	for name, tc := range map[string]struct {
+		informer cache.SharedIndexInformer
+		object   func(metav1.ObjectMeta) runtime.Object
+		offer    func(*turns) (cache.SharedIndexInformer, func(namespace, name string) error)
+	}{
+		"Namespaces": {core.Namespaces().Informer(), func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Namespace, meta.Name = "", meta.Namespace+meta.Name
+			return &corev1.Namespace{ObjectMeta: meta}
+		}, func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+			offered := t.namespaces(core.Namespaces())
+			return offered.Informer(), func(_, name string) error { _, err := offered.Lister().Get(name); return err }
+		}},
+		"ResourceQuotas": {core.ResourceQuotas().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.ResourceQuota{ObjectMeta: meta} },
+			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := t.quotas(core.ResourceQuotas())
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().ResourceQuotas(namespace).Get(name)
+					return err
+				}
+			}},
+		"Deployments": {apps.Deployments().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &appsv1.Deployment{ObjectMeta: meta} },
+			func(turns *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().Deployments(namespace).Get(name)
+					return err
+				}
+			}},
+		"CronJobs": {batch.CronJobs().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &batchv1.CronJob{ObjectMeta: meta} },
+			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := t.cronJobs(batch.CronJobs())
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().CronJobs(namespace).Get(name)
+					return err
+				}
+			}},
+		"Services": {core.Services().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Service{ObjectMeta: meta} },
+			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := t.services(core.Services())
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().Services(namespace).Get(name)
+					return err
+				}
+			}},
+		"Endpoints": {core.Endpoints().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Endpoints{ObjectMeta: meta} },
+			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := t.endpoints(core.Endpoints())
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().Endpoints(namespace).Get(name)
+					return err
+				}
+			}},
+		"HorizontalPodAutoscalers": {f.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
+			func(meta metav1.ObjectMeta) runtime.Object {
+				return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}
+			},
+			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := t.autoscalers(f.Autoscaling().V2().HorizontalPodAutoscalers())
+				return offered.Informer(), func(namespace, name string) error {
+					_, err := offered.Lister().HorizontalPodAutoscalers(namespace).Get(name)
+					return err
+				}
+			}},
+	} {
+		for _, namespace := range []string{"a|", "b|", ""} {
+			for i := range 40 {
+				addTo(t, tc.informer, tc.object(metav1.ObjectMeta{Namespace: namespace + "ns", Name: fmt.Sprintf("%02d", i)}))
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turns := newTurns(1)
+				informer, get := tc.offer(turns)
+				key := func(space string, i int) string {
+					if name == "Namespaces" {
+						return fmt.Sprintf("%sns%02d", space, i)
+					}
+					return fmt.Sprintf("%sns/%02d", space, i)
+				}
+				c := newController(t, informer, func(key string) error {
+					namespace, name, err := cache.SplitMetaNamespaceKey(key)
+					if err != nil {
+						return err
+					}
+					return get(namespace, name)
+				})
+				for i := range 20 { // a tenant that owes nothing
+					c.work(key("a|", i), time.Second)
+				}
+				time.Sleep(time.Minute)
+				indebt(turns, "a")
+				most := informer.(*inTurn).most
+				for i := range most {
+					c.work(key("a|", i), 10*time.Second)
+				}
+				for i := most; i < most+3; i++ {
+					if c.tries(key("a|", i)) == nil {
+						t.Errorf("%d are worked on at a time, want %d", i+1, most)
+					}
+				}
+				for _, space := range []string{"b|", ""} {
+					if err := c.tries(key(space, 0)); err != nil {
+						t.Errorf("in %q: %v", space, err)
+					}
+				}
+				var handled error
+				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = c.get(key("a|", 39)) }}}.OnAdd(nil, false)
+				if handled != nil {
+					t.Errorf("a handler waits: %v", handled)
+				}
+				if time.Sleep(9 * time.Second); len(c.heard) > 0 && name != "Namespaces" {
+					t.Errorf("%v come too early", c.heard)
+				}
+				time.Sleep(2 * time.Second) // a worker is done
+				synctest.Wait()
+				if len(c.heard) == 0 || c.heard[0] != key("a|", most) {
+					t.Errorf("%v come after one that is done", c.heard)
+				}
+				if err := c.tries(c.heard[0]); err != nil {
+					t.Errorf("what comes back waits: %v", err)
+				}
+				time.Sleep(time.Minute)
+				for i := range 40 {
+					if err := c.tries(key("a|", i)); err != nil {
+						t.Errorf("after a minute, %d: %v", i, err)
+					}
+				}
+			})
+		})
 	}
-	inTurn, autoscalers := turns.budgets(budgets), turns.autoscalers(f.Autoscaling().V2().HorizontalPodAutoscalers())
-	meta := metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}
-	if err := f.Policy().V1().PodDisruptionBudgets().Informer().GetStore().Add(&policyv1.PodDisruptionBudget{ObjectMeta: meta}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Autoscaling().V2().HorizontalPodAutoscalers().Informer().GetStore().Add(&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}); err != nil {
-		t.Fatal(err)
-	}
-	get := func() [2]bool {
-		_, err := inTurn.Lister().PodDisruptionBudgets("a|ns").Get("x")
-		_, other := autoscalers.Lister().HorizontalPodAutoscalers("a|ns").Get("x")
-		return [2]bool{err == nil, other == nil}
-	}
-	if got := get(); got != [2]bool{true, true} {
-		t.Errorf("got %v at first", got)
-	}
-	for range 10_000 {
-		turns.work("a", time.Millisecond)
-	}
-	if got := get(); got != [2]bool{false, false} {
-		t.Errorf("got %v after requests of ten seconds", got)
-	}
+}
+
+// TestNothingIsLost has a tenant that owes much write a thousand objects, of which each is worked on once, in order.
+func TestNothingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		turns := newTurns(1)
+		offered := turns.services(f.Core().V1().Services())
+		var worked []string
+		var c *testController
+		c = newController(t, offered.Informer(), func(key string) error {
+			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			if err == nil {
+				_, err = offered.Lister().Services(namespace).Get(name)
+			}
+			if err == nil {
+				worked = append(worked, name)
+			}
+			return err
+		})
+		indebt(turns, "a")
+		for i := range 1000 {
+			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprintf("%03d", i)}})
+		}
+		most := offered.Informer().(*inTurn).most
+		for i := range most {
+			c.work(fmt.Sprintf("a|ns/%03d", i), time.Second)
+		}
+		for i := most; i < 1000; i++ {
+			if c.tries(fmt.Sprintf("a|ns/%03d", i)) == nil {
+				t.Fatalf("%d of a tenant that owes much at once", i+1)
+			}
+		}
+		began := time.Now()
+		for next := 0; len(worked) < 1000 && time.Since(began) < time.Hour; time.Sleep(time.Millisecond) {
+			synctest.Wait()
+			for ; next < len(c.heard); next++ {
+				_ = c.tries(c.heard[next])
+			}
+		}
+		if !slices.IsSorted(worked) {
+			t.Error("they are not worked on in order")
+		}
+		slices.Sort(worked)
+		if got := len(slices.Compact(worked)); got != 1000 || len(worked) != 1000 {
+			t.Errorf("%d objects, %d times", got, len(worked))
+		}
+		if informer := offered.Informer().(*inTurn); len(informer.given)+len(informer.parked) > 0 {
+			t.Errorf("%v are still given, and %v parked", informer.given, informer.parked)
+		}
+	})
 }
 
 // TestWorkersAreMeasured checks what a tenant owes for what a worker does, with each kind of informer, and that it
@@ -143,27 +288,24 @@ func TestWorkersAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		for _, namespace := range []string{"a|ns", "ns"} {
-			for store, obj := range map[cache.Store]any{
-				f.Apps().V1().ReplicaSets().Informer().GetStore(): &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}},
-				f.Core().V1().Services().Informer().GetStore():    &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}},
-			} {
-				if err := store.Add(obj); err != nil {
-					t.Fatal(err)
-				}
-			}
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: "x"}
+			addTo(t, f.Apps().V1().ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: meta})
+			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: meta})
 		}
-		for name, get := range map[string]func(t *turns, namespace string) error{
-			"open": func(turns *turns, namespace string) error {
+		for name, offer := range map[string]func(t *turns) (cache.SharedIndexInformer, func(namespace string) error){
+			"open": func(turns *turns) (cache.SharedIndexInformer, func(string) error) {
 				offered, err := newReplicaSets(f.Apps().V1().ReplicaSets(), turns)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = offered.Lister().ReplicaSets(namespace).Get("x")
-				return err
+				return offered.Informer(), func(namespace string) error {
+					_, err = offered.Lister().ReplicaSets(namespace).Get("x")
+					return err
+				}
 			},
-			"others": func(turns *turns, namespace string) error {
-				_, err := turns.services(f.Core().V1().Services()).Lister().Services(namespace).Get("x")
-				return err
+			"others": func(turns *turns) (cache.SharedIndexInformer, func(string) error) {
+				offered := turns.services(f.Core().V1().Services())
+				return offered.Informer(), func(namespace string) error { _, err := offered.Lister().Services(namespace).Get("x"); return err }
 			},
 		} {
 			turns := newTurns(1)
@@ -172,12 +314,13 @@ func TestWorkersAreMeasured(t *testing.T) {
 				t.Errorf("%s: owes %v for a request of a worker that is not measured", name, got)
 			}
 			turns = newTurns(1)
+			informer, get := offer(turns)
+			c := newController(t, informer, func(namespace string) error {
+				turns.request("a", time.Second)
+				return get(namespace)
+			})
 			for _, namespace := range []string{"a|ns", "ns"} {
-				if err := newWorker(t).works(time.Second, func() error {
-					err := get(turns, namespace)
-					turns.request("a", time.Second)
-					return err
-				}); err != nil {
+				if err := c.begin(namespace, time.Second); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -187,249 +330,161 @@ func TestWorkersAreMeasured(t *testing.T) {
 			if len(turns.until) != 1 {
 				t.Errorf("%s: the system owes, too: %v", name, turns.until)
 			}
+			if informer := informer.(*inTurn); len(informer.given) > 0 {
+				t.Errorf("%s: %v are still given", name, informer.given)
+			}
 		}
 	})
 }
 
-// TestParked checks that others wait for few of a tenant's objects, and that all come back in
-// order.
-func TestParked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		store := f.Policy().V1().PodDisruptionBudgets().Informer().GetStore()
-		turns := newTurns(1)
-		from, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
-		if err != nil {
-			t.Fatal(err)
-		}
-		budgets := turns.budgets(from)
-		var queued []string
-		if _, err := budgets.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-			queued = append(queued, obj.(*policyv1.PodDisruptionBudget).Name)
-		}}); err != nil {
-			t.Fatal(err)
-		}
-		get := func(name string) error {
-			_, err := budgets.Lister().PodDisruptionBudgets("a|ns").Get(name)
-			return err
-		}
-		turns.charge("a", time.Minute)
-		for i := range 100 {
-			name := fmt.Sprintf("%03d", i)
-			if err := store.Add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name}}); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if err := get(name); !apierrors.IsNotFound(err) {
-					t.Errorf("got %v of a budget that is not in turn", err)
-				}
-			}
-		}
-		time.Sleep(maxOwed - maxTurnDebt/2 - time.Second)
-		if synctest.Wait(); len(queued) > 0 {
-			t.Errorf("%d come too early", len(queued))
-		}
-		time.Sleep(2 * time.Second)
-		if synctest.Wait(); len(queued) < releasedAtOnce || len(queued) > 20*releasedAtOnce {
-			t.Errorf("%d come at first", len(queued))
-		}
-		time.Sleep(time.Minute)
-		if synctest.Wait(); len(queued) != 100 || !slices.IsSorted(queued) {
-			t.Errorf("%d come: %v", len(queued), queued)
-		}
-		if err := get("000"); err != nil {
-			t.Error(err)
-		}
-		// The events of its pods wait, too.
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "p"}}
-		turns.charge("a", time.Minute)
-		if found, err := budgets.Lister().GetPodPodDisruptionBudgets(pod); err == nil {
-			t.Errorf("found %v for an event that is not in turn", found)
-		}
-		queued = nil
-		time.Sleep(6 * time.Minute)
-		if synctest.Wait(); len(queued) != 100 {
-			t.Errorf("%d come after an event", len(queued))
-		}
-	})
-}
-
-// TestTakingTurns checks that a tenant whose items take long waits with each of these controllers, and
-// another tenant and the handlers of the controller do not.
-func TestTakingTurns(t *testing.T) {
-	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	core, apps := f.Core().V1(), f.Apps().V1()
-	add := func(informer cache.SharedIndexInformer, objects ...any) {
-		t.Helper()
-		for _, obj := range objects {
-			if err := informer.GetStore().Add(obj); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	long := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: metav1.LabelSelectorOpNotIn}}}
-	for i := range 100 {
-		long.MatchExpressions[0].Values = append(long.MatchExpressions[0].Values, fmt.Sprint(i))
-	}
-	for i := range 1_000 {
-		meta := metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i), Labels: map[string]string{"i": fmt.Sprint(i)}}
-		add(core.Pods().Informer(), &corev1.Pod{ObjectMeta: meta})
-		add(apps.ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: long}})
-	}
-	for _, space := range []string{"a|", "b|"} {
-		meta := metav1.ObjectMeta{Namespace: space + "ns", Name: "x"}
-		add(core.Namespaces().Informer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space + "ns"}})
-		add(core.ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: meta})
-		add(apps.Deployments().Informer(), &appsv1.Deployment{ObjectMeta: meta})
-		add(f.Batch().V1().CronJobs().Informer(), &batchv1.CronJob{ObjectMeta: meta})
-	}
-	for name, tc := range map[string]struct {
-		get func(t *turns) (get func(space string) error, informer cache.SharedIndexInformer)
-		// took is how long each is worked on.
-		took time.Duration
-	}{
-		"Namespaces": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.namespaces(core.Namespaces())
-			return func(space string) error { _, err := offered.Lister().Get(space + "ns"); return err }, offered.Informer()
-		}, 100 * time.Millisecond},
-		"ResourceQuotas": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.quotas(core.ResourceQuotas())
-			return func(space string) error { _, err := offered.Lister().ResourceQuotas(space + "ns").Get("x"); return err }, offered.Informer()
-		}, 100 * time.Millisecond},
-		"CronJobs": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.cronJobs(f.Batch().V1().CronJobs())
-			return func(space string) error { _, err := offered.Lister().CronJobs(space + "ns").Get("x"); return err }, offered.Informer()
-		}, 100 * time.Millisecond},
-		"Deployments": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func(space string) error { _, err := offered.Lister().Deployments(space + "ns").Get("x"); return err }, offered.Informer()
-		}, 100 * time.Millisecond},
-		"pods that ReplicaSets select": {func(t *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered := t.pods(core.Pods())
-			return func(space string) error {
-				_, err := offered.Lister().Pods(space + "ns").List(labels.Everything())
-				t.charge("a", 100*time.Millisecond) // what is done with them
-				return err
-			}, nil
-		}, 0},
-		"events of pods that ReplicaSets select": {func(turns *turns) (func(string) error, cache.SharedIndexInformer) {
-			offered, err := newReplicaSets(apps.ReplicaSets(), turns)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func(space string) error {
-				found, err := offered.Lister().GetPodReplicaSets(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space + "ns", Labels: map[string]string{"y": "z"}}})
-				if space == "b|" { // which has none
-					return nil
-				}
-				if err == nil && len(found) != 1_000 {
-					t.Errorf("found %d", len(found))
-				}
-				return err
-			}, nil
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns(1)
-				inTurn, informer := tc.get(turns)
-				worker := newWorker(t)
-				get := func(space string) error {
-					return worker.works(tc.took, func() error { return inTurn(space) })
-				}
-				taken := 0
-				for ; taken < 10_000 && get("a|") == nil; taken++ {
-				}
-				if taken == 0 || taken == 10_000 {
-					t.Errorf("%d items of a tenant in a row", taken)
-				}
-				if err := get("b|"); err != nil {
-					t.Errorf("another tenant waits: %v", err)
-				}
-				if informer == nil {
-					return
-				}
-				handled := errNoneSelects
-				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = inTurn("a|") }}}.OnAdd(nil, false)
-				if handled != nil {
-					t.Errorf("a handler waits: %v", handled)
-				}
-				time.Sleep(time.Minute)
-				if err := get("a|"); err != nil {
-					t.Errorf("after a minute: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// TestEventsWait checks that a controller that must not miss an object hears of it later, and of
-// deletions at once, and that new objects of a tenant wait behind those that have waited.
+// TestEventsWait checks that a controller that must not miss an object hears of few of a tenant that owes much, of
+// deletions at once, and of the others when it is done.
 func TestEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		apps, core := f.Apps().V1(), f.Core().V1()
+		apps := f.Apps().V1()
 		turns := newTurns(1)
 		offered, err := newReplicaSets(apps.ReplicaSets(), turns)
 		if err != nil {
 			t.Fatal(err)
 		}
+		informer := offered.Informer().(*inTurn)
 		var heard []string
-		handler := offered.Informer().(*inTurn).delayed(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { heard = append(heard, "add "+obj.(*appsv1.ReplicaSet).Namespace) },
-			UpdateFunc: func(_, obj any) { heard = append(heard, "update "+obj.(*appsv1.ReplicaSet).Namespace) },
-			DeleteFunc: func(obj any) { heard = append(heard, "delete "+obj.(*appsv1.ReplicaSet).Namespace) },
-		})
-		offered.Informer().(*inTurn).handlers = []cache.ResourceEventHandler{handler}
-		turns.charge("a", time.Minute)
-		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
-			rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}}
-			if err := apps.ReplicaSets().Informer().GetStore().Add(rs); err != nil {
-				t.Fatal(err)
+		note := func(what string) func(any) {
+			return func(obj any) {
+				object := obj.(*appsv1.ReplicaSet)
+				heard = append(heard, what+" "+object.Namespace+"/"+object.Name)
 			}
-			handler.OnAdd(rs, false)
-			handler.OnUpdate(rs, rs)
-			handler.OnDelete(rs)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"delete a|ns", "add b|ns", "update b|ns", "delete b|ns", "add ns", "update ns", "delete ns", "add a|ns"}, heard); diff != "" {
+		handler := informer.delayed(cache.ResourceEventHandlerFuncs{
+			AddFunc: note("add"), UpdateFunc: func(_, obj any) { note("update")(obj) }, DeleteFunc: note("delete"),
+		})
+		informer.handlers = []cache.ResourceEventHandler{cache.ResourceEventHandlerFuncs{AddFunc: note("again")}}
+		replicaSet := func(namespace string, i int) *appsv1.ReplicaSet {
+			return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%02d", i)},
+				Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"i": fmt.Sprint(i)}}}}
+		}
+		indebt(turns, "a")
+		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
+			for i := range 3 * releasedAtOnce {
+				addTo(t, apps.ReplicaSets().Informer(), replicaSet(namespace, i))
+				handler.OnAdd(replicaSet(namespace, i), false)
+			}
+			want := 3 * releasedAtOnce
+			if namespace == "a|ns" {
+				want = releasedAtOnce
+			}
+			if len(heard) != want {
+				t.Errorf("in %s: the controller hears of %d", namespace, len(heard))
+			}
+			heard = nil
+		}
+		handler.OnUpdate(nil, replicaSet("a|ns", 0))
+		handler.OnUpdate(nil, replicaSet("a|ns", releasedAtOnce))
+		handler.OnDelete(replicaSet("a|ns", releasedAtOnce+1))
+		handler.OnAdd(replicaSet("a|ns", releasedAtOnce+2), true)
+		if diff := cmp.Diff([]string{"update a|ns/00", "delete a|ns/17", "add a|ns/18"}, heard); diff != "" {
 			t.Error(diff)
 		}
-
-		services := turns.services(core.Services())
-		for _, name := range []string{"x", "y"} {
-			if err := core.Services().Informer().GetStore().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name}}); err != nil {
-				t.Fatal(err)
+		// Events of a pod are those of what selects it.
+		for i, selected := range map[int]int{1: 1, releasedAtOnce + 3: 0} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "p", Labels: map[string]string{"i": fmt.Sprint(i)}}}
+			if found, err := offered.Lister().GetPodReplicaSets(pod); len(found) != selected || (err == nil) != (selected > 0) {
+				t.Errorf("a pod of %d: found %d, %v", i, len(found), err)
 			}
 		}
-		list := func() int {
-			found, err := services.Lister().Services("a|ns").List(labels.Everything())
-			if err != nil {
+		// Workers are done, one after the other, and the others come.
+		heard = nil
+		c := newController(t, f.Core().V1().Pods().Informer(), func(name string) error {
+			_, err := offered.Lister().ReplicaSets("a|ns").Get(name)
+			return err
+		})
+		for i := range 2 * releasedAtOnce {
+			if err := c.tries(fmt.Sprintf("%02d", i)); err != nil {
 				t.Error(err)
 			}
-			return len(found)
-		}
-		get := func(name string) error { _, err := services.Lister().Services("a|ns").Get(name); return err }
-		if list() != 2 || get("x") != nil {
-			t.Error("it is the tenant's turn")
-		}
-		turns.charge("a", time.Minute)
-		if list() != 0 {
-			t.Error("it is not the tenant's turn")
-		}
-		time.Sleep(maxOwed - maxTurnDebt) // the debt allows new items
-		if err := get("x"); !errors.Is(err, errNotInTurn) {
-			t.Errorf("a new item goes before those that wait: %v", err)
-		}
-		time.Sleep(time.Minute)
-		for _, name := range []string{"x", "y", "x"} {
-			if err := get(name); err != nil {
-				t.Errorf("%s: %v", name, err)
+			if synctest.Wait(); len(heard) != i+1 || heard[i] != fmt.Sprintf("again a|ns/%02d", releasedAtOnce+i) {
+				t.Fatalf("after %d, the controller hears of %v", i, heard)
 			}
 		}
 	})
+}
+
+// TestHandlersTakeTurns checks that a tenant owes what handlers look for, apart from what workers do, and that all of a
+// namespace come back later.
+func TestHandlersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		from, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns := newTurns(1)
+		budgets, services := turns.budgets(from), turns.services(f.Core().V1().Services())
+		for _, namespace := range []string{"a|ns", "b|ns"} {
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: "x"}
+			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: meta})
+			addTo(t, f.Policy().V1().PodDisruptionBudgets().Informer(), &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}})
+		}
+		c := newController(t, services.Informer(), nil)
+		other := newController(t, budgets.Informer(), nil)
+		found := func(namespace string) [2]int {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"a": "b"}}}
+			listed, err := services.Lister().Services(namespace).List(labels.Everything())
+			if err != nil {
+				t.Error(err)
+			}
+			selecting, _ := budgets.Lister().GetPodPodDisruptionBudgets(pod)
+			return [2]int{len(listed), len(selecting)}
+		}
+		indebt(turns, "a")
+		if got := found("a|ns"); got != [2]int{1, 1} {
+			t.Errorf("found %v for a tenant whose workers have worked long", got)
+		}
+		for _, informer := range []*inTurn{services.Informer().(*inTurn), budgets.Informer().(*inTurn)} {
+			informer.look("ns", func() { time.Sleep(time.Second) })
+			informer.look("a|ns", func() { time.Sleep(time.Minute) })
+			if debt := informer.handling.debt("a"); debt != maxOwed || len(informer.handling.until) != 1 {
+				t.Errorf("owes %v after a long look, and %d tenants owe something", debt, len(informer.handling.until))
+			}
+			informer.handling.charge("a", time.Minute) // while the other one looks
+		}
+		services.Informer().(*inTurn).handling.charge("a", time.Minute)
+		if got := found("a|ns"); got != [2]int{} {
+			t.Errorf("found %v for a tenant whose handlers have looked long", got)
+		}
+		if got := found("b|ns"); got != [2]int{1, 1} {
+			t.Errorf("found %v for another tenant", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(c.heard)); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(other.heard)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestOfThousands checks that what is looked for again and again in one item is refused to a tenant that owes much.
+func TestOfThousands(t *testing.T) {
+	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	turns := newTurns(1)
+	now := time.Now()
+	turns.now = func() time.Time { return now }
+	pods := turns.pods(f.Core().V1().Pods()).Lister()
+	list := func(namespace string) error { _, err := pods.Pods(namespace).List(labels.Everything()); return err }
+	if err := list("a|ns"); err != nil || turns.debt("a") == 0 {
+		t.Errorf("got %v, and owes %v", err, turns.debt("a"))
+	}
+	indebt(turns, "a")
+	if list("a|ns") == nil {
+		t.Error("a tenant that owes much lists pods")
+	}
+	for _, namespace := range []string{"b|ns", "ns"} {
+		if err := list(namespace); err != nil {
+			t.Errorf("in %s: %v", namespace, err)
+		}
+	}
 }

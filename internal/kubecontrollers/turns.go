@@ -22,11 +22,20 @@ type turns struct {
 	mu sync.Mutex
 	// until is when what a tenant had done is paid back.
 	until map[tenant.Name]time.Time
+	// usual is how long a worker usually works on an item of a tenant that owes something.
+	usual map[tenant.Name]time.Duration
+	// latest are the last two tenants that were charged.
+	latest [2]charged
+}
+
+type charged struct {
+	tenant tenant.Name
+	at     time.Time
 }
 
 func newTurns(workers int) *turns {
 	parallel := time.Duration(min(workers, runtime.GOMAXPROCS(0)))
-	return &turns{now: time.Now, parallel: parallel, until: map[tenant.Name]time.Time{}}
+	return &turns{now: time.Now, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
 }
 
 const (
@@ -34,6 +43,8 @@ const (
 	maxTurnDebt = 10 * time.Second
 	// maxOwed is how much a tenant owes at most, but for an item that it has taken.
 	maxOwed = 2 * maxTurnDebt
+	// contention is how long a tenant's work is a reason to make others wait.
+	contention = 5 * time.Second
 )
 
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
@@ -57,13 +68,38 @@ func (t *turns) charge(n tenant.Name, took time.Duration) {
 }
 
 // work charges a tenant for what a worker has done.
-func (t *turns) work(n tenant.Name, took time.Duration) { t.charge(n, took/t.parallel) }
+func (t *turns) work(n tenant.Name, took time.Duration) {
+	took /= t.parallel
+	t.charge(n, took)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.usual[n] += (took - t.usual[n]) / 4
+}
+
+// owesMuch reports whether a tenant owes much, or will when workers are done with a number of items.
+func (t *turns) owesMuch(n tenant.Name, items int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.owes(n)+time.Duration(items)*turnDivisor*t.usual[n] > maxTurnDebt
+}
 
 // request charges a tenant for a request of a worker, unless that worker is measured.
 func (t *turns) request(n tenant.Name, took time.Duration) {
 	if !t.measured {
 		t.work(n, took)
 	}
+}
+
+// contended reports whether another tenant was charged a short while ago.
+func (t *turns) contended(n tenant.Name) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.latest {
+		if c.tenant != "" && c.tenant != n && t.now().Sub(c.at) < contention {
+			return true
+		}
+	}
+	return false
 }
 
 // debt returns when a tenant has paid back what it had done.
@@ -77,11 +113,16 @@ func (t *turns) debt(n tenant.Name) time.Duration {
 func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
 
 func (t *turns) add(n tenant.Name, took, most time.Duration) {
+	if t.latest[0].tenant != n {
+		t.latest[1] = t.latest[0]
+	}
+	t.latest[0] = charged{n, t.now()}
 	owes := t.owes(n)
 	until := t.now().Add(min(owes+turnDivisor*took, max(owes, most)))
 	for other, paid := range t.until {
 		if !paid.After(t.now()) {
 			delete(t.until, other)
+			delete(t.usual, other)
 		}
 	}
 	t.until[n] = until

@@ -27,6 +27,17 @@ func TestTurns(t *testing.T) {
 	if now = now.Add(40 * work); count("a") == 0 {
 		t.Error("what was done is not paid back")
 	}
+	now = now.Add(time.Hour)
+	turns.work("d", work)
+	if few, many := turns.owesMuch("d", 1), turns.owesMuch("d", 10); few || !many {
+		t.Errorf("owes much with one item %v, and with ten %v", few, many)
+	}
+	if turns.contended("d") {
+		t.Error("a tenant contends with itself")
+	}
+	if now = now.Add(contention - time.Second); !turns.contended("a") {
+		t.Error("what another has had done is forgotten")
+	}
 	if now = now.Add(time.Hour); turns.take("c", work) != nil || len(turns.until) != 1 {
 		t.Errorf("tenants without a debt are remembered: %v", turns.until)
 	}

@@ -27,12 +27,15 @@ type item struct {
 }
 
 // OnDone calls done with the time from now until the calling worker is done with the item that it got from
-// its queue. It does nothing when it is called again for the same item. The queue is locked while done is called.
-func OnDone(done func(took time.Duration)) {
+// its queue. It returns false, and does nothing, when it is called again for the same item. The queue is locked while
+// done is called.
+func OnDone(done func(took time.Duration)) bool {
 	id := goroutine()
-	if _, known := items.Get(id); !known {
-		items.Add(id, item{time.Now(), done})
+	if _, known := items.Get(id); known {
+		return false
 	}
+	items.Add(id, item{time.Now(), done})
+	return true
 }
 
 // end is called by a worker that is done with an item of any queue.

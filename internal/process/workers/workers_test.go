@@ -36,8 +36,9 @@ func TestOnDone(t *testing.T) {
 					ended[i]++
 				}
 				if i%2 == 0 {
-					OnDone(note)
-					OnDone(note) // of the same item
+					if first, again := OnDone(note), OnDone(note); !first || again {
+						t.Errorf("item %d is noted %v, and %v again", i, first, again)
+					}
 				}
 				mu.Lock()
 				if ended[i] > 0 {
