@@ -50,9 +50,9 @@ type Histories struct {
 	most int64
 
 	mu sync.Mutex
-	// bytes is the sum of those of caches.
-	bytes  int64
-	caches map[*history]struct{}
+	// bytes is the sum of those of caches, and dropping of those that were told to drop them.
+	bytes, dropping int64
+	caches          map[*history]struct{}
 }
 
 // NewHistories returns histories that keep at most so many bytes, nil for no bound.
@@ -80,28 +80,22 @@ func (a *Histories) keeps(h *history, bytes int64) {
 	if _, ok := a.caches[h]; !ok {
 		return // the cache has been stopped
 	}
-	a.set(h, bytes)
-	if a.bytes <= a.most {
-		return
+	a.set(h, bytes, h.told)
+	for a.bytes-a.dropping > a.most {
+		a.tell(a.largest())
 	}
-	remaining := a.bytes
-	for each := range a.caches {
-		if each.told {
-			remaining -= each.bytes
-		}
-	}
-	for remaining > a.most {
-		largest := a.largest()
-		remaining -= largest.bytes
-		largest.told = true
-		largest.over <- struct{}{}
-	}
+}
+
+// tell tells a history to drop what it keeps.
+func (a *Histories) tell(h *history) {
+	a.set(h, h.bytes, true)
+	h.over <- struct{}{}
 }
 
 // dropped notes what a history keeps that was told to drop it.
 func (a *Histories) dropped(h *history, bytes int64) {
 	a.mu.Lock()
-	h.told = false
+	a.set(h, h.bytes, false)
 	a.mu.Unlock()
 	a.keeps(h, bytes)
 }
@@ -117,17 +111,23 @@ func (a *Histories) largest() *history {
 	return largest
 }
 
-func (a *Histories) set(h *history, bytes int64) {
+func (a *Histories) set(h *history, bytes int64, told bool) {
 	historyBytes.Add(float64(bytes - h.bytes))
 	a.bytes += bytes - h.bytes
-	h.bytes = bytes
+	if h.told {
+		a.dropping -= h.bytes
+	}
+	if told {
+		a.dropping += bytes
+	}
+	h.bytes, h.told = bytes, told
 }
 
 // forget gives back what the history of a stopped cache kept.
 func (a *Histories) forget(h *history) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.set(h, 0)
+	a.set(h, 0, false)
 	delete(a.caches, h)
 }
 

@@ -118,8 +118,7 @@ func (a *Histories) kept(of ...*history) (total, each int64) {
 func (a *Histories) drop(t *testing.T, h *history) {
 	t.Helper()
 	a.mu.Lock()
-	h.told = true
-	h.over <- struct{}{}
+	a.tell(h)
 	a.mu.Unlock()
 	eventually(t, "the history is dropped", func() bool {
 		a.mu.Lock()
@@ -316,6 +315,11 @@ func TestHistoriesTogether(t *testing.T) {
 	eventually(t, "the caches keep what they may", func() bool {
 		total, _ := b.histories.kept()
 		return total <= most
+	})
+	eventually(t, "no history is still to be dropped", func() bool {
+		b.histories.mu.Lock()
+		defer b.histories.mu.Unlock()
+		return b.histories.dropping == 0
 	})
 	if highest < most/2 || highest > most+most/2 {
 		t.Errorf("the caches kept %d bytes", highest)
