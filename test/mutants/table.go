@@ -491,6 +491,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/storage", "-run=TestDroppedHistory"},
 	},
 	{
+		name:   "a watch cache drops its history before its watch ends",
+		file:   "internal/server/storage/history.go",
+		before: `for w.beginDrop(); w.dropping; {`,
+		after:  `for w.dropping {`,
+		tests:  []string{"./internal/server/storage", "-run=TestHistoriesOfFailedCaches"},
+	},
+	{
 		name:   "ambiguous ranges of etcd are narrowed",
 		file:   "internal/server/storage/etcdkeys.go",
 		before: `p.Field = and(p.Field, fields.OneTermEqualSelector(dispatchField, string(of)))`,
