@@ -623,6 +623,19 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestScheduleIsShort|TestChangedScheduleIsShort"},
 	},
 	{
+		name:   "a change of RBAC objects holds for who asks next",
+		file:   "internal/spaces/rbac/collection.go",
+		before: `c.made = sync.OnceValue(read)`,
+		after:  `if c.made == nil { c.made = sync.OnceValue(read) }`,
+		tests:  []string{"./internal/spaces/rbac", "-run=TestRandomChanges"},
+	},
+	{
+		name:   "a change of bindings of the system space holds in tenants' spaces for who asks next",
+		file:   "internal/spaces/rbac/index.go",
+		before: `i.scopedBindings = sync.OnceValue(i.bindScopes)`,
+		tests:  []string{"./internal/spaces/rbac", "-run=TestRandomChanges"},
+	},
+	{
 		name:   "what ClusterRoles aggregate is bounded",
 		file:   "internal/kubecontrollers/aggregation.go",
 		before: `len(rules) > maxAggregated || comparisons(rules) > maxRoleWork`,

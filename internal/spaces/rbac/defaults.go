@@ -33,13 +33,20 @@ var defaultClusterRoleBindings = sync.OnceValue(func() []*rbacv1.ClusterRoleBind
 	return slices.Clip(bindings)
 })
 
-var defaultClusterRoleBindingsByName = sync.OnceValue(func() map[string]*rbacv1.ClusterRoleBinding {
-	byName := map[string]*rbacv1.ClusterRoleBinding{}
-	for _, binding := range defaultClusterRoleBindings() {
-		byName[binding.Name] = binding
+// withDefaultBindings returns the ClusterRoleBindings that hold in a space: its own ones and, in a
+// tenant's, the default ones of other names.
+func withDefaultBindings(n tenant.Name, own []*rbacv1.ClusterRoleBinding) []*rbacv1.ClusterRoleBinding {
+	if n == tenant.System {
+		return own
 	}
-	return byName
-})
+	bindings := own
+	for _, binding := range defaultClusterRoleBindings() {
+		if !slices.ContainsFunc(own, func(b *rbacv1.ClusterRoleBinding) bool { return b.Name == binding.Name }) {
+			bindings = append(bindings, binding)
+		}
+	}
+	return bindings
+}
 
 // defaultClusterRoles are the ClusterRoles that hold in every space, with the
 // rules of those that aggregate others.
