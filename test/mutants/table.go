@@ -636,6 +636,20 @@ var table = []mutant{
 		tests:  []string{"./internal/spaces/rbac", "-run=TestRandomChanges"},
 	},
 	{
+		name:   "ClusterRoles that change no default one are not looked at",
+		file:   "internal/spaces/rbac/index.go",
+		before: `deleted || !affectsDefaults(role)`,
+		after:  `deleted`,
+		tests:  []string{"./internal/spaces/rbac", "-run=TestManyRulesAreNotAggregated"},
+	},
+	{
+		name:   "the ClusterRoles that change default ones are counted",
+		file:   "internal/spaces/rbac/defaults.go",
+		before: `weight := float64(len(own))`,
+		after:  `weight := 0.0`,
+		tests:  []string{"./internal/spaces/rbac", "-run=TestManyRulesAreNotAggregated"},
+	},
+	{
 		name:   "what ClusterRoles aggregate is bounded",
 		file:   "internal/kubecontrollers/aggregation.go",
 		before: `len(rules) > maxAggregated || comparisons(rules) > maxRoleWork`,

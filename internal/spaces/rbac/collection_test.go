@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,6 +35,17 @@ func TestChangesAreIndependentOfTheirNumber(t *testing.T) {
 		"scopes": func(i *Index, n int) {
 			i.setClusterRoleBinding(clusterBinding(fmt.Sprint(n), "u", fmt.Sprint(n)), false)
 			i.setClusterRole(scoped(clusterRole(fmt.Sprint(n), nil), ScopeTenants, ""), false)
+		},
+		"aggregated ClusterRoles": func(i *Index, n int) {
+			i.setClusterRole(clusterRole(fmt.Sprintf("a|%d", n), toView, rule("get", "", fmt.Sprint(n))), false)
+		},
+		"aggregated ClusterRoles without rules": func(i *Index, n int) {
+			i.setClusterRole(clusterRole(fmt.Sprintf("a|%d", n), toView), false)
+		},
+		"a ClusterRole beside others": func(i *Index, n int) {
+			i.setClusterRole(clusterRole(fmt.Sprintf("a|%d", n), nil), false)
+			i.setClusterRole(clusterRole("a|x", toView), false)
+			hasRule(t, i, "a", "view", rule("get", "", "nothing"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +103,46 @@ func TestAnswersAllocateNothing(t *testing.T) {
 				t.Errorf("an answer allocates %v times", n)
 			}
 		})
+	}
+}
+
+// TestAggregationKeepsNobodyElseWaiting holds the aggregation in one space up, and checks that
+// what is written meanwhile, there or elsewhere, holds for whoever asks next.
+func TestAggregationKeepsNobodyElseWaiting(t *testing.T) {
+	i := newIndex(nil)
+	extra := rule("get", "example.org", "widgets")
+	var held atomic.Bool
+	began, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	aggregate := i.aggregated.read
+	i.aggregated.read = func(n tenant.Name, own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+		if held.CompareAndSwap(false, true) {
+			close(began)
+			<-goOn
+		}
+		return aggregate(n, own)
+	}
+	i.setClusterRole(clusterRole("a|other", toView, rule("get", "", "others")), false)
+	i.setClusterRole(clusterRole("a|x", toView, extra), false)
+	go func() {
+		defer close(ended)
+		if !hasRule(t, i, "a", "view", extra) {
+			t.Error("who asked before the rule was revoked does not get it")
+		}
+	}()
+	<-began
+	i.setClusterRole(clusterRole("b|x", toView, extra), false)
+	if !hasRule(t, i, "b", "view", extra) {
+		t.Error("another space lacks the rule of its own role")
+	}
+	i.setClusterRole(clusterRole("a|x", nil, extra), false)
+	for _, when := range []string{"before", "after"} {
+		if hasRule(t, i, "a", "view", extra) {
+			t.Errorf("the rule is revoked and holds %s the first aggregation has ended", when)
+		}
+		if when == "before" {
+			close(goOn)
+			<-ended
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package rbac
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -27,13 +26,13 @@ type Index struct {
 
 	roleBindings        collections[namespaceKey, *rbacv1.RoleBinding, []*rbacv1.RoleBinding]
 	clusterRoleBindings collections[tenant.Name, *rbacv1.ClusterRoleBinding, []*rbacv1.ClusterRoleBinding]
+	// aggregated are the ClusterRoles of a space that may change default ones, and the default
+	// ones that have other rules there than elsewhere.
+	aggregated collections[tenant.Name, *rbacv1.ClusterRole, map[string]*rbacv1.ClusterRole]
 
 	mu           sync.RWMutex
 	roles        map[objectKey]*rbacv1.Role
 	clusterRoles map[tenant.Name]map[string]*rbacv1.ClusterRole
-	// aggregated holds the default ClusterRoles that have other rules in a space than
-	// elsewhere.
-	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
 	// scopes are those of ClusterRoles of the system space with other scopes than the default.
 	scopes map[string]Scope
 	// scopedBindings returns the ClusterRoleBindings of the system space that hold in
@@ -64,12 +63,14 @@ func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 	return &Index{
 		roleBindings:        newCollections(func(_ namespaceKey, own []*rbacv1.RoleBinding) []*rbacv1.RoleBinding { return own }),
 		clusterRoleBindings: newCollections(withDefaultBindings),
-		aggregated:          map[tenant.Name]map[string]*rbacv1.ClusterRole{},
-		roles:               map[objectKey]*rbacv1.Role{},
-		clusterRoles:        map[tenant.Name]map[string]*rbacv1.ClusterRole{},
-		scopes:              map[string]Scope{},
-		scopedBindings:      defaultClusterRoleBindings,
-		labelsOf:            labelsOf,
+		aggregated: newCollections(func(_ tenant.Name, own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+			return aggregatedDefaults(own)
+		}),
+		roles:          map[objectKey]*rbacv1.Role{},
+		clusterRoles:   map[tenant.Name]map[string]*rbacv1.ClusterRole{},
+		scopes:         map[string]Scope{},
+		scopedBindings: defaultClusterRoleBindings,
+		labelsOf:       labelsOf,
 	}
 }
 
@@ -147,23 +148,32 @@ func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.Cluste
 	if err != nil {
 		return nil, err
 	}
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if role, ok := i.clusterRoles[n][name]; ok {
-		if n == tenant.System && !i.holdsInSystem(name) {
-			return noRules, nil
-		}
+	if role := i.ownClusterRole(n, name); role != nil {
 		return role, nil
 	}
 	if n != tenant.System {
-		if role, ok := i.aggregated[n][name]; ok {
-			return role, nil
+		if _, aggregates := aggregating()[name]; aggregates {
+			aggregated, _ := i.aggregated.get(n)
+			if role, ok := aggregated[name]; ok {
+				return role, nil
+			}
 		}
 		if role, ok := defaultClusterRoles()[name]; ok {
 			return role, nil
 		}
 	}
 	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrole"), name)
+}
+
+// ownClusterRole returns a stored ClusterRole, nil if there is none.
+func (i *Index) ownClusterRole(n tenant.Name, name string) *rbacv1.ClusterRole {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	role, ok := i.clusterRoles[n][name]
+	if ok && n == tenant.System && !i.holdsInSystem(name) {
+		return noRules
+	}
+	return role
 }
 
 // ListClusterRoleBindings returns the ClusterRoleBindings that hold in the space
@@ -239,14 +249,13 @@ func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted b
 
 func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	n, name := tenant.Flat(role.Name).Split()
-	old := i.replaceClusterRole(n, name, role, deleted)
-	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
-		i.aggregate(n)
+	i.replaceClusterRole(n, name, role, deleted)
+	if n != tenant.System {
+		i.aggregated.set(n, role, deleted || !affectsDefaults(role))
 	}
 }
 
-// replaceClusterRole returns the previous role.
-func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) *rbacv1.ClusterRole {
+func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	roles := i.clusterRoles[n]
@@ -254,7 +263,6 @@ func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.Clus
 		roles = map[string]*rbacv1.ClusterRole{}
 		i.clusterRoles[n] = roles
 	}
-	old := roles[name]
 	if deleted {
 		delete(roles, name)
 	} else {
@@ -265,23 +273,5 @@ func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.Clus
 	}
 	if n == tenant.System {
 		i.setScope(role, deleted)
-	}
-	return old
-}
-
-// aggregate computes what the default ClusterRoles aggregate in a space. A space may have
-// very many rules. No request waits for the computation, because only the result is set
-// under the lock. One informer sets all ClusterRoles, one after another.
-func (i *Index) aggregate(n tenant.Name) {
-	i.mu.RLock()
-	roles := maps.Clone(i.clusterRoles[n])
-	i.mu.RUnlock()
-	aggregated := aggregatedDefaults(roles)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(aggregated) > 0 {
-		i.aggregated[n] = aggregated
-	} else {
-		delete(i.aggregated, n)
 	}
 }

@@ -139,7 +139,7 @@ func TestAggregation(t *testing.T) {
 	if hasRule(t, i, "a", "view", extra) {
 		t.Error("view keeps the rule of a role that lost its label")
 	}
-	if len(i.aggregated) != 0 {
+	if len(i.aggregated.of) != 0 {
 		t.Error("a space without aggregated rules of its own keeps memory")
 	}
 }
