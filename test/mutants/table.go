@@ -650,6 +650,13 @@ var table = []mutant{
 		tests:  []string{"./internal/spaces/rbac", "-run=TestManyRulesAreNotAggregated"},
 	},
 	{
+		name:   "ClusterRoles that aggregate nothing are not looked at when another one changes",
+		file:   "internal/kubecontrollers/aggregation.go",
+		before: `return l.indexed(aggregatingBySpace, l.current)`,
+		after:  `return l.indexed(bySpace, l.current)`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestAggregationWakesWithoutLookingAtAll"},
+	},
+	{
 		name:   "what ClusterRoles aggregate is bounded",
 		file:   "internal/kubecontrollers/aggregation.go",
 		before: `len(rules) > maxAggregated || comparisons(rules) > maxRoleWork`,
