@@ -59,24 +59,37 @@ const (
 	applyTime      = 20 * time.Millisecond
 )
 
-// bySpace is the index of ClusterRoles by their space.
-const bySpace = "space"
+// The indexes of ClusterRoles by their space: of all, and of those alone that aggregate others, which
+// the handler of all spaces looks for whenever any role changes.
+const (
+	bySpace            = "space"
+	aggregatingBySpace = "aggregating-by-space"
+)
+
+var clusterRoleIndexers = cache.Indexers{
+	bySpace:            indexBySpace(func(*rbacv1.ClusterRole) bool { return true }),
+	aggregatingBySpace: indexBySpace(func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil }),
+}
 
 func newClusterRoleAggregation(_ context.Context, e *environment) (runner, error) {
 	shared := e.informers.Rbac().V1().ClusterRoles()
-	if err := shared.Informer().AddIndexers(cache.Indexers{bySpace: indexBySpace}); err != nil {
+	if err := shared.Informer().AddIndexers(clusterRoleIndexers); err != nil {
 		return nil, fmt.Errorf("indexing ClusterRoles: %w", err)
 	}
 	return clusterroleaggregation.NewClusterRoleAggregation(newSpacedClusterRoles(shared), knownClusterRoles{e.client.RbacV1(), shared.Lister()}), nil
 }
 
-func indexBySpace(obj any) ([]string, error) {
-	role, ok := obj.(*rbacv1.ClusterRole)
-	if !ok {
-		return nil, fmt.Errorf("indexing a %T as a ClusterRole", obj)
+func indexBySpace(indexed func(*rbacv1.ClusterRole) bool) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		role, ok := obj.(*rbacv1.ClusterRole)
+		if !ok {
+			return nil, fmt.Errorf("indexing a %T as a ClusterRole", obj)
+		}
+		if !indexed(role) {
+			return nil, nil
+		}
+		return []string{string(tenant.Flat(role.Name).Space())}, nil
 	}
-	space := tenant.Flat(role.Name).Space()
-	return []string{string(space)}, nil
 }
 
 // spacedClusterRoles is the informer offered to the aggregation controller.
@@ -173,19 +186,18 @@ func (l *spacedLister) take(space tenant.Name, took time.Duration) error {
 func (l *spacedLister) List(selector labels.Selector) ([]*rbacv1.ClusterRole, error) {
 	space, bound := selector.RequiresExactMatch(spaceLabel)
 	if !bound {
-		return l.filtered(l.current, func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil })
+		return l.indexed(aggregatingBySpace, l.current)
 	}
 	uid, _ := selector.RequiresExactMatch(roleLabel)
-	roles, err := l.filtered(tenant.Name(space), func(role *rbacv1.ClusterRole) bool {
-		return role.AggregationRule != nil && string(role.UID) == uid
-	})
+	roles, err := l.indexed(aggregatingBySpace, tenant.Name(space))
 	if err != nil {
 		return nil, err
 	}
-	if len(roles) != 1 {
+	i := slices.IndexFunc(roles, func(role *rbacv1.ClusterRole) bool { return string(role.UID) == uid })
+	if i < 0 {
 		return nil, fmt.Errorf("the ClusterRole with UID %q has just changed in space %q", uid, space)
 	}
-	rules, err := l.aggregated(roles[0])
+	rules, err := l.aggregated(roles[i])
 	return []*rbacv1.ClusterRole{{Rules: rules}}, err
 }
 
@@ -195,7 +207,7 @@ var errAggregation = errors.New("too much is aggregated")
 // aggregated returns the rules that a role aggregates, each once.
 func (l *spacedLister) aggregated(role *rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	space := tenant.Flat(role.Name).Space()
-	roles, err := l.filtered(space, func(*rbacv1.ClusterRole) bool { return true })
+	roles, err := l.indexed(bySpace, space)
 	if err != nil {
 		return nil, err
 	}
@@ -300,16 +312,15 @@ func selectedBy(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) (selected
 	return selected, nil
 }
 
-func (l *spacedLister) filtered(space tenant.Name, keep func(*rbacv1.ClusterRole) bool) ([]*rbacv1.ClusterRole, error) {
-	objects, err := l.indexer.ByIndex(bySpace, string(space))
+// indexed returns the ClusterRoles that an index has of a space.
+func (l *spacedLister) indexed(index string, space tenant.Name) ([]*rbacv1.ClusterRole, error) {
+	objects, err := l.indexer.ByIndex(index, string(space))
 	if err != nil {
 		return nil, fmt.Errorf("listing the ClusterRoles of space %q: %w", space, err)
 	}
-	var roles []*rbacv1.ClusterRole
-	for _, obj := range objects {
-		if role := obj.(*rbacv1.ClusterRole); keep(role) {
-			roles = append(roles, role)
-		}
+	roles := make([]*rbacv1.ClusterRole, len(objects))
+	for i, obj := range objects {
+		roles[i] = obj.(*rbacv1.ClusterRole)
 	}
 	return roles, nil
 }

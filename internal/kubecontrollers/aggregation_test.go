@@ -20,7 +20,7 @@ import (
 
 func newLister(t *testing.T, roles ...*rbacv1.ClusterRole) *spacedLister {
 	t.Helper()
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{bySpace: indexBySpace})
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, clusterRoleIndexers)
 	for _, role := range roles {
 		if err := indexer.Add(role); err != nil {
 			t.Fatal(err)
@@ -195,6 +195,39 @@ func TestAggregationWakesItsSpace(t *testing.T) {
 			t.Errorf("change of %v: got %v, want %s", tc.changed, roles, tc.want)
 		}
 	}
+}
+
+// TestAggregationWakesWithoutLookingAtAll checks that the handler of all spaces looks at the
+// aggregating roles of a space alone when one of its roles changes, by the number of roles.
+func TestAggregationWakesWithoutLookingAtAll(t *testing.T) {
+	roles := []*rbacv1.ClusterRole{aggregating("a|all")}
+	for n := range 100 {
+		roles = append(roles, role(fmt.Sprintf("a|%d", n), nil))
+	}
+	l := newLister(t, roles...)
+	counted := &countingIndexer{Indexer: l.indexer}
+	l.indexer = counted
+	for _, role := range roles {
+		l.changed(role)
+		if woken, err := l.List(labels.Everything()); err != nil || len(woken) != 1 {
+			t.Fatalf("%d roles are woken, %v", len(woken), err)
+		}
+	}
+	if counted.objects > len(roles) {
+		t.Errorf("%d changes looked at %d roles", len(roles), counted.objects)
+	}
+}
+
+// countingIndexer counts what it answers.
+type countingIndexer struct {
+	cache.Indexer
+	objects int
+}
+
+func (i *countingIndexer) ByIndex(name, value string) ([]any, error) {
+	objects, err := i.Indexer.ByIndex(name, value)
+	i.objects += len(objects)
+	return objects, err
 }
 
 // TestAggregationTakesTurns checks that a role is not compared when it is not its tenant's turn.

@@ -28,7 +28,8 @@ import (
 //
 // It forgets events when others take their place. So a history stands between etcd and one
 // watch cache, mirrors which events the cache keeps, and if it is told to drop them sends
-// fillers until they are displaced: events of an object that is nobody's.
+// fillers until they are displaced: events of an object that is nobody's. So that a cache that
+// keeps something can always be told, it is made to drop all before its watch ends.
 
 var (
 	historyBytes = metrics.NewGauge(&metrics.GaugeOpts{
@@ -50,9 +51,9 @@ type Histories struct {
 	most int64
 
 	mu sync.Mutex
-	// bytes is the sum of those of caches.
-	bytes  int64
-	caches map[*history]struct{}
+	// bytes is the sum of those of caches, and dropping of those that were told to drop them.
+	bytes, dropping int64
+	caches          map[*history]struct{}
 }
 
 // NewHistories returns histories that keep at most so many bytes, nil for no bound.
@@ -80,28 +81,25 @@ func (a *Histories) keeps(h *history, bytes int64) {
 	if _, ok := a.caches[h]; !ok {
 		return // the cache has been stopped
 	}
-	a.set(h, bytes)
-	if a.bytes <= a.most {
-		return
+	a.set(h, bytes, h.told)
+	for a.bytes-a.dropping > a.most {
+		a.tell(a.largest())
 	}
-	remaining := a.bytes
-	for each := range a.caches {
-		if each.told {
-			remaining -= each.bytes
-		}
-	}
-	for remaining > a.most {
-		largest := a.largest()
-		remaining -= largest.bytes
-		largest.told = true
-		largest.over <- struct{}{}
+}
+
+// tell tells a history to drop what it keeps.
+func (a *Histories) tell(h *history) {
+	a.set(h, h.bytes, true)
+	select {
+	case h.over <- struct{}{}:
+	default: // it has not yet read that it was told before
 	}
 }
 
 // dropped notes what a history keeps that was told to drop it.
 func (a *Histories) dropped(h *history, bytes int64) {
 	a.mu.Lock()
-	h.told = false
+	a.set(h, h.bytes, false)
 	a.mu.Unlock()
 	a.keeps(h, bytes)
 }
@@ -117,17 +115,23 @@ func (a *Histories) largest() *history {
 	return largest
 }
 
-func (a *Histories) set(h *history, bytes int64) {
+func (a *Histories) set(h *history, bytes int64, told bool) {
 	historyBytes.Add(float64(bytes - h.bytes))
 	a.bytes += bytes - h.bytes
-	h.bytes = bytes
+	if h.told {
+		a.dropping -= h.bytes
+	}
+	if told {
+		a.dropping += bytes
+	}
+	h.bytes, h.told = bytes, told
 }
 
 // forget gives back what the history of a stopped cache kept.
 func (a *Histories) forget(h *history) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.set(h, 0)
+	a.set(h, 0, false)
 	delete(a.caches, h)
 }
 
@@ -206,7 +210,7 @@ func (h *history) attributesOf(obj runtime.Object) (labels.Set, fields.Set, erro
 func (h *history) passed(event watch.Event) {
 	accessor, err := meta.Accessor(event.Object)
 	if err != nil {
-		return // an error, after which the cache lists again
+		return
 	}
 	h.version = accessor.GetResourceVersion()
 	if event.Type == watch.Bookmark {
@@ -266,19 +270,46 @@ func (w *historyWatch) run() {
 			return
 		case <-w.history.over:
 			droppedHistories.Inc()
-			w.dropping, w.before = true, w.history.past.added
-			w.pace.Reset(fillerPause)
+			w.beginDrop()
 		case <-w.pace.C:
 			if !w.fill() {
 				return
 			}
 		case event, ok := <-w.source.ResultChan():
-			if !ok || !w.send(event) {
+			if !ok || event.Type == watch.Error {
+				w.end(event, ok)
+				return
+			}
+			if !w.send(event) {
 				return
 			}
 			w.history.passed(event)
 		}
 	}
+}
+
+// end drops the history, and then lets the cache know that its watch has ended: from then on
+// it takes fillers only when it has listed, and that fails as long as a tenant's conversion
+// webhook does.
+func (w *historyWatch) end(event watch.Event, failed bool) {
+	for w.beginDrop(); w.dropping; {
+		select {
+		case <-w.done:
+			return
+		case <-w.pace.C:
+			if !w.fill() {
+				return
+			}
+		}
+	}
+	if failed {
+		w.send(event)
+	}
+}
+
+func (w *historyWatch) beginDrop() {
+	w.dropping, w.before = true, w.history.past.added
+	w.pace.Reset(fillerPause)
 }
 
 // fill sends some fillers, which appear and disappear, until they have displaced what is to

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -30,6 +31,8 @@ import (
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
@@ -118,8 +121,7 @@ func (a *Histories) kept(of ...*history) (total, each int64) {
 func (a *Histories) drop(t *testing.T, h *history) {
 	t.Helper()
 	a.mu.Lock()
-	h.told = true
-	h.over <- struct{}{}
+	a.tell(h)
 	a.mu.Unlock()
 	eventually(t, "the history is dropped", func() bool {
 		a.mu.Lock()
@@ -317,6 +319,11 @@ func TestHistoriesTogether(t *testing.T) {
 		total, _ := b.histories.kept()
 		return total <= most
 	})
+	eventually(t, "no history is still to be dropped", func() bool {
+		b.histories.mu.Lock()
+		defer b.histories.mu.Unlock()
+		return b.histories.dropping == 0
+	})
 	if highest < most/2 || highest > most+most/2 {
 		t.Errorf("the caches kept %d bytes", highest)
 	}
@@ -330,6 +337,49 @@ func TestHistoriesTogether(t *testing.T) {
 	if total, kept := b.histories.kept(small.history()); total != kept || kept < 1_000_000 {
 		t.Errorf("all keep %d, and the only one %d", total, kept)
 	}
+}
+
+// TestHistoriesOfFailedCaches checks that caches whose objects cannot be decoded any more, as
+// when a conversion webhook fails, keep no history: they neither watch nor list, so that nothing
+// can be displaced when they are told to drop it.
+func TestHistoriesOfFailedCaches(t *testing.T) {
+	b := newBackend(t)
+	b.histories = NewHistories(4 << 20)
+	for _, n := range []tenant.Name{"a", "b"} {
+		transformer := &failing{Transformer: identity.NewEncryptCheckTransformer()}
+		b.transformer = transformer
+		s, spy := b.spied(func() *store { return b.widgets(t, n, true) })
+		s.create(t, n, "ns", "x")
+		for i := range 15 {
+			s.label(t, n, "ns", "x", strings.Repeat(strconv.Itoa(i%10), 200_000))
+		}
+		eventually(t, "the cache keeps almost as much as it may", func() bool {
+			_, kept := b.histories.kept(s.history())
+			return kept >= 3_000_000
+		})
+		transformer.fails.Store(true)
+		s.create(t, n, "ns", "y")
+		eventually(t, "old objects are collected", func() bool {
+			left, of := spy.left()
+			return left <= 3 && of >= 15
+		})
+	}
+	if total, _ := b.histories.kept(); total != 0 {
+		t.Errorf("failed caches keep %d bytes", total)
+	}
+}
+
+// failing reads nothing once it fails.
+type failing struct {
+	value.Transformer
+	fails atomic.Bool
+}
+
+func (f *failing) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	if f.fails.Load() {
+		return nil, false, errors.New("conversion webhook failed")
+	}
+	return f.Transformer.TransformFromStorage(ctx, data, dataCtx)
 }
 
 // events is a storage whose watch delivers what a test sends.

@@ -33,13 +33,20 @@ var defaultClusterRoleBindings = sync.OnceValue(func() []*rbacv1.ClusterRoleBind
 	return slices.Clip(bindings)
 })
 
-var defaultClusterRoleBindingsByName = sync.OnceValue(func() map[string]*rbacv1.ClusterRoleBinding {
-	byName := map[string]*rbacv1.ClusterRoleBinding{}
-	for _, binding := range defaultClusterRoleBindings() {
-		byName[binding.Name] = binding
+// withDefaultBindings returns the ClusterRoleBindings that hold in a space: its own ones and, in a
+// tenant's, the default ones of other names.
+func withDefaultBindings(n tenant.Name, own []*rbacv1.ClusterRoleBinding) []*rbacv1.ClusterRoleBinding {
+	if n == tenant.System {
+		return own
 	}
-	return byName
-})
+	bindings := own
+	for _, binding := range defaultClusterRoleBindings() {
+		if !slices.ContainsFunc(own, func(b *rbacv1.ClusterRoleBinding) bool { return b.Name == binding.Name }) {
+			bindings = append(bindings, binding)
+		}
+	}
+	return bindings
+}
 
 // defaultClusterRoles are the ClusterRoles that hold in every space, with the
 // rules of those that aggregate others.
@@ -48,7 +55,7 @@ var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
 	for _, role := range bootstrappolicy.ClusterRoles() {
 		roles[role.Name] = &role
 	}
-	aggregateAll(roles, slices.Sorted(maps.Keys(bootstrappolicy.ClusterRolesToAggregate())))
+	aggregateAll(roles, slices.Sorted(maps.Keys(aggregating())))
 	return roles
 })
 
@@ -59,64 +66,62 @@ func DefaultClusterRoles() map[string]*rbacv1.ClusterRole { return defaultCluste
 // affectsDefaults reports whether a ClusterRole of a space may change the rules of a
 // default one.
 func affectsDefaults(role *rbacv1.ClusterRole) bool {
-	if role == nil {
-		return false
-	}
 	if _, shadows := defaultClusterRoles()[nameIn(role)]; shadows {
 		return true
 	}
-	for _, aggregating := range aggregatingDefaults() {
-		if selects(aggregating, role) {
+	for name := range aggregating() {
+		if selects(name, role) {
 			return true
 		}
 	}
 	return false
 }
 
-var aggregatingDefaults = sync.OnceValue(func() []*rbacv1.ClusterRole {
-	var aggregating []*rbacv1.ClusterRole
-	for _, role := range defaultClusterRoles() {
-		if role.AggregationRule != nil {
-			aggregating = append(aggregating, role)
-		}
-	}
-	return aggregating
-})
-
-// maxAggregated is how many strings the rules of a space may have that change default ClusterRoles,
-// as Weight counts them. To aggregate these takes a tenth of a second, in which those of no other
-// space are aggregated.
-const maxAggregated = 20_000
-
-// aggregatedDefaults returns the default ClusterRoles whose rules differ in a space that
-// has stored some ClusterRoles. In one with too many rules they are as elsewhere.
-func aggregatedDefaults(stored map[string]*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
-	weight := 0.0
-	for _, role := range stored {
-		if !affectsDefaults(role) {
+// aggregating are the selectors of the default ClusterRoles that aggregate others, by name.
+var aggregating = sync.OnceValue(func() map[string][]labels.Selector {
+	selectors := map[string][]labels.Selector{}
+	for _, role := range bootstrappolicy.ClusterRoles() {
+		if role.AggregationRule == nil {
 			continue
 		}
+		for i := range role.AggregationRule.ClusterRoleSelectors {
+			if selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i]); err == nil {
+				selectors[role.Name] = append(selectors[role.Name], selector)
+			}
+		}
+	}
+	return selectors
+})
+
+// maxAggregated is how many ClusterRoles a space may have that change default ones, and strings in
+// their rules, as Weight counts them. To aggregate these takes a tenth of a second, for which the
+// requests of the space wait after each change.
+const maxAggregated = 20_000
+
+// aggregatedDefaults returns the default ClusterRoles whose rules differ in a space with these
+// ClusterRoles. If they are too many, there are none.
+func aggregatedDefaults(own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+	weight := float64(len(own))
+	roles := maps.Clone(defaultClusterRoles())
+	recomputed := slices.Sorted(maps.Keys(aggregating()))
+	for _, role := range own {
 		for i := range role.Rules {
 			weight += Weight(&role.Rules[i])
 		}
 		if weight > maxAggregated {
 			return nil
 		}
+		roles[nameIn(role)] = role
+		recomputed = slices.DeleteFunc(recomputed, func(name string) bool { return name == nameIn(role) })
 	}
-	roles := maps.Clone(defaultClusterRoles())
-	maps.Copy(roles, stored)
-	var recomputed []string
-	for _, role := range aggregatingDefaults() {
-		if stored[role.Name] == nil {
-			roles[role.Name] = shallowCopy(role)
-			recomputed = append(recomputed, role.Name)
-		}
+	for _, name := range recomputed {
+		roles[name] = shallowCopy(roles[name])
 	}
 	aggregateAll(roles, recomputed)
 	changed := map[string]*rbacv1.ClusterRole{}
-	for _, role := range aggregatingDefaults() {
-		if stored[role.Name] == nil && !equality.Semantic.DeepEqual(role.Rules, roles[role.Name].Rules) {
-			changed[role.Name] = roles[role.Name]
+	for _, name := range recomputed {
+		if !equality.Semantic.DeepEqual(roles[name].Rules, defaultClusterRoles()[name].Rules) {
+			changed[name] = roles[name]
 		}
 	}
 	return changed
@@ -133,13 +138,13 @@ func shallowCopy(role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 // aggregateAll sets the rules of the named roles, which aggregate others. They may
 // aggregate each other (admin has edit, edit has view), so it repeats until nothing
 // changes.
-func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
+func aggregateAll(roles map[string]*rbacv1.ClusterRole, recomputed []string) {
 	names := slices.Sorted(maps.Keys(roles))
-	for range aggregating {
+	for range recomputed {
 		changed := false
-		for _, name := range aggregating {
+		for _, name := range recomputed {
 			role := roles[name]
-			rules := aggregatedRules(name, role, names, roles)
+			rules := aggregatedRules(name, names, roles)
 			if !equality.Semantic.DeepEqual(rules, role.Rules) {
 				role.Rules, changed = rules, true
 			}
@@ -150,12 +155,12 @@ func aggregateAll(roles map[string]*rbacv1.ClusterRole, aggregating []string) {
 	}
 }
 
-func aggregatedRules(aggregating string, role *rbacv1.ClusterRole, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
+func aggregatedRules(aggregating string, names []string, roles map[string]*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	known := map[string]bool{} // by encoding, because there may be very many rules
 	for _, name := range names {
 		other := roles[name]
-		if name == aggregating || !selects(role, other) {
+		if name == aggregating || !selects(aggregating, other) {
 			continue
 		}
 		for i := range other.Rules {
@@ -169,13 +174,9 @@ func aggregatedRules(aggregating string, role *rbacv1.ClusterRole, names []strin
 	return rules
 }
 
-// selects reports whether an aggregating role selects other.
-func selects(role, other *rbacv1.ClusterRole) bool {
-	for i := range role.AggregationRule.ClusterRoleSelectors {
-		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
-		if err == nil && selector.Matches(labels.Set(other.Labels)) {
-			return true
-		}
-	}
-	return false
+// selects reports whether a default role that aggregates others selects one.
+func selects(name string, other *rbacv1.ClusterRole) bool {
+	return slices.ContainsFunc(aggregating()[name], func(selector labels.Selector) bool {
+		return selector.Matches(labels.Set(other.Labels))
+	})
 }

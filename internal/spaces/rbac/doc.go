@@ -3,7 +3,8 @@
 // space is the effective one of the context.
 //
 // The cost of an answer does not depend on the number of other spaces, and an
-// answer allocates nothing.
+// answer allocates nothing, except the first one after a change in the space: what answers need
+// is not made when objects change, because the changes of all spaces come one after another.
 //
 // The default ClusterRoles hold in every space without being stored there; an object of the
 // space with the same name has precedence. Of the default ClusterRoleBindings only those

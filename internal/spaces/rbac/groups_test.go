@@ -2,7 +2,6 @@ package rbac
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -101,15 +100,12 @@ func TestAggregationGrowsWithTheRules(t *testing.T) {
 		for k := range count {
 			rules = append(rules, rule("get", "g", fmt.Sprint("r", k)))
 		}
-		own := map[string]*rbacv1.ClusterRole{"own": clusterRole("own", map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}, rules...)}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		aggregated := aggregatedDefaults(own)
-		runtime.ReadMemStats(&after)
+		var aggregated map[string]*rbacv1.ClusterRole
+		bytes := allocated(func() { aggregated = aggregatedDefaults([]*rbacv1.ClusterRole{clusterRole("own", toView, rules...)}) })
 		if got := len(aggregated["view"].Rules); got < count {
 			t.Fatalf("%d rules, want at least %d", got, count)
 		}
-		return after.TotalAlloc - before.TotalAlloc
+		return bytes
 	}
 	work(1)
 	if small, large := work(500), work(2000); large > 6*small {
@@ -122,8 +118,7 @@ func TestAggregationGrowsWithTheRules(t *testing.T) {
 func TestManyRulesAreNotAggregated(t *testing.T) {
 	i := newIndex(nil)
 	role := func(name string, rules int) *rbacv1.ClusterRole {
-		return clusterRole("a|"+name, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"},
-			slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", name)}, rules)...)
+		return clusterRole("a|"+name, toView, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", name)}, rules)...)
 	}
 	i.setClusterRole(role("few", 1), false)
 	i.setClusterRole(clusterRole("a|other", nil, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", "other")}, maxAggregated)...), false)
@@ -141,4 +136,8 @@ func TestManyRulesAreNotAggregated(t *testing.T) {
 	aggregated("many rules", false)
 	i.setClusterRole(role("many", maxAggregated/4), true)
 	aggregated("few again", true)
+	for n := range maxAggregated {
+		i.setClusterRole(role(fmt.Sprint("without", n), 0), false)
+	}
+	aggregated("many roles", false)
 }

@@ -3,7 +3,6 @@ package rbac
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -25,19 +24,20 @@ type Index struct {
 	// Seen is how far the index has followed each resource.
 	Seen struct{ Roles, RoleBindings, ClusterRoles, ClusterRoleBindings progress.Progress }
 
-	mu                  sync.RWMutex
-	roles               map[objectKey]*rbacv1.Role
-	roleBindings        map[namespaceKey][]*rbacv1.RoleBinding
-	clusterRoles        map[tenant.Name]map[string]*rbacv1.ClusterRole
-	clusterRoleBindings map[tenant.Name][]*rbacv1.ClusterRoleBinding
-	// aggregated holds the default ClusterRoles that have other rules in a space than
-	// elsewhere.
-	aggregated map[tenant.Name]map[string]*rbacv1.ClusterRole
+	roleBindings        collections[namespaceKey, *rbacv1.RoleBinding, []*rbacv1.RoleBinding]
+	clusterRoleBindings collections[tenant.Name, *rbacv1.ClusterRoleBinding, []*rbacv1.ClusterRoleBinding]
+	// aggregated are the ClusterRoles of a space that may change default ones, and the default
+	// ones that have other rules there than elsewhere.
+	aggregated collections[tenant.Name, *rbacv1.ClusterRole, map[string]*rbacv1.ClusterRole]
+
+	mu           sync.RWMutex
+	roles        map[objectKey]*rbacv1.Role
+	clusterRoles map[tenant.Name]map[string]*rbacv1.ClusterRole
 	// scopes are those of ClusterRoles of the system space with other scopes than the default.
 	scopes map[string]Scope
-	// scopedBindings are the ClusterRoleBindings of the system space that hold in
+	// scopedBindings returns the ClusterRoleBindings of the system space that hold in
 	// tenants' spaces, and the default ones.
-	scopedBindings []*rbacv1.ClusterRoleBinding
+	scopedBindings func() []*rbacv1.ClusterRoleBinding
 	// labelsOf returns the labels of a Tenant.
 	labelsOf func(n tenant.Name) labels.Set
 }
@@ -61,14 +61,16 @@ var (
 
 func newIndex(labelsOf func(n tenant.Name) labels.Set) *Index {
 	return &Index{
-		roles:               map[objectKey]*rbacv1.Role{},
-		roleBindings:        map[namespaceKey][]*rbacv1.RoleBinding{},
-		clusterRoles:        map[tenant.Name]map[string]*rbacv1.ClusterRole{},
-		clusterRoleBindings: map[tenant.Name][]*rbacv1.ClusterRoleBinding{},
-		aggregated:          map[tenant.Name]map[string]*rbacv1.ClusterRole{},
-		scopes:              map[string]Scope{},
-		scopedBindings:      defaultClusterRoleBindings(),
-		labelsOf:            labelsOf,
+		roleBindings:        newCollections(func(_ namespaceKey, own []*rbacv1.RoleBinding) []*rbacv1.RoleBinding { return own }),
+		clusterRoleBindings: newCollections(withDefaultBindings),
+		aggregated: newCollections(func(_ tenant.Name, own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRole {
+			return aggregatedDefaults(own)
+		}),
+		roles:          map[objectKey]*rbacv1.Role{},
+		clusterRoles:   map[tenant.Name]map[string]*rbacv1.ClusterRole{},
+		scopes:         map[string]Scope{},
+		scopedBindings: defaultClusterRoleBindings,
+		labelsOf:       labelsOf,
 	}
 }
 
@@ -135,9 +137,8 @@ func (i *Index) ListRoleBindings(ctx context.Context, namespace string) ([]*rbac
 	if err != nil {
 		return nil, err
 	}
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	return i.roleBindings[namespaceKey{n, namespace}], nil
+	bindings, _ := i.roleBindings.get(namespaceKey{n, namespace})
+	return bindings, nil
 }
 
 // GetClusterRole returns a ClusterRole of the space of ctx, or the default one
@@ -147,23 +148,32 @@ func (i *Index) GetClusterRole(ctx context.Context, name string) (*rbacv1.Cluste
 	if err != nil {
 		return nil, err
 	}
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if role, ok := i.clusterRoles[n][name]; ok {
-		if n == tenant.System && !i.holdsInSystem(name) {
-			return noRules, nil
-		}
+	if role := i.ownClusterRole(n, name); role != nil {
 		return role, nil
 	}
 	if n != tenant.System {
-		if role, ok := i.aggregated[n][name]; ok {
-			return role, nil
+		if _, aggregates := aggregating()[name]; aggregates {
+			aggregated, _ := i.aggregated.get(n)
+			if role, ok := aggregated[name]; ok {
+				return role, nil
+			}
 		}
 		if role, ok := defaultClusterRoles()[name]; ok {
 			return role, nil
 		}
 	}
 	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrole"), name)
+}
+
+// ownClusterRole returns a stored ClusterRole, nil if there is none.
+func (i *Index) ownClusterRole(n tenant.Name, name string) *rbacv1.ClusterRole {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	role, ok := i.clusterRoles[n][name]
+	if ok && n == tenant.System && !i.holdsInSystem(name) {
+		return noRules
+	}
+	return role
 }
 
 // ListClusterRoleBindings returns the ClusterRoleBindings that hold in the space
@@ -173,9 +183,7 @@ func (i *Index) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterR
 	if err != nil {
 		return nil, err
 	}
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if bindings, ok := i.clusterRoleBindings[n]; ok || n == tenant.System {
+	if bindings, ok := i.clusterRoleBindings.get(n); ok || n == tenant.System {
 		return bindings, nil
 	}
 	return defaultClusterRoleBindings(), nil
@@ -221,14 +229,7 @@ func (i *Index) setRoleBinding(flat *rbacv1.RoleBinding, deleted bool) {
 		Subjects:   flat.Subjects,
 		RoleRef:    flat.RoleRef,
 	}
-	key := namespaceKey{n, namespace}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if bindings := replaced(i.roleBindings[key], binding, deleted); len(bindings) > 0 {
-		i.roleBindings[key] = bindings
-	} else {
-		delete(i.roleBindings, key)
-	}
+	i.roleBindings.set(namespaceKey{n, namespace}, binding, deleted)
 }
 
 func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted bool) {
@@ -238,57 +239,23 @@ func (i *Index) setClusterRoleBinding(flat *rbacv1.ClusterRoleBinding, deleted b
 		Subjects:   flat.Subjects,
 		RoleRef:    flat.RoleRef,
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	bindings, known := i.clusterRoleBindings[n]
-	if !known && n != tenant.System {
-		bindings = defaultClusterRoleBindings()
+	i.clusterRoleBindings.set(n, binding, deleted)
+	if n == tenant.System {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.scopedBindings = sync.OnceValue(i.bindScopes)
 	}
-	bindings = replaced(bindings, binding, deleted)
-	if byName := defaultClusterRoleBindingsByName(); deleted && n != tenant.System && byName[name] != nil {
-		bindings = append(bindings, byName[name])
-	}
-	if onlyDefaults(bindings) {
-		delete(i.clusterRoleBindings, n)
-	} else {
-		i.clusterRoleBindings[n] = bindings
-	}
-	if n == tenant.System && len(i.scopes) > 0 {
-		i.bindScopes()
-	}
-}
-
-// onlyDefaults reports whether a space has no bindings but the default ones.
-func onlyDefaults(bindings []*rbacv1.ClusterRoleBinding) bool {
-	defaults := defaultClusterRoleBindingsByName()
-	return !slices.ContainsFunc(bindings, func(b *rbacv1.ClusterRoleBinding) bool { return defaults[b.Name] != b })
-}
-
-// replaced returns a copy of objects with obj in place of the one of the same name, or
-// without it if obj is deleted. Readers keep the old slice.
-func replaced[T metav1.Object](objects []T, obj T, deleted bool) []T {
-	result := make([]T, 0, len(objects)+1)
-	for _, old := range objects {
-		if old.GetName() != obj.GetName() {
-			result = append(result, old)
-		}
-	}
-	if !deleted {
-		result = append(result, obj)
-	}
-	return result
 }
 
 func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 	n, name := tenant.Flat(role.Name).Split()
-	old := i.replaceClusterRole(n, name, role, deleted)
-	if n != tenant.System && (affectsDefaults(old) || affectsDefaults(role)) {
-		i.aggregate(n)
+	i.replaceClusterRole(n, name, role, deleted)
+	if n != tenant.System {
+		i.aggregated.set(n, role, deleted || !affectsDefaults(role))
 	}
 }
 
-// replaceClusterRole returns the previous role.
-func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) *rbacv1.ClusterRole {
+func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	roles := i.clusterRoles[n]
@@ -296,7 +263,6 @@ func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.Clus
 		roles = map[string]*rbacv1.ClusterRole{}
 		i.clusterRoles[n] = roles
 	}
-	old := roles[name]
 	if deleted {
 		delete(roles, name)
 	} else {
@@ -307,23 +273,5 @@ func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.Clus
 	}
 	if n == tenant.System {
 		i.setScope(role, deleted)
-	}
-	return old
-}
-
-// aggregate computes what the default ClusterRoles aggregate in a space. A space may have
-// very many rules. No request waits for the computation, because only the result is set
-// under the lock. One informer sets all ClusterRoles, one after another.
-func (i *Index) aggregate(n tenant.Name) {
-	i.mu.RLock()
-	roles := maps.Clone(i.clusterRoles[n])
-	i.mu.RUnlock()
-	aggregated := aggregatedDefaults(roles)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(aggregated) > 0 {
-		i.aggregated[n] = aggregated
-	} else {
-		delete(i.aggregated, n)
 	}
 }

@@ -73,8 +73,8 @@ func TestClusterRoleBindings(t *testing.T) {
 	if diff := cmp.Diff(userBindings, bindingNames(t, i, "a")); diff != "" {
 		t.Errorf("space a after deletion (-want +got):\n%s", diff)
 	}
-	if len(i.clusterRoleBindings) != 1 {
-		t.Errorf("%d spaces have bindings of their own, want the system space only", len(i.clusterRoleBindings))
+	if len(i.clusterRoleBindings.of) != 1 {
+		t.Errorf("%d spaces have bindings of their own, want the system space only", len(i.clusterRoleBindings.of))
 	}
 }
 
@@ -139,7 +139,7 @@ func TestAggregation(t *testing.T) {
 	if hasRule(t, i, "a", "view", extra) {
 		t.Error("view keeps the rule of a role that lost its label")
 	}
-	if len(i.aggregated) != 0 {
+	if len(i.aggregated.of) != 0 {
 		t.Error("a space without aggregated rules of its own keeps memory")
 	}
 }
@@ -177,7 +177,7 @@ func TestRoles(t *testing.T) {
 	}
 	i.setRole(role, true)
 	i.setRoleBinding(binding, true)
-	if len(i.roles) != 0 || len(i.roleBindings) != 0 {
+	if len(i.roles) != 0 || len(i.roleBindings.of) != 0 {
 		t.Error("deleted objects stay in the index")
 	}
 }

@@ -95,10 +95,9 @@ func TestReviewEnds(t *testing.T) {
 // TestReviewOfRolesThatAreNot checks that what cannot be read is said, in an answer of some size.
 func TestReviewOfRolesThatAreNot(t *testing.T) {
 	i := newIndex(nil)
-	key := namespaceKey{"a", "ns"}
 	for b := range 2 * MaxReviewedRules {
-		i.roleBindings[key] = append(i.roleBindings[key], &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{jane},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: fmt.Sprint("unknown-", b)}})
+		i.setRoleBinding(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(b)}, Subjects: []rbacv1.Subject{jane},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: fmt.Sprint("unknown-", b)}}, false)
 	}
 	ctx, u := userOf("jane")
 	_, _, incomplete, err := NewAuthorizer(i).RulesFor(ctx, u, "ns")

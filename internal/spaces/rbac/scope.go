@@ -3,7 +3,9 @@ package rbac
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,7 +87,7 @@ func (i *Index) setScope(role *rbacv1.ClusterRole, deleted bool) {
 	} else {
 		return
 	}
-	i.bindScopes()
+	i.scopedBindings = sync.OnceValue(i.bindScopes)
 }
 
 // holdsInSystem reports whether a ClusterRole of the system space holds there.
@@ -94,17 +96,20 @@ func (i *Index) holdsInSystem(name string) bool {
 	return !found || scope.System
 }
 
-// bindScopes computes which bindings of the system space hold in tenants' spaces.
-func (i *Index) bindScopes() {
+// bindScopes returns which bindings of the system space hold in tenants' spaces, and the
+// default ones.
+func (i *Index) bindScopes() []*rbacv1.ClusterRoleBinding {
+	i.mu.RLock()
+	scopes := maps.Clone(i.scopes)
+	i.mu.RUnlock()
 	bound := defaultClusterRoleBindings()
-	if len(i.scopes) > 0 {
-		for _, binding := range i.clusterRoleBindings[tenant.System] {
-			if i.scopes[binding.RoleRef.Name].Tenanted() {
-				bound = append(bound, binding)
-			}
+	bindings, _ := i.clusterRoleBindings.get(tenant.System)
+	for _, binding := range bindings {
+		if scopes[binding.RoleRef.Name].Tenanted() {
+			bound = append(bound, binding)
 		}
 	}
-	i.scopedBindings = slices.Clip(bound)
+	return bound
 }
 
 // platform is the RBAC of system users in tenants' spaces: what ClusterRoles of the
@@ -125,8 +130,9 @@ func (platform) ListRoleBindings(context.Context, string) ([]*rbacv1.RoleBinding
 // space, and the default ones. The slice is shared and must not be changed.
 func (p platform) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
 	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.scopedBindings, nil
+	bindings := p.scopedBindings
+	p.mu.RUnlock()
+	return bindings(), nil
 }
 
 // GetClusterRole returns the ClusterRole as it holds in the space of ctx. In all
