@@ -92,10 +92,9 @@ func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {
 
 // getTable lists what becomes a table. A page that is too large is read again with fewer objects.
 func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, by *measure) error {
-	most, paged := maxTable, opts.Predicate.Limit > 0
-	if paged {
-		most = maxTablePage
-		opts = withPages(opts)
+	most := maxTable
+	if opts.Predicate.Limit > 0 {
+		most, opts = maxTablePage, withPages(opts)
 	}
 	for {
 		if err := s.getLimited(ctx, key, opts, list); err != nil {
@@ -105,7 +104,7 @@ func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.Li
 		if err != nil || fits {
 			return err
 		}
-		if !paged || int64(n) >= opts.Predicate.Limit {
+		if int64(n) >= opts.Predicate.Limit { // there are no pages
 			return tableExceeded(s.resource)
 		}
 		opts.Predicate.Limit = int64(n)
