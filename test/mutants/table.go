@@ -938,6 +938,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/storage", "-run=TestTables"},
 	},
 	{
+		name:   "tables with metadata",
+		file:   "internal/server/storage/tables.go",
+		before: `	return metadataMeasure`,
+		after:  `	return nil`,
+		tests:  []string{"./internal/server/storage", "-run=TestTablesOfMetadata"},
+	},
+	{
 		name:   "bytes of the events of a table",
 		file:   "internal/server/storage/tables.go",
 		before: `err == nil && size > maxTableEvent`,

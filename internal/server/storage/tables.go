@@ -25,6 +25,9 @@ const (
 	maxTablePage = 4 << 20
 	// maxTable is for those of a table without pages.
 	maxTable = 16 << 20
+	// maxMetadataPage and maxMetadata are for tables that show nothing of an object twice.
+	maxMetadataPage = 16 << 20
+	maxMetadata     = 64 << 20
 	// maxTableEvent is for the object of an event, which each watch encodes and holds by itself.
 	maxTableEvent = 256 << 10
 )
@@ -54,10 +57,11 @@ func TableFrom(ctx context.Context) (whole, ok bool) {
 type measure struct {
 	name   runtime.Identifier
 	sizeOf func(obj runtime.Object) (int, error)
+	// page and all are what tables have with pages and without.
+	page, all int
 }
 
-// measureOf returns the measure of the objects for the request in ctx, nil if their size does not
-// matter. Columns of built-in resources show little of an object.
+// measureOf returns the measure of the objects for the request in ctx, nil if it is for no table.
 func (s *limitedLists) measureOf(ctx context.Context) *measure {
 	whole, ok := TableFrom(ctx)
 	if !ok {
@@ -67,9 +71,9 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 		return customMeasure
 	}
 	if whole {
-		return &measure{"tenantry-stored-bytes", s.storedBytes}
+		return &measure{"tenantry-stored-bytes", s.storedBytes, maxTablePage, maxTable}
 	}
-	return nil
+	return metadataMeasure
 }
 
 // customMeasure is that of custom resources.
@@ -79,7 +83,11 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 		return 0, fmt.Errorf("measuring an object of a table: it is a %T", obj)
 	}
 	return jsonBytes(custom.Object), nil
-}}
+}, maxTablePage, maxTable}
+
+// metadataMeasure is that of built-in resources, whose columns show little of an object. An event is
+// no larger than in a watch that is no table.
+var metadataMeasure = &measure{"tenantry-metadata-bytes", metadataBytes, maxMetadataPage, maxMetadata}
 
 // storedBytes returns how many bytes an object has when it is stored.
 func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {
@@ -92,9 +100,9 @@ func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {
 
 // getTable lists what becomes a table. A page that is too large is read again with fewer objects.
 func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, by *measure) error {
-	most := maxTable
+	most := by.all
 	if opts.Predicate.Limit > 0 {
-		most, opts = maxTablePage, withPages(opts)
+		most, opts = by.page, withPages(opts)
 	}
 	for {
 		if err := s.getLimited(ctx, key, opts, list); err != nil {
@@ -105,7 +113,7 @@ func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.Li
 			return err
 		}
 		if int64(n) >= opts.Predicate.Limit { // there are no pages
-			return tableExceeded(s.resource)
+			return tableExceeded(s.resource, by.all)
 		}
 		opts.Predicate.Limit = int64(n)
 		if err := meta.SetList(list, nil); err != nil { // to which upstream adds
@@ -187,6 +195,33 @@ func (m *measure) sizeIn(event watch.Event) (int, error) {
 	return strconv.Atoi(size.String())
 }
 
+// metadataBytes returns about how many bytes the metadata of an object has in JSON.
+func metadataBytes(obj runtime.Object) (int, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return 0, fmt.Errorf("measuring an object of a table: %w", err)
+	}
+	size := textBytes(accessor.GetName()) + textBytes(accessor.GetGenerateName())
+	for _, texts := range []map[string]string{accessor.GetLabels(), accessor.GetAnnotations()} {
+		for key, text := range texts {
+			size += textBytes(key) + textBytes(text)
+		}
+	}
+	for _, owner := range accessor.GetOwnerReferences() {
+		size += textBytes(owner.APIVersion) + textBytes(owner.Kind) + textBytes(owner.Name) + textBytes(owner.UID)
+	}
+	for _, finalizer := range accessor.GetFinalizers() {
+		size += textBytes(finalizer)
+	}
+	for _, entry := range accessor.GetManagedFields() {
+		size += textBytes(entry.Manager)
+		if entry.FieldsV1 != nil {
+			size += textBytes(entry.FieldsV1.GetRawBytes())
+		}
+	}
+	return size, nil
+}
+
 // jsonBytes returns about how many bytes a value has in JSON. Characters that are escaped there are
 // escaped once more where a column shows them in JSON.
 func jsonBytes(v any) int {
@@ -212,7 +247,7 @@ func jsonBytes(v any) int {
 }
 
 // textBytes returns how many bytes a string has in JSON.
-func textBytes(s string) int {
+func textBytes[T ~string | ~[]byte](s T) int {
 	const unicode = len(`\u0000`)
 	size := len(s) + 2
 	for i := range len(s) {
@@ -227,11 +262,11 @@ func textBytes(s string) int {
 }
 
 // tableExceeded returns the error of a table without pages that is too large.
-func tableExceeded(resource schema.GroupResource) error {
+func tableExceeded(resource schema.GroupResource, most int) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 		"these %s have more than %d bytes, which a table without pages has at most in a space; "+
 			"read them in pages, with limit and continue (kubectl --chunk-size), or as application/json (kubectl get -o yaml)",
-		resource, maxTable))
+		resource, most))
 }
 
 // eventExceeded returns the error of a watch with a large object.

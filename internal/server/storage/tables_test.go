@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
@@ -153,13 +155,17 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// endless is a storage that does not page.
-type endless struct{ storage.Interface }
+// listOf is a storage of a list.
+type listOf struct {
+	storage.Interface
+	items   []runtime.Object
+	noPages bool
+}
 
-func (endless) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
-	items := make([]runtime.Object, 3)
-	for i := range items {
-		items[i] = newWidget(largeText)
+func (l *listOf) GetList(_ context.Context, _ string, opts storage.ListOptions, list runtime.Object) error {
+	items := l.items
+	if limit := int(opts.Predicate.Limit); limit > 0 && limit < len(items) && !l.noPages {
+		items = items[:limit]
 	}
 	return meta.SetList(list, items)
 }
@@ -171,9 +177,47 @@ func newWidget(bytes int) *unstructured.Unstructured {
 }
 
 func TestTablesOfWhatHasNoPages(t *testing.T) {
-	s := &limitedLists{Interface: endless{}, newList: func() runtime.Object { return &unstructured.UnstructuredList{} }}
+	s := &limitedLists{
+		Interface: &listOf{items: []runtime.Object{newWidget(largeText), newWidget(largeText), newWidget(largeText)}, noPages: true},
+		newList:   func() runtime.Object { return &unstructured.UnstructuredList{} },
+	}
 	if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+// TestTablesOfMetadata checks that all metadata of built-in resources counts.
+func TestTablesOfMetadata(t *testing.T) {
+	const third = maxMetadataPage / 3 // of a page, so that two objects fit
+	text := strings.Repeat("<", third/len(`\u003c`))
+	for name, object := range map[string]metav1.ObjectMeta{
+		"names":          {Name: text},
+		"prefixes":       {GenerateName: text},
+		"labels":         {Labels: map[string]string{"a": text}},
+		"keys":           {Labels: map[string]string{text: "a"}},
+		"annotations":    {Annotations: map[string]string{"a": text}},
+		"owners":         {OwnerReferences: []metav1.OwnerReference{{Name: text}}},
+		"kinds":          {OwnerReferences: []metav1.OwnerReference{{Kind: text}}},
+		"versions":       {OwnerReferences: []metav1.OwnerReference{{APIVersion: text}}},
+		"UIDs":           {OwnerReferences: []metav1.OwnerReference{{UID: types.UID(text)}}},
+		"finalizers":     {Finalizers: []string{text}},
+		"managed fields": {ManagedFields: []metav1.ManagedFieldsEntry{{}, {FieldsV1: metav1.NewFieldsV1(text)}}},
+		"managers":       {ManagedFields: []metav1.ManagedFieldsEntry{{Manager: text}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &corev1.ConfigMap{ObjectMeta: object}
+			s := &limitedLists{
+				Interface: &listOf{items: slices.Repeat([]runtime.Object{object}, 13)},
+				newList:   func() runtime.Object { return &corev1.ConfigMapList{} },
+			}
+			list := s.newList()
+			if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), list); err != nil || meta.LenList(list) != 2 {
+				t.Errorf("a page has %d objects, %v; want 2", meta.LenList(list), err)
+			}
+			if err := s.GetList(metadata(t.Context()), "", listOptions(), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
+				t.Errorf("without pages: got %v, want a refusal", err)
+			}
+		})
 	}
 }
 
