@@ -31,6 +31,7 @@ import (
 //	WithRequestLimit   is the request within the tenant's requestLimit
 //	WithWatchBytes     do the tenant's watches hold more of events than they may
 //	WithPretty         indent what is to be indented
+//	WithTables         which answers may be tables
 //	WithBody           metadata.tenant of request bodies, and how long their lists are
 //	(spaces)           what serves the space
 func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, generic *genericapiserver.Config) http.Handler {
@@ -55,6 +56,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 		URL: extra.ServiceAccountIssuerURL, JWKSURI: extra.ServiceAccountJWKSURI, Address: generic.ExternalAddress, Keys: extra.ServiceAccountPublicKeysGetter,
 	})
 	handler = filters.WithBody(handler, generic.Serializer, apiextensionsapiserver.Codecs)
+	handler = filters.WithTables(handler)
 	handler = filters.WithPretty(handler, generic.Serializer)
 	handler = flowcontrol.WithWatchBytes(handler, flow.WatchBytes)
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)

@@ -43,7 +43,7 @@ func ListLimitFrom(ctx context.Context) (ListLimit, bool) {
 	return l, ok
 }
 
-// limitLists makes storage enforce the limit of the context of each call.
+// limitLists makes storage enforce the limits of the context of each call.
 func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
@@ -52,7 +52,7 @@ func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource
 		if err != nil {
 			return nil, destroy, err
 		}
-		return &limitedLists{Interface: wrapped, resource: resource, newList: newListFunc}, destroy, nil
+		return &limitedLists{Interface: wrapped, resource: resource, newList: newListFunc, codec: config.Codec}, destroy, nil
 	}
 }
 
@@ -60,12 +60,20 @@ type limitedLists struct {
 	storage.Interface
 	resource schema.GroupResource
 	newList  func() runtime.Object
+	codec    runtime.Codec
 }
 
-// GetList implements storage.Interface. It reduces larger pages to the limit. A list
-// without pages ends as soon as it is beyond the limit, because its client does not
-// expect a second page.
+// GetList implements storage.Interface.
 func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if by := s.measureOf(ctx); by != nil {
+		return s.getTable(ctx, key, opts, list, by)
+	}
+	return s.getLimited(ctx, key, opts, list)
+}
+
+// getLimited reduces larger pages to the limit. A list without pages ends as soon as it is
+// beyond the limit, because its client does not expect a second page.
+func (s *limitedLists) getLimited(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	limit, ok := ListLimitFrom(ctx)
 	if !ok {
 		return s.Interface.GetList(ctx, key, opts, list)
@@ -75,14 +83,19 @@ func (s *limitedLists) GetList(ctx context.Context, key string, opts storage.Lis
 			return err
 		}
 	}
-	if opts.Predicate.Limit == 0 {
+	if opts.Predicate.Limit <= 0 { // upstream takes negative ones for none
 		return s.getAll(ctx, key, opts, list, limit)
 	}
 	opts.Predicate.Limit = min(opts.Predicate.Limit, limit.Objects)
-	if opts.ResourceVersion == "0" { // which upstream does not page
+	return s.Interface.GetList(ctx, key, withPages(opts), list)
+}
+
+// withPages returns options with which upstream pages: it does not page any version.
+func withPages(opts storage.ListOptions) storage.ListOptions {
+	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 	}
-	return s.Interface.GetList(ctx, key, opts, list)
+	return opts
 }
 
 // getAll reads a list without pages, if it is within the limit.
@@ -119,7 +132,11 @@ func (s *limitedLists) Watch(ctx context.Context, key string, opts storage.ListO
 			return nil, err
 		}
 	}
-	return s.Interface.Watch(ctx, key, opts)
+	source, err := s.Interface.Watch(ctx, key, opts)
+	if by := s.measureOf(ctx); by != nil && by != metadataMeasure && err == nil {
+		return newTableWatch(source, s.resource, by), nil
+	}
+	return source, err
 }
 
 // exceeded returns the error of a list beyond the limit.

@@ -47,6 +47,7 @@ func TestListsAreLimited(t *testing.T) {
 		"exact, beyond":                       {limit: all - 1, request: from(last, metav1.ResourceVersionMatchExact), refused: true},
 		"a small page":                        {limit: 2, request: page(1, ""), want: 1, more: true},
 		"a page of the limit":                 {limit: 2, request: page(2, ""), want: 2, more: true},
+		"a negative page":                     {limit: all - 1, request: page(-1, ""), refused: true},
 		"a large page":                        {limit: 2, request: page(500, ""), want: 2, more: true},
 		"a page of any version":               {limit: 2, request: func(o *storage.ListOptions) { page(3, "")(o); from("0", "")(o) }, want: 2, more: true},
 		"pages in one answer, within":         {limit: all, change: unpaged, request: page(2, ""), want: 2, more: true},

@@ -96,10 +96,17 @@ func (b *backend) volumes(t testing.TB, cached bool) *store {
 
 // widgets are custom resources, as the definition of one space has them.
 func (b *backend) widgets(t testing.TB, only tenant.Name, namespaced bool) *store {
+	return b.customs(t, only, namespaced, true)
+}
+
+func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached bool) *store {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-	getter := (&RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts}).In(only)
+	resource := schema.GroupResource{Group: kind.Group, Resource: "widgets"}
+	getter := (&RESTOptionsGetter{
+		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
+	}).In(only)
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
-	return b.made(t, getter, config, schema.GroupResource{Group: kind.Group, Resource: "widgets"}, "/example.com/widgets", namespaced,
+	return b.made(t, getter, config, resource, "/example.com/widgets", namespaced,
 		func() runtime.Object {
 			object := &unstructured.Unstructured{}
 			object.SetGroupVersionKind(kind)

@@ -1,0 +1,36 @@
+package filters
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/munnerz/goautoneg"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// WithTables tells storage which lists and watches in spaces of tenants may become tables: it
+// bounds what upstream makes in memory as a whole.
+func WithTables(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		info, ok := request.RequestInfoFrom(ctx)
+		n, err := tenant.SpaceFrom(ctx)
+		if ok && err == nil && n.IsSpace() && (info.Verb == "list" || info.Verb == "watch") && asksTable(req) {
+			whole := req.URL.Query().Get("includeObject") == string(metav1.IncludeObject)
+			req = req.WithContext(storage.WithTable(ctx, whole))
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// asksTable reports whether upstream may answer with a table. The header is read by the code that
+// upstream reads it with. Which of its clauses upstream takes depends on the resource.
+func asksTable(req *http.Request) bool {
+	return slices.ContainsFunc(goautoneg.ParseAccept(req.Header.Get("Accept")), func(clause goautoneg.Accept) bool {
+		return clause.Params["as"] == "Table"
+	})
+}

@@ -1,0 +1,57 @@
+package filters
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestTables checks which requests storage takes for those of tables.
+func TestTables(t *testing.T) {
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for name, tc := range map[string]struct {
+		verb, accept, query string
+		n                   tenant.Name
+		want, whole         bool
+	}{
+		"a list":                   {accept: table, want: true},
+		"a watch":                  {verb: "watch", accept: table, want: true},
+		"of kubectl":               {accept: table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", want: true},
+		"a clause that comes last": {accept: "application/json,application/cbor; v=v1 ; as=Table;q=0.1;g=meta.k8s.io", want: true},
+		"with whole objects":       {accept: table, query: "?includeObject=Object", want: true, whole: true},
+		"with metadata":            {accept: table, query: "?includeObject=Metadata", want: true},
+		"of whole objects, no table": {
+			accept: "application/json", query: "?includeObject=Object",
+		},
+		"no table":            {accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+		"anything":            {accept: "*/*"},
+		"one object":          {verb: "get", accept: table},
+		"deletions":           {verb: "deletecollection", accept: table},
+		"in the system space": {accept: table, n: tenant.System},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.verb == "" {
+				tc.verb = "list"
+			}
+			if tc.n == "" {
+				tc.n = "a"
+			}
+			var whole, got bool
+			handler := WithTables(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				whole, got = storage.TableFrom(req.Context())
+			}))
+			req := httptest.NewRequest(http.MethodGet, "/x"+tc.query, nil)
+			req.Header.Set("Accept", tc.accept)
+			ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb})
+			handler.ServeHTTP(httptest.NewRecorder(), req.WithContext(tenant.WithSpace(ctx, tc.n)))
+			if got != tc.want || whole != tc.whole {
+				t.Errorf("a table: %t, want %t; whole: %t, want %t", got, tc.want, whole, tc.whole)
+			}
+		})
+	}
+}
