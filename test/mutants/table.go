@@ -1037,6 +1037,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/filters", "-run=TestTables"},
 	},
 	{
+		name:   "what is deleted of a collection is no table",
+		file:   "internal/server/filters/tables.go",
+		before: `req = withoutTables(req)`,
+		after:  `_ = withoutTables(req)`,
+		tests:  []string{"./internal/server/filters", "-run=TestTables"},
+	},
+	{
 		name:   "storage knows of tables",
 		file:   "internal/server/chain.go",
 		before: "\thandler = filters.WithTables(handler)\n",

@@ -13,24 +13,45 @@ import (
 )
 
 // WithTables tells storage which lists and watches in spaces of tenants may become tables: it
-// bounds what upstream makes in memory as a whole.
+// bounds what upstream makes in memory as a whole. What is deleted of a collection cannot be read in
+// pages, so it becomes no table.
 func WithTables(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
 		n, err := tenant.SpaceFrom(ctx)
-		if ok && err == nil && n.IsSpace() && (info.Verb == "list" || info.Verb == "watch") && asksTable(req) {
+		if !ok || err != nil || !n.IsSpace() || !asksTable(req) {
+			handler.ServeHTTP(w, req)
+			return
+		}
+		switch info.Verb {
+		case "list", "watch":
 			whole := req.URL.Query().Get("includeObject") == string(metav1.IncludeObject)
 			req = req.WithContext(storage.WithTable(ctx, whole))
+		case "deletecollection":
+			req = withoutTables(req)
 		}
 		handler.ServeHTTP(w, req)
 	})
 }
 
+// withoutTables returns a request that accepts what it does, but not as tables.
+func withoutTables(req *http.Request) *http.Request {
+	clauses := goautoneg.ParseAccept(req.Header.Get("Accept"))
+	for i := range clauses {
+		if isTable(clauses[i]) {
+			clauses[i].Params = nil
+		}
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept", written(clauses))
+	return req
+}
+
 // asksTable reports whether upstream may answer with a table. The header is read by the code that
 // upstream reads it with. Which of its clauses upstream takes depends on the resource.
 func asksTable(req *http.Request) bool {
-	return slices.ContainsFunc(goautoneg.ParseAccept(req.Header.Get("Accept")), func(clause goautoneg.Accept) bool {
-		return clause.Params["as"] == "Table"
-	})
+	return slices.ContainsFunc(goautoneg.ParseAccept(req.Header.Get("Accept")), isTable)
 }
+
+func isTable(clause goautoneg.Accept) bool { return clause.Params["as"] == "Table" }

@@ -1,8 +1,10 @@
 package filters
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -18,6 +20,7 @@ func TestTables(t *testing.T) {
 		verb, accept, query string
 		n                   tenant.Name
 		want, whole         bool
+		accepted            string // if it is something else
 	}{
 		"a list":                   {accept: table, want: true},
 		"a watch":                  {verb: "watch", accept: table, want: true},
@@ -28,10 +31,12 @@ func TestTables(t *testing.T) {
 		"of whole objects, no table": {
 			accept: "application/json", query: "?includeObject=Object",
 		},
-		"no table":            {accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
-		"anything":            {accept: "*/*"},
-		"one object":          {verb: "get", accept: table},
-		"deletions":           {verb: "deletecollection", accept: table},
+		"no table":   {accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+		"anything":   {accept: "*/*"},
+		"one object": {verb: "get", accept: table},
+		"deletions":  {verb: "deletecollection", accept: table, accepted: "application/json;q=1"},
+		"deletions, of kubectl": {verb: "deletecollection", accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;q=0.5, " + table,
+			accepted: "application/json;q=1,application/json;as=PartialObjectMetadataList;"},
 		"in the system space": {accept: table, n: tenant.System},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,13 +47,18 @@ func TestTables(t *testing.T) {
 				tc.n = "a"
 			}
 			var whole, got bool
+			var accepted string
 			handler := WithTables(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				whole, got = storage.TableFrom(req.Context())
+				accepted = req.Header.Get("Accept")
 			}))
 			req := httptest.NewRequest(http.MethodGet, "/x"+tc.query, nil)
 			req.Header.Set("Accept", tc.accept)
 			ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb})
 			handler.ServeHTTP(httptest.NewRecorder(), req.WithContext(tenant.WithSpace(ctx, tc.n)))
+			if want := cmp.Or(tc.accepted, tc.accept); !strings.HasPrefix(accepted, want) {
+				t.Errorf("it accepts %q, want %q", accepted, want)
+			}
 			if got != tc.want || whole != tc.whole {
 				t.Errorf("a table: %t, want %t; whole: %t, want %t", got, tc.want, whole, tc.whole)
 			}
