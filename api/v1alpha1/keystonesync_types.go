@@ -81,11 +81,11 @@ type KeystoneSyncSpec struct {
 	// domains are those that become Tenants. A domain must not be among those of two
 	// KeystoneSyncs; the later one then does nothing.
 	Domains KeystoneDomains `json:"domains"`
-	// roleMappings say which roles of Keystone have which rights.
+	// roleMappings say which roles of Keystone have which rights. A role has one ClusterRole in
+	// each scope.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.roleID == b.roleID && a.scope == b.scope))",message="a role has one ClusterRole in each scope"
 	RoleMappings []KeystoneRoleMapping `json:"roleMappings,omitempty"`
 	// tenantAdminRoleID is the id of the role that, on the domain, makes administrators of the
 	// Tenant: spec.admins. Without it nobody is. The role admin must not be it unless Keystone

@@ -790,7 +790,7 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "roleMappings say which roles of Keystone have which rights.",
+							Description: "roleMappings say which roles of Keystone have which rights. A role has one ClusterRole in each scope.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -58,13 +58,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 // Update implements rest.Updater. It serves patches and server-side apply too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	confirmed := func(ctx context.Context, obj, old runtime.Object) error {
-		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
-			return err
-		}
-		return update(ctx, obj, old)
-	}
-	return r.Store.Update(ctx, name, info, r.confirmed(create), confirmed, forceAllowCreate, options)
+	return r.Store.Update(ctx, name, info, r.confirmed(create), r.confirmedUpdate(update), forceAllowCreate, options)
 }
 
 func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc {
@@ -73,6 +67,15 @@ func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc
 			return err
 		}
 		return create(ctx, obj)
+	}
+}
+
+func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
+			return err
+		}
+		return update(ctx, obj, old)
 	}
 }
 
@@ -104,7 +107,7 @@ func settle(s *v1alpha1.KeystoneSync) {
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	sync := obj.(*v1alpha1.KeystoneSync)
-	errs := s.Rules.Validate(ctx, sync, nil)
+	errs := s.validate(ctx, sync, nil)
 	for _, message := range validation.NameIsDNSSubdomain(sync.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sync.Name, message))
 	}
@@ -115,7 +118,26 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.Rules.Validate(ctx, obj, old)
+	return s.validate(ctx, obj.(*v1alpha1.KeystoneSync), old)
+}
+
+// validate returns what the rules of the definition say, and whether a role has two
+// ClusterRoles.
+func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old runtime.Object) field.ErrorList {
+	errs := s.Rules.Validate(ctx, sync, old)
+	type place struct {
+		role  string
+		scope v1alpha1.KeystoneScope
+	}
+	seen := map[place]bool{}
+	for i, mapping := range sync.Spec.RoleMappings {
+		at := place{mapping.RoleID, mapping.Scope}
+		if seen[at] {
+			errs = append(errs, field.Duplicate(field.NewPath("spec", "roleMappings").Index(i).Child("roleID"), mapping.RoleID))
+		}
+		seen[at] = true
+	}
+	return errs
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.
