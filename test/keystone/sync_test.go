@@ -4,22 +4,30 @@ package keystone
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/docs"
 	"github.com/tenantry/tenantry/test/env/suite"
 	"github.com/tenantry/tenantry/test/harness"
 )
@@ -128,7 +136,9 @@ var _ = Describe("A KeystoneSync", func() {
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		token := ks.tokenOf(u, inProject(project))
-		path := writeKubeconfig(n, token)
+		config := tenantry.In(n, rest.AnonymousClientConfig(tenantry.Config(tenant.System)))
+		config.BearerToken = token
+		path := writeKubeconfig(config)
 		get := func(namespace string) (string, error) {
 			out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", path, "--namespace", namespace, "get", "pods").CombinedOutput()
 			return string(out), err
@@ -141,18 +151,249 @@ var _ = Describe("A KeystoneSync", func() {
 		Expect(status).To(Equal(http.StatusNoContent))
 		Eventually(func() string { out, _ := get(namespace); return out }).WithTimeout(ttl + 3*time.Second).Should(ContainSubstring("must be logged in"))
 	})
+
+	It("follows what becomes of domains and projects", func(ctx SpecContext) {
+		domain := ks.create("domain", "Umbrella & Söhne "+ks.name(""), nil)
+		project, other := ks.create("project", strings.Repeat("ü", 64), object{"domain_id": domain}), ks.create("project", "web", object{"domain_id": domain})
+		nested := ks.create("project", "Web", object{"domain_id": domain, "parent_id": other})
+		s := newSync(ctx, func(spec *v1alpha1.KeystoneSyncSpec) {
+			spec.Domains.IDs = []string{domain}
+			spec.Guard.MaxRemovedPercent = new(int32(100))
+			spec.Deletion.Tenants = v1alpha1.KeystoneTenantDeletion{Policy: v1alpha1.KeystoneDelete, GracePeriod: &metav1.Duration{Duration: 5 * time.Second}}
+			spec.Deletion.Namespaces = v1alpha1.KeystoneNamespaceDeletion{Policy: v1alpha1.KeystoneDelete, GracePeriod: &metav1.Duration{}}
+		})
+		n := tenantOf(ctx, domain)
+		found := func() *v1alpha1.Tenant {
+			GinkgoHelper()
+			t := &v1alpha1.Tenant{}
+			Expect(objects().Get(ctx, client.ObjectKey{Name: n.String()}, t)).To(Succeed())
+			return t
+		}
+		uid := found().UID
+		Expect(n.String()).To(HavePrefix("umbrella-s-hne-"))
+		names := map[string]bool{}
+		for _, id := range []string{project, other, nested} {
+			names[namespaceOf(ctx, n, id)] = true
+		}
+		Expect(names).To(HaveLen(3))
+
+		By("renaming the domain")
+		ks.set("domain", domain, object{"name": ks.name("renamed")})
+		Eventually(func() string { return found().Annotations["tenantry.io/keystone-name"] }).WithTimeout(synced).Should(HavePrefix("renamed"))
+		Expect(found().UID).To(Equal(uid))
+
+		By("disabling and enabling the domain")
+		ks.set("domain", domain, object{"enabled": false})
+		Eventually(func() bool { return found().Spec.Suspended }).WithTimeout(synced).Should(BeTrue())
+		ks.set("domain", domain, object{"enabled": true})
+		Eventually(func() bool { return found().Spec.Suspended }).WithTimeout(synced).Should(BeFalse())
+
+		By("disabling and deleting a project")
+		gone := namespaceOf(ctx, n, project)
+		bound := func(namespace string) int {
+			list, err := system(n).RbacV1().RoleBindings(namespace).List(ctx, metav1.ListOptions{LabelSelector: tenant.KeystoneLabel})
+			Expect(err).NotTo(HaveOccurred())
+			return len(list.Items)
+		}
+		Eventually(func() int { return bound(gone) }).WithTimeout(synced).Should(Equal(1))
+		ks.set("project", project, object{"enabled": false})
+		Eventually(func() int { return bound(gone) }).WithTimeout(synced).Should(BeZero())
+		ks.do(http.MethodDelete, "/projects/"+project, nil)
+		Eventually(func() error {
+			_, err := system(n).CoreV1().Namespaces().Get(ctx, gone, metav1.GetOptions{})
+			return err
+		}).WithTimeout(2 * synced).Should(Satisfy(apierrors.IsNotFound))
+
+		By("deleting the domain")
+		ks.set("domain", domain, object{"enabled": false})
+		ks.do(http.MethodDelete, "/domains/"+domain, nil)
+		Eventually(func() error {
+			return objects().Get(ctx, client.ObjectKey{Name: n.String()}, &v1alpha1.Tenant{})
+		}).WithTimeout(3 * synced).Should(Satisfy(apierrors.IsNotFound))
+		Expect(statusOf(ctx, s).Conditions).To(ContainElement(And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionTrue))))
+	}, SpecTimeout(5*time.Minute))
+
+	It("repairs its bindings, whose marks are the platform's, and leaves others alone", func(ctx SpecContext) {
+		domain := ks.create("domain", ks.name("hooli"), nil)
+		project := ks.create("project", "web", object{"domain_id": domain})
+		boss := ks.create("role", ks.name("boss"), nil)
+		u := ks.user(domain, ks.name("user"))
+		grant("/domains/"+domain, "/users/"+u.id, boss)
+		newSync(ctx, func(spec *v1alpha1.KeystoneSyncSpec) {
+			spec.Domains.IDs, spec.TenantAdminRoleID = []string{domain}, boss
+		})
+		n := tenantOf(ctx, domain)
+		namespace := namespaceOf(ctx, n, project)
+		token := ks.tokenOf(u, inDomain(domain))
+		admin := as(n, token)
+		Eventually(func() error { _, err := admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); return err }).WithTimeout(synced).Should(Succeed())
+		name := "keystone:project:" + project + ":" + member
+		Eventually(func() error {
+			_, err := admin.RbacV1().RoleBindings(namespace).Get(ctx, name, metav1.GetOptions{})
+			return err
+		}).WithTimeout(synced).Should(Succeed())
+
+		By("forging marks")
+		_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: "forged", Labels: map[string]string{tenant.KeystoneLabel: tenant.KeystoneProject}, Annotations: map[string]string{tenant.KeystoneIDAnnotation: project},
+		}}, metav1.CreateOptions{})
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		for _, patch := range []string{`{"metadata":{"labels":{"tenantry.io/keystone":null}}}`, `{"metadata":{"annotations":{"tenantry.io/keystone-id":"x"}}}`,
+			`{"metadata":{"annotations":{"tenantry.io/keystone-gone-since":"2026-01-01T00:00:00Z"}}}`} {
+			_, err = admin.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", patch, err)
+		}
+
+		By("editing a binding, and making one by hand")
+		_, err = admin.RbacV1().RoleBindings(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"subjects":[{"kind":"User","name":"jane","apiGroup":"rbac.authorization.k8s.io"}]}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		own := binding("keystone:project:" + project + ":" + reader)
+		_, err = admin.RbacV1().RoleBindings(namespace).Create(ctx, own, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		subject := func() string {
+			b, err := admin.RbacV1().RoleBindings(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || len(b.Subjects) != 1 {
+				return ""
+			}
+			return b.RoleRef.Name + " " + b.Subjects[0].Name
+		}
+		Eventually(subject).WithTimeout(synced).Should(Equal("edit " + name))
+
+		By("putting another in its place")
+		Expect(admin.RbacV1().RoleBindings(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		other := binding("keystone:project:" + project + ":" + reader)
+		other.Name, other.RoleRef.Name = name, "cluster-admin"
+		_, err = admin.RbacV1().RoleBindings(namespace).Create(ctx, other, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(subject).WithTimeout(synced).Should(Equal("edit " + name))
+		_, err = admin.RbacV1().RoleBindings(namespace).Get(ctx, own.Name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(4*time.Minute))
+
+	It("shows what it would do, does nothing about domains of another, and needs the right to bind", func(ctx SpecContext) {
+		domain := ks.create("domain", ks.name("piedpiper"), nil)
+		ks.create("project", "web", object{"domain_id": domain})
+		u := ks.user(domain, ks.name("user"))
+		grant("/domains/"+domain, "/users/"+u.id, other)
+		first := newSync(ctx, func(spec *v1alpha1.KeystoneSyncSpec) { spec.Domains.IDs, spec.Mode = []string{domain}, "" })
+		Eventually(func() []string { return statusOf(ctx, first).Planned }).WithTimeout(synced).Should(HaveLen(4))
+		Expect(statusOf(ctx, first).UnmappedRoles).To(ConsistOf(And(HaveField("ID", other), HaveField("Assignments", int32(1)))))
+		list := &v1alpha1.TenantList{}
+		Expect(objects().List(ctx, list)).To(Succeed())
+		Expect(list.Items).NotTo(ContainElement(HaveField("Name", HavePrefix("piedpiper"))))
+
+		second := newSync(ctx, ofDomains(domain))
+		Eventually(func() []metav1.Condition { return statusOf(ctx, second).Conditions }).WithTimeout(synced).Should(ContainElement(HaveField("Reason", v1alpha1.ReasonOverlaps)))
+
+		By("writing it without the right to bind in tenants' spaces")
+		platform := suite.Client(tenantry.Config(tenant.System))
+		for role, annotations := range map[string]map[string]string{"syncs": nil, "binds-here": nil, "binds-there": {tenant.ScopeAnnotation: "Tenants"}} {
+			rules := []rbacv1.PolicyRule{{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"}, ResourceNames: []string{"edit", "view"}}}
+			if role == "syncs" {
+				rules = []rbacv1.PolicyRule{{APIGroups: []string{"tenantry.io"}, Resources: []string{"keystonesyncs"}, Verbs: []string{"*"}}}
+			}
+			_, err := platform.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role, Annotations: annotations}, Rules: rules}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		bind := func(role string) {
+			_, err := platform.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role},
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "olga"}}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		olga, err := harness.NewTenants(tenantry.User(tenant.System, "olga"))
+		Expect(err).NotTo(HaveOccurred())
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+		for _, role := range []string{"syncs", "binds-here"} {
+			bind(role)
+			err := olga.Patch(ctx, first.DeepCopy(), patch)
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", role, err)
+		}
+		bind("binds-there")
+		Expect(olga.Patch(ctx, first.DeepCopy(), patch)).To(Succeed())
+		err = olga.Patch(ctx, first.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"tenantAdminRoleID":"r"}}`)))
+		Expect(err).To(MatchError(ContainSubstring(`binds ClusterRole \"cluster-admin\"`)))
+	}, SpecTimeout(3*time.Minute))
+
+	It("leaves a Tenant that exists alone until it is annotated", func(ctx SpecContext) {
+		domain := ks.create("domain", ks.name("wayne"), nil)
+		n := tenantry.NewTenant(ctx, "wayne")
+		mark(ctx, n, domain)
+		s := newSync(ctx, ofDomains(domain))
+		Eventually(func() []string { return statusOf(ctx, s).Conflicts }).WithTimeout(synced).Should(ConsistOf(ContainSubstring(n.String())))
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AdoptKeystoneDomainAnnotation, "default/"+domain)
+		_, err := tenantry.Tenants().Patch(ctx, n.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() []string { return statusOf(ctx, s).Conflicts }).WithTimeout(synced).Should(BeEmpty())
+		project := ks.create("project", "web", object{"domain_id": domain})
+		namespaceOf(ctx, n, project)
+	}, SpecTimeout(2*time.Minute))
 })
 
-// writeKubeconfig writes one with a token for the space of n, and returns its path.
-func writeKubeconfig(n tenant.Name, token string) string {
+// statusOf returns the status of a KeystoneSync.
+func statusOf(ctx context.Context, s *v1alpha1.KeystoneSync) v1alpha1.KeystoneSyncStatus {
 	GinkgoHelper()
-	config := tenantry.In(n, rest.AnonymousClientConfig(tenantry.Config(tenant.System)))
+	found := &v1alpha1.KeystoneSync{}
+	Expect(objects().Get(ctx, client.ObjectKeyFromObject(s), found)).To(Succeed())
+	return found.Status
+}
+
+// writeKubeconfig writes one with a config, and returns its path.
+func writeKubeconfig(config *rest.Config) string {
+	GinkgoHelper()
 	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: token}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken, ClientCertificate: config.CertFile, ClientCertificateData: config.CertData,
+			ClientKey: config.KeyFile, ClientKeyData: config.KeyData}},
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "x",
 	}, path)).To(Succeed())
 	return path
+}
+
+var _ = Describe("The guide", func() {
+	It("synchronises as it says", func(ctx SpecContext) {
+		if _, err := exec.LookPath("kubectl"); err != nil {
+			Skip("kubectl is not installed")
+		}
+		name := ks.name("initrode")
+		domain := ks.create("domain", name, nil)
+		project := ks.create("project", "web", object{"domain_id": domain})
+		ids := strings.NewReplacer("2b6f0258b165460d957ecee13a467c31", domain, "acme-2b6f0258b165", name+"-"+domain[:12], `"acme"`, fmt.Sprintf("%q", name),
+			"b5e0e0c7eecf4de09591b5fc84c0c372", project, "b5e0e0c7eecf", project[:12], "072593f079b8477187f0d8fd0c1e3ddb", member)
+		dir := GinkgoT().TempDir()
+		followed, admin := 0, writeKubeconfig(tenantry.Config(tenant.System))
+		for _, block := range page("docs/guides/keystone.md").Blocks {
+			if file, ok := strings.CutPrefix(strings.SplitN(block.Text, "\n", 2)[0], "# "); ok && block.Language == "yaml" {
+				Expect(os.WriteFile(filepath.Join(dir, file), []byte(ids.Replace(block.Text)), 0o600)).To(Succeed())
+			}
+			for _, command := range block.Commands() {
+				if !strings.Contains(command.Text, "keystonesync") && !strings.Contains(command.Text, "sync.yaml") && !strings.Contains(command.Text, "acme-2b6f") {
+					continue
+				}
+				shell := exec.CommandContext(ctx, "bash", "-c", ids.Replace(command.Text))
+				shell.Dir, shell.Env = dir, append(os.Environ(), "KUBECONFIG="+admin)
+				out, err := shell.CombinedOutput()
+				Expect(err).NotTo(HaveOccurred(), "%s: %s", command.Text, out)
+				Expect(strings.TrimSpace(string(out))).To(Equal(strings.TrimSpace(ids.Replace(strings.Join(command.Output, "\n")))), command.Text)
+				followed++
+			}
+		}
+		Expect(followed).To(Equal(7))
+		Expect(namespaceOf(ctx, tenantOf(ctx, domain), project)).To(Equal("web-" + project[:12]))
+	}, SpecTimeout(2*time.Minute))
+})
+
+// page returns one of the project's pages.
+func page(path string) docs.Page {
+	GinkgoHelper()
+	pages, err := docs.Read("../..")
+	Expect(err).NotTo(HaveOccurred())
+	for _, p := range pages {
+		if p.Path == path {
+			return p
+		}
+	}
+	Fail("there is no " + path)
+	return docs.Page{}
 }

@@ -117,7 +117,7 @@ var table = []mutant{
 		name:   "ids of Keystone are parts of names of groups",
 		file:   "internal/keystone/list.go",
 		before: `if !isID(id) {`,
-		after:  `if false {`,
+		after:  `if !isID(id) && false {`,
 		tests:  []string{"./internal/controller/keystone", "-run=TestIncomplete"},
 	},
 	{
