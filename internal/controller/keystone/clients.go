@@ -30,6 +30,8 @@ const FieldManager = "tenantry-keystone-sync"
 type cluster interface {
 	// Tenants returns all Tenants.
 	Tenants(ctx context.Context) ([]v1alpha1.Tenant, error)
+	// Tenant returns a Tenant as it is now.
+	Tenant(ctx context.Context, name string) (*v1alpha1.Tenant, error)
 	// Namespaces returns the namespaces of projects in all spaces.
 	Namespaces(ctx context.Context) ([]corev1.Namespace, error)
 	// Bindings returns the managed bindings of a space.
@@ -72,6 +74,15 @@ func (w *writer) Tenants(ctx context.Context) ([]v1alpha1.Tenant, error) {
 		return nil, fmt.Errorf("listing tenants: %w", err)
 	}
 	return list.Items, nil
+}
+
+// Tenant implements cluster.
+func (w *writer) Tenant(ctx context.Context, name string) (*v1alpha1.Tenant, error) {
+	t := &v1alpha1.Tenant{}
+	if err := w.system.Get(ctx, client.ObjectKey{Name: name}, t); err != nil {
+		return nil, fmt.Errorf("reading tenant %q: %w", name, err)
+	}
+	return t, nil
 }
 
 const (

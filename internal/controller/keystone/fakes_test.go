@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +36,8 @@ type memory struct {
 	objects map[[4]string]client.Object
 	// applied are all changes that were made.
 	applied []string
+	// meanwhile changes the next Tenant that is to be changed, which fails then.
+	meanwhile func(*v1alpha1.Tenant)
 	// failing is what Apply returns for changes of a tenant.
 	failing map[string]error
 }
@@ -47,6 +52,12 @@ func (m *memory) Tenants(context.Context) ([]v1alpha1.Tenant, error) {
 		all = append(all, *m.tenants[name].DeepCopy())
 	}
 	return all, nil
+}
+
+func (m *memory) Tenant(_ context.Context, name string) (*v1alpha1.Tenant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tenants[name].DeepCopy(), nil
 }
 
 func (m *memory) Namespaces(context.Context) ([]corev1.Namespace, error) {
@@ -86,6 +97,11 @@ func (m *memory) Apply(_ context.Context, c change) error {
 	}
 	o := c.object()
 	if t, ok := o.(*v1alpha1.Tenant); ok {
+		if meanwhile := m.meanwhile; meanwhile != nil && c.before != nil {
+			m.meanwhile = nil
+			meanwhile(m.tenants[t.Name])
+			return fmt.Errorf("wrapped: %w", apierrors.NewConflict(schema.GroupResource{Resource: "tenants"}, t.Name, errors.New("changed")))
+		}
 		switch {
 		case c.after == nil:
 			delete(m.tenants, t.Name)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -149,7 +150,7 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, name st
 	}
 	w := newWork(s, name, listed, known)
 	found.removed = guard(&s.Spec.Guard, w.domainCensus, w.projectCensus)
-	found.conflicts = w.conflicts
+	found.conflicts = append(w.conflicts, unknownRoles(&s.Spec, listed.Roles)...)
 	p := planner{keystone: name, spec: &s.Spec, now: now, guarded: found.removed != nil}
 	err = r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found)
 	if err != nil {
@@ -346,32 +347,55 @@ type part struct {
 	err                      error
 }
 
+// attempts is how often a domain is planned anew because its Tenant has changed meanwhile.
+const attempts = 4
+
 // one plans for one domain, the nth, and applies that if write is true.
 func (r *Reconciler) one(ctx context.Context, w *work, n int, p planner, write bool) part {
-	var planned plan
+	var t *v1alpha1.Tenant
+	var planFor func(t *v1alpha1.Tenant) (plan, error)
 	if n < len(w.items) {
 		i := w.items[n]
-		s := space{tenant: i.tenant, namespaces: i.namespaces}
-		if i.tenant != nil {
-			var err error
-			if s.bindings, s.clusterBindings, err = r.cluster.Bindings(ctx, tenant.Name(i.tenant.Name)); err != nil {
-				return part{err: err}
-			}
-		}
-		planned = p.domain(i.domain, i.projects, s)
+		t, planFor = i.tenant, func(t *v1alpha1.Tenant) (plan, error) { return r.plan(ctx, p, i, t) }
 	} else {
-		planned = p.gone(w.gone[n-len(w.items)])
+		t, planFor = w.gone[n-len(w.items)], func(t *v1alpha1.Tenant) (plan, error) { return p.gone(t), nil }
 	}
-	result := part{projects: planned.projects, bindings: planned.bindings}
-	if write {
+	made := 0
+	for attempt := 1; ; attempt++ {
+		planned, err := planFor(t)
+		if err != nil {
+			return part{made: made, err: err}
+		}
+		result := part{projects: planned.projects, bindings: planned.bindings, made: len(planned.changes)}
+		if !write {
+			for _, c := range planned.changes[:min(len(planned.changes), maxReported)] {
+				result.planned = append(result.planned, c.String())
+			}
+			return result
+		}
 		result.made, result.conflicts, result.err = r.apply(ctx, planned)
-		return result
+		made += result.made
+		result.made = made
+		if t == nil || !apierrors.IsConflict(result.err) || attempt == attempts {
+			return result
+		}
+		if t, err = r.cluster.Tenant(ctx, t.Name); err != nil {
+			result.err = err
+			return result
+		}
 	}
-	result.made = len(planned.changes)
-	for _, c := range planned.changes[:min(len(planned.changes), maxReported)] {
-		result.planned = append(result.planned, c.String())
+}
+
+// plan plans for a domain that is there.
+func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Tenant) (plan, error) {
+	s := space{tenant: t, namespaces: i.namespaces}
+	if t != nil {
+		var err error
+		if s.bindings, s.clusterBindings, err = r.cluster.Bindings(ctx, tenant.Name(t.Name)); err != nil {
+			return plan{}, err
+		}
 	}
-	return result
+	return p.domain(i.domain, i.projects, s), nil
 }
 
 // apply makes the changes of a plan in their order. What is in a namespace, or a space,
@@ -399,6 +423,24 @@ func (r *Reconciler) apply(ctx context.Context, p plan) (made int, conflicts []s
 		}
 	}
 	return made, conflicts, nil
+}
+
+// unknownRoles says which mappings are of roles that Keystone does not have, such as names.
+func unknownRoles(spec *v1alpha1.KeystoneSyncSpec, roles []keystone.Ref) []string {
+	ids := map[string]bool{"": true}
+	for _, role := range roles {
+		ids[role.ID] = true
+	}
+	var unknown []string
+	for i, mapping := range spec.RoleMappings {
+		if !ids[mapping.RoleID] {
+			unknown = append(unknown, fmt.Sprintf("spec.roleMappings[%d]: Keystone has no role with the id %q", i, mapping.RoleID))
+		}
+	}
+	if !ids[spec.TenantAdminRoleID] {
+		unknown = append(unknown, fmt.Sprintf("spec.tenantAdminRoleID: Keystone has no role with the id %q", spec.TenantAdminRoleID))
+	}
+	return unknown
 }
 
 // unmapped returns the roles that somebody has in a selected domain and that are mapped in no

@@ -610,6 +610,31 @@ func TestFailures(t *testing.T) {
 	w.must(v1alpha1.ReasonSynced)
 }
 
+// TestMeanwhile: a suspension between the list of Tenants and a write is seen.
+func TestMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.must(v1alpha1.ReasonSynced)
+	w.keystone.Set("domains", fake.Domain(acme, "renamed", true), fake.Domain(globex, "globex", true))
+	w.meanwhile = func(t *v1alpha1.Tenant) { t.Spec.Suspended, t.Spec.SuspendedReason = true, "unpaid" }
+	w.must(v1alpha1.ReasonSynced)
+	if got := w.tenants[acmeTenant]; got.Spec.SuspendedReason != "unpaid" || got.Annotations[nameAnnotation] != "renamed" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestUnknownRoles: a role that is mapped by its name gives nothing, and that is said.
+func TestUnknownRoles(t *testing.T) {
+	w := newWorld(t)
+	w.change(func(spec *v1alpha1.KeystoneSyncSpec) {
+		spec.RoleMappings = append(spec.RoleMappings, v1alpha1.KeystoneRoleMapping{RoleID: "member", Scope: v1alpha1.KeystoneScopeProject, ClusterRole: "admin"})
+		spec.TenantAdminRoleID = "boss"
+	})
+	w.must(v1alpha1.ReasonConflicts)
+	if conflicts := w.sync("all").Status.Conflicts; len(conflicts) != 2 {
+		t.Errorf("conflicts %q", conflicts)
+	}
+}
+
 func TestNotConfigured(t *testing.T) {
 	w := newWorld(t)
 	w.r.Cloud = (&source{}).cloud
