@@ -92,15 +92,17 @@ const (
 	clusterRoleBindings = "clusterrolebindings"
 )
 
-// list reads what carries the label.
-func (w *writer) list(ctx context.Context, path, selector string, to runtime.Object) error {
-	return w.spaces.Get().AbsPath(path).Param("labelSelector", selector).Do(ctx).Into(to)
+// list reads what carries the label with a value. Copies of published objects may carry it,
+// too.
+func (w *writer) list(ctx context.Context, path, value string, to runtime.Object) error {
+	const selector = "!" + tenant.PublishedCopyLabel + "," + tenant.KeystoneLabel + "="
+	return w.spaces.Get().AbsPath(path).Param("labelSelector", selector+value).Do(ctx).Into(to)
 }
 
 // Namespaces implements cluster.
 func (w *writer) Namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 	list := &corev1.NamespaceList{}
-	if err := w.list(ctx, tenant.All.Root()+namespacesPath, tenant.KeystoneLabel+"="+tenant.KeystoneProject, list); err != nil {
+	if err := w.list(ctx, tenant.All.Root()+namespacesPath, tenant.KeystoneProject, list); err != nil {
 		return nil, fmt.Errorf("listing the namespaces of projects: %w", err)
 	}
 	return list.Items, nil
@@ -109,9 +111,8 @@ func (w *writer) Namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 // Bindings implements cluster.
 func (w *writer) Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBinding, []rbacv1.ClusterRoleBinding, error) {
 	bindings, clusterBindings := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleBindingList{}
-	const selector = tenant.KeystoneLabel + "=" + tenant.KeystoneBinding
-	err := errors.Join(w.list(ctx, n.Root()+rbacPath+"/"+roleBindings, selector, bindings),
-		w.list(ctx, n.Root()+rbacPath+"/"+clusterRoleBindings, selector, clusterBindings))
+	err := errors.Join(w.list(ctx, n.Root()+rbacPath+"/"+roleBindings, tenant.KeystoneBinding, bindings),
+		w.list(ctx, n.Root()+rbacPath+"/"+clusterRoleBindings, tenant.KeystoneBinding, clusterBindings))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the bindings of tenant %q: %w", n, err)
 	}

@@ -148,6 +148,23 @@ func (p *plan) add(c change) {
 	p.changes = append(p.changes, c)
 }
 
+// phases returns the changes in the order in which they are to be made; those of one phase
+// do not depend on each other.
+func (p *plan) phases() [][]change {
+	phases := make([][]change, 3)
+	for _, c := range p.changes {
+		phase := 2
+		switch c.object().(type) {
+		case *v1alpha1.Tenant:
+			phase = 0
+		case *corev1.Namespace:
+			phase = 1
+		}
+		phases[phase] = append(phases[phase], c)
+	}
+	return phases
+}
+
 // domain plans for a domain that is there.
 func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space) plan {
 	result := plan{}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,8 +25,9 @@ import (
 
 const (
 	defaultInterval = 5 * time.Minute
-	// atOnce is how many domains are worked on at once.
-	atOnce = 8
+	// atOnce is how many domains are worked on at once, and writesAtOnce how many objects are
+	// written, in all of them.
+	atOnce, writesAtOnce = 8, 16
 )
 
 // cloud is a Keystone; keystone.Client is one.
@@ -224,6 +226,8 @@ type work struct {
 	gone                        []*v1alpha1.Tenant
 	domainCensus, projectCensus census
 	conflicts                   []string
+	// slots are those of writes.
+	slots chan struct{}
 }
 
 // item is one domain.
@@ -236,7 +240,7 @@ type item struct {
 
 // newWork joins what Keystone has with what there is.
 func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k *known) *work {
-	w := &work{}
+	w := &work{slots: make(chan struct{}, writesAtOnce)}
 	projects := map[string][]keystone.Project{}
 	ids := map[string]bool{}
 	for _, project := range listed.Projects {
@@ -373,7 +377,7 @@ func (r *Reconciler) one(ctx context.Context, w *work, n int, p planner, write b
 			}
 			return result
 		}
-		result.made, result.conflicts, result.err = r.apply(ctx, planned)
+		result.made, result.conflicts, result.err = r.apply(ctx, w, planned)
 		made += result.made
 		result.made = made
 		if t == nil || !apierrors.IsConflict(result.err) || attempt == attempts {
@@ -398,30 +402,41 @@ func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Te
 	return p.domain(i.domain, i.projects, s), nil
 }
 
-// apply makes the changes of a plan in their order. What is in a namespace, or a space,
-// that is somebody else's is left out.
-func (r *Reconciler) apply(ctx context.Context, p plan) (made int, conflicts []string, err error) {
+// apply makes the changes of a plan: the Tenant first, then namespaces, then bindings, of
+// each many at once. What is in a namespace, or a space, that is somebody else's is left out.
+func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conflicts []string, err error) {
+	var mu sync.Mutex
 	taken := map[string]bool{}
-	for _, c := range p.changes {
-		if taken[c.object().GetNamespace()] && c.object().GetNamespace() != "" {
-			continue
+	for _, phase := range p.phases() {
+		group := errgroup.Group{}
+		group.SetLimit(writesAtOnce)
+		phase = slices.DeleteFunc(phase, func(c change) bool { return taken[c.tenant] || taken[c.object().GetNamespace()] })
+		for _, c := range phase {
+			group.Go(func() error {
+				w.slots <- struct{}{}
+				err := r.cluster.Apply(ctx, c)
+				<-w.slots
+				mu.Lock()
+				defer mu.Unlock()
+				var inTheWay conflict
+				switch {
+				case errors.As(err, &inTheWay):
+					conflicts = append(conflicts, err.Error())
+					taken[c.object().GetName()] = true
+				case err != nil:
+					return err
+				default:
+					made++
+					changed.WithLabelValues(kindOf(c.object()), c.verb()).Inc()
+				}
+				return nil
+			})
 		}
-		err := r.cluster.Apply(ctx, c)
-		var inTheWay conflict
-		switch {
-		case errors.As(err, &inTheWay):
-			conflicts = append(conflicts, err.Error())
-			if _, isTenant := c.object().(*v1alpha1.Tenant); isTenant {
-				return made, conflicts, nil
-			}
-			taken[c.object().GetName()] = true
-		case err != nil:
+		if err := group.Wait(); err != nil {
 			return made, conflicts, err
-		default:
-			made++
-			changed.WithLabelValues(kindOf(c.object()), c.verb()).Inc()
 		}
 	}
+	slices.Sort(conflicts)
 	return made, conflicts, nil
 }
 
