@@ -196,10 +196,7 @@ func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space)
 			w.add("", group, mapping.ClusterRole)
 		}
 	}
-	here := make(map[string]bool, len(projects))
-	for _, project := range projects {
-		here[project.ID] = true
-	}
+	here := idsOf(projects)
 	for _, id := range slices.Sorted(maps.Keys(s.namespaces)) {
 		if !here[id] {
 			p.goneProject(&result, t.Name, s.namespaces[id], s.bindings, w)

@@ -242,11 +242,9 @@ type item struct {
 func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k *known) *work {
 	w := &work{slots: make(chan struct{}, writesAtOnce)}
 	projects := map[string][]keystone.Project{}
-	ids := map[string]bool{}
 	for _, project := range listed.Projects {
 		if !project.IsDomain {
 			projects[project.DomainID] = append(projects[project.DomainID], project)
-			ids[project.ID] = true
 		}
 	}
 	here := map[string]bool{}
@@ -266,6 +264,7 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 			}
 			w.domainCensus.see(domain.ID, false)
 			i.namespaces = k.namespaces[i.tenant.Name]
+			ids := idsOf(i.projects)
 			for id, ns := range i.namespaces {
 				if _, before := goneSince(ns); ids[id] || !before {
 					w.projectCensus.see(id, !ids[id])
@@ -289,6 +288,14 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 	slices.SortFunc(w.items, func(a, b item) int { return cmp.Compare(a.domain.ID, b.domain.ID) })
 	slices.SortFunc(w.gone, func(a, b *v1alpha1.Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	return w
+}
+
+func idsOf(projects []keystone.Project) map[string]bool {
+	ids := make(map[string]bool, len(projects))
+	for _, project := range projects {
+		ids[project.ID] = true
+	}
+	return ids
 }
 
 // find finds the Tenant of a domain, or returns why there cannot be one.

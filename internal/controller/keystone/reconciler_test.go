@@ -150,13 +150,12 @@ func TestGuard(t *testing.T) {
 		percent int32
 		trips   bool
 	}{
-		"one of two domains":            {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 30, true},
-		"as many as may":                {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 50, false},
-		"one of two projects":           {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 49, true},
-		"all projects":                  {func(w *world) { w.keystone.Set("projects") }, 99, true},
-		"any number":                    {func(w *world) { w.keystone.Set("projects") }, 100, false},
-		"a project, and none may":       {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 0, true},
-		"one that another domain takes": {func(w *world) {}, 0, false},
+		"one of two domains":      {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 30, true},
+		"as many as may":          {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 50, false},
+		"one of two projects":     {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 49, true},
+		"all projects":            {func(w *world) { w.keystone.Set("projects") }, 99, true},
+		"any number":              {func(w *world) { w.keystone.Set("projects") }, 100, false},
+		"a project, and none may": {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -196,6 +195,17 @@ func TestGuard(t *testing.T) {
 			tc.lose(w)
 			w.must(v1alpha1.ReasonTooMuchGone)
 		})
+	}
+}
+
+// TestGuardByDomain: a project that is one of another domain has gone from its own.
+func TestGuardByDomain(t *testing.T) {
+	w := newWorld(t)
+	w.must(v1alpha1.ReasonSynced)
+	w.keystone.Set("projects", fake.Project(web, "web", globex, true), fake.Project(data, "data", acme, true))
+	w.must(v1alpha1.ReasonTooMuchGone)
+	if len(w.bound(acmeTenant)) != 3 || w.namespace(globexTenant, webNamespace) == nil {
+		t.Errorf("bound %q", w.bound(acmeTenant))
 	}
 }
 
