@@ -22,7 +22,7 @@ type Keystone struct {
 
 	mu       sync.Mutex
 	tokens   map[string]map[string]any
-	service  string
+	services map[string]bool
 	password string
 	logins   int
 	lookups  int
@@ -34,7 +34,7 @@ type Keystone struct {
 
 // New starts a server, which the caller closes.
 func New() *Keystone {
-	k := &Keystone{tokens: make(map[string]map[string]any), password: Password, lists: map[string][]map[string]any{}}
+	k := &Keystone{tokens: make(map[string]map[string]any), services: make(map[string]bool), password: Password, lists: map[string][]map[string]any{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/auth/tokens", k.login)
 	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
@@ -109,11 +109,11 @@ func (k *Keystone) Revoke(token string) {
 	delete(k.tokens, token)
 }
 
-// EndService ends the token of the account.
+// EndService ends the tokens of the account.
 func (k *Keystone) EndService() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.service = ""
+	clear(k.services)
 }
 
 // SetPassword changes the password of the account.
@@ -176,7 +176,7 @@ func (k *Keystone) list(w http.ResponseWriter, req *http.Request) {
 
 // admits answers requests without the token of the account. It is called with the lock.
 func (k *Keystone) admits(w http.ResponseWriter, req *http.Request) bool {
-	if given := req.Header.Get("X-Auth-Token"); given == "" || given != k.service {
+	if given := req.Header.Get("X-Auth-Token"); !k.services[given] {
 		fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
 		return false
 	}
@@ -203,8 +203,9 @@ func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
 		fail(w, http.StatusUnauthorized, "wrong password "+user.Password)
 		return
 	}
-	k.service = fmt.Sprintf("gAAAAAservice%d", k.logins)
-	w.Header().Set("X-Subject-Token", k.service)
+	service := fmt.Sprintf("gAAAAAservice%d", k.logins)
+	k.services[service] = true
+	w.Header().Set("X-Subject-Token", service)
 	reply(w, http.StatusCreated, map[string]any{"token": Body("asker", map[string]any{"catalog": []any{}})})
 }
 
