@@ -106,6 +106,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench/neighbour
 	go run ./test/bench/tenants
 	go run ./test/bench/published
+	go run ./test/bench/keystone
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -31,6 +31,71 @@ func (in Grantee) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneDeletion) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneDeletion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneDomains) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneDomains"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneExcluded) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneExcluded"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneGuard) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneGuard"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneNamespaceDeletion) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneNamespaceDeletion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneRemoved) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneRemoved"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneRoleMapping) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneRoleMapping"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneSync) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneSync"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneSyncList) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneSyncList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneSyncSpec) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneSyncSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneSyncStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneSyncStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneTenantDeletion) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneTenantDeletion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneUnmappedRole) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneUnmappedRole"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NodePlacement) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.NodePlacement"
 }

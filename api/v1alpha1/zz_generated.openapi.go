@@ -21,6 +21,19 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		DaemonSets{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref),
 		ForeignSubject{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                        schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
+		KeystoneDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneDeletion(ref),
+		KeystoneDomains{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_KeystoneDomains(ref),
+		KeystoneExcluded{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneExcluded(ref),
+		KeystoneGuard{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_KeystoneGuard(ref),
+		KeystoneNamespaceDeletion{}.OpenAPIModelName():      schema_tenantry_tenantry_api_v1alpha1_KeystoneNamespaceDeletion(ref),
+		KeystoneRemoved{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_KeystoneRemoved(ref),
+		KeystoneRoleMapping{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_KeystoneRoleMapping(ref),
+		KeystoneSync{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_KeystoneSync(ref),
+		KeystoneSyncList{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncList(ref),
+		KeystoneSyncSpec{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref),
+		KeystoneSyncStatus{}.OpenAPIModelName():             schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref),
+		KeystoneTenantDeletion{}.OpenAPIModelName():         schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantDeletion(ref),
+		KeystoneUnmappedRole{}.OpenAPIModelName():           schema_tenantry_tenantry_api_v1alpha1_KeystoneUnmappedRole(ref),
 		NodePlacement{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
 		PublishedObject{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_PublishedObject(ref),
 		PublishedObjectList{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_PublishedObjectList(ref),
@@ -362,6 +375,667 @@ func schema_tenantry_tenantry_api_v1alpha1_Grantee(ref common.ReferenceCallback)
 					},
 				},
 				Required: []string{"tenant", "seal"},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneDeletion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneDeletion is what becomes of what Keystone has deleted. Its rights are taken away in any case.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"tenants": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tenants is what becomes of Tenants whose domain is gone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneTenantDeletion{}.OpenAPIModelName()),
+						},
+					},
+					"namespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaces is what becomes of namespaces whose project is gone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneNamespaceDeletion{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			KeystoneNamespaceDeletion{}.OpenAPIModelName(), KeystoneTenantDeletion{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneDomains(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneDomains select domains: by ids and names, or all but some.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ids": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ids of domains.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "names of domains. Whoever may rename domains chooses by them which are synchronised.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allExcept": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allExcept are domains that are left out; all others are meant.",
+							Ref:         ref(KeystoneExcluded{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			KeystoneExcluded{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneExcluded(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneExcluded are domains that are left out.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ids": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ids of domains.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "names of domains.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneGuard(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneGuard keeps what has gone from Keystone's lists if it is much: an account that has lost rights may see less than there is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxRemovedPercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxRemovedPercent is the share of the domains, and of the projects, that may go between two runs. If more go, they are treated as if they were there until somebody writes status.removed.token into acknowledged. Defaults to 30.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"acknowledged": {
+						SchemaProps: spec.SchemaProps{
+							Description: "acknowledged is the token of the removal that is right.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneNamespaceDeletion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneNamespaceDeletion is what becomes of namespaces.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy is Keep or Delete. Defaults to Keep.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gracePeriod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gracePeriod is how long a namespace stays before it is deleted. Defaults to 168h.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Duration{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneRemoved(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneRemoved counts what has gone from Keystone's lists.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"domains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "domains and projects are how many have gone.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"projects": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"token": {
+						SchemaProps: spec.SchemaProps{
+							Description: "token stands for what has gone, for spec.guard.acknowledged.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"domains", "projects", "token"},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneRoleMapping(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneRoleMapping gives tokens with a role the rights of a ClusterRole.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"roleID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "roleID is the id of the role. Names of roles may change, and give no rights.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description is for people, such as the role's name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"scope": {
+						SchemaProps: spec.SchemaProps{
+							Description: "scope is Project, for the rights in the namespace of the project that a token is for, or Domain, for the rights in the whole space of a token for the domain.\n\nPossible enum values:\n - `\"Domain\"` is that of a domain.\n - `\"Project\"` is that of a project.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Domain", "Project"},
+						},
+					},
+					"clusterRole": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterRole is the name of a ClusterRole of the space, such as edit.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"roleID", "scope", "clusterRole"},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneSync(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneSync makes domains of OpenStack's Keystone Tenants, their projects namespaces, and roles in them bindings. Whoever writes one needs the verb bind on each ClusterRole that it names, in all tenants' spaces.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what is to be made of Keystone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneSyncSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what has been made of it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneSyncStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			KeystoneSyncSpec{}.OpenAPIModelName(), KeystoneSyncStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneSyncList is a list of KeystoneSyncs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(KeystoneSync{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			KeystoneSync{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneSyncSpec is what is to be made of Keystone.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is Sync or, to see in the status what would be changed, Preview. Defaults to Preview.\n\nPossible enum values:\n - `\"Preview\"` writes in the status what would be changed.\n - `\"Sync\"` makes Tenants, namespaces and bindings.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Preview", "Sync"},
+						},
+					},
+					"interval": {
+						SchemaProps: spec.SchemaProps{
+							Description: "interval is how long to wait between two runs, at least 10s. Defaults to 5m.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"domains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "domains are those that become Tenants. A domain must not be among those of two KeystoneSyncs; the later one then does nothing.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneDomains{}.OpenAPIModelName()),
+						},
+					},
+					"roleMappings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "roleMappings say which roles of Keystone have which rights. A role has one ClusterRole in each scope.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(KeystoneRoleMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"tenantAdminRoleID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tenantAdminRoleID is the id of the role that, on the domain, makes administrators of the Tenant: spec.admins. Without it nobody is. The role admin must not be it unless Keystone enforces scopes, because under its default policies who is admin anywhere is the administrator of the cloud.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"deletion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deletion is what becomes of what Keystone has deleted. By default it is kept.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneDeletion{}.OpenAPIModelName()),
+						},
+					},
+					"guard": {
+						SchemaProps: spec.SchemaProps{
+							Description: "guard keeps what has gone from Keystone's lists if it is much.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(KeystoneGuard{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"domains"},
+			},
+		},
+		Dependencies: []string{
+			KeystoneDeletion{}.OpenAPIModelName(), KeystoneDomains{}.OpenAPIModelName(), KeystoneGuard{}.OpenAPIModelName(), KeystoneRoleMapping{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneSyncStatus is what has been made of Keystone.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that the conditions are about.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Ready, Incomplete, GuardTripped.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"lastSyncTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastSyncTime is when the last complete run began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"lastDuration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastDuration is how long that run took.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"domains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "domains, projects and bindings are how many there are to be.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"projects": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"bindings": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"changes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "changes is how many the last run made or, with mode Preview, would have made.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"planned": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "planned are the first 100 of the changes that mode Sync would make, with mode Preview.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"conflicts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conflicts are the first 100 things that are not done because something else is there.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"removed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "removed is what has gone from Keystone's lists while that is not acknowledged.",
+							Ref:         ref(KeystoneRemoved{}.OpenAPIModelName()),
+						},
+					},
+					"unmappedRoles": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "unmappedRoles are the first 100 roles that somebody has in a selected domain or one of its projects, and that are mapped in no scope.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(KeystoneUnmappedRole{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			KeystoneRemoved{}.OpenAPIModelName(), KeystoneUnmappedRole{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantDeletion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneTenantDeletion is what becomes of Tenants.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy is Suspend or Delete, which suspends at once and deletes after gracePeriod. Adopted Tenants are never deleted. Defaults to Suspend.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gracePeriod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gracePeriod is how long a Tenant stays suspended before it is deleted. Defaults to 168h.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Duration{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneUnmappedRole(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneUnmappedRole is a role without mapping.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id of the role.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the role.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"assignments": {
+						SchemaProps: spec.SchemaProps{
+							Description: "assignments is how often it is assigned.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"id", "assignments"},
 			},
 		},
 	}

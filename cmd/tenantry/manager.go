@@ -43,6 +43,7 @@ needs a system user with every right (group system:masters).`,
 	fs := cmd.Flags()
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
 	fs.StringVar(&configPath, "config", "", "Configuration file, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
+	fs.StringVar(&options.KeystoneConfig, "keystone-config", "", "File of the Keystone of KeystoneSyncs, a KeystoneConfiguration of config.tenantry.io/v1alpha1. None if empty.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/tenantry/tenantry/internal/controller/keystone"
 	"github.com/tenantry/tenantry/internal/controller/published"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -111,7 +112,7 @@ func metricsPage(t *testing.T) string {
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
 	rows := map[string]string{}
-	for _, collector := range []prometheus.Collector{legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}} {
+	for _, collector := range []prometheus.Collector{legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}, keystone.Metrics{}} {
 		descs := make(chan *prometheus.Desc)
 		go func() { defer close(descs); collector.Describe(descs) }()
 		for d := range descs {

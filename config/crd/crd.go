@@ -21,3 +21,9 @@ var TenantAccessPolicies []byte
 //
 //go:embed tenantry.io_publishedobjects.yaml
 var PublishedObjects []byte
+
+// KeystoneSyncs is the CustomResourceDefinition of KeystoneSync, in YAML. It is served
+// in the system space.
+//
+//go:embed tenantry.io_keystonesyncs.yaml
+var KeystoneSyncs []byte

@@ -16,6 +16,7 @@ func TestSamples(t *testing.T) {
 		"tenant.yaml":               &v1alpha1.Tenant{},
 		"tenant_full.yaml":          &v1alpha1.Tenant{},
 		"tenant_access_policy.yaml": &v1alpha1.TenantAccessPolicy{},
+		"keystone_sync.yaml":        &v1alpha1.KeystoneSync{},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -31,8 +31,9 @@ type Config struct {
 }
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes.
-	maxAnswer = 1 << 20
+	// maxAnswer bounds what is read of an answer, in bytes, and maxListed of one with a list,
+	// which has some 400 for each object.
+	maxAnswer, maxListed = 1 << 20, 256 << 20
 	// loginPause is how long a log-in to which Keystone has said yes or no is not followed by
 	// another: a wrong password would lock the account, and a rejected new token is not
 	// mended by a newer one.
@@ -120,7 +121,11 @@ type bounded struct{ http.RoundTripper }
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(req)
 	if err == nil {
-		answer.Body = http.MaxBytesReader(nil, answer.Body, maxAnswer)
+		limit := int64(maxAnswer)
+		if req.Context().Value(listing{}) != nil {
+			limit = maxListed
+		}
+		answer.Body = http.MaxBytesReader(nil, answer.Body, limit)
 	}
 	return answer, err
 }
@@ -161,15 +166,24 @@ func (c *Client) login(ctx context.Context) error {
 	return nil
 }
 
+// ensureLogin logs in if nobody has.
+func (c *Client) ensureLogin(ctx context.Context, doing string) error {
+	if c.provider.Token() != "" {
+		return nil
+	}
+	if err := c.provider.Reauthenticate(ctx, ""); err != nil {
+		return failure(doing, err)
+	}
+	return nil
+}
+
 // Validate returns what Keystone says of a token: ErrNotValid, or an Error if that cannot
 // be known. The context must not be that of a client who may leave: others may wait for the
 // same log-in.
 func (c *Client) Validate(ctx context.Context, token Secret) (*Token, error) {
 	const doing = "asking Keystone about a token"
-	if c.provider.Token() == "" {
-		if err := c.provider.Reauthenticate(ctx, ""); err != nil {
-			return nil, failure(doing, err)
-		}
+	if err := c.ensureLogin(ctx, doing); err != nil {
+		return nil, err
 	}
 	var answer struct {
 		Token *Token `json:"token"`

@@ -5,6 +5,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/tenantry/tenantry/internal/controller/keystone"
 	"github.com/tenantry/tenantry/internal/controller/published"
 	"github.com/tenantry/tenantry/internal/controller/tenant"
 )
@@ -17,11 +18,14 @@ func addControllers(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of published objects: %w", err)
 	}
-	opts.ShowMetrics(publisher)
+	opts.ShowMetrics(shown{publisher, keystone.Metrics{}})
 	if err := tenant.Setup(mgr, tenant.Options{
 		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency, Publish: publisher.Ensure,
 	}); err != nil {
 		return fmt.Errorf("setting up the tenant controller: %w", err)
+	}
+	if err := keystone.Setup(mgr, opts.KeystoneConfig); err != nil {
+		return fmt.Errorf("setting up the controller of KeystoneSyncs: %w", err)
 	}
 	return nil
 }

@@ -38,7 +38,9 @@ type Options struct {
 	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
 	// does not, because in one process with the server they are among its own.
 	MetricsBindAddress string
-	// ShowMetrics shows the metrics of a controller. The default is with the
+	// KeystoneConfig is the file of a KeystoneConfiguration; empty for none.
+	KeystoneConfig string
+	// ShowMetrics shows the metrics of the controllers. The default is with the
 	// operator's own.
 	ShowMetrics func(prometheus.Collector)
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" (the default) does not.

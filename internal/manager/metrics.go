@@ -7,6 +7,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
+// shown are the metrics of several controllers.
+type shown []prometheus.Collector
+
+// Describe implements prometheus.Collector.
+func (s shown) Describe(descs chan<- *prometheus.Desc) {
+	for _, c := range s {
+		c.Describe(descs)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s shown) Collect(shown chan<- prometheus.Metric) {
+	for _, c := range s {
+		c.Collect(shown)
+	}
+}
+
 // Metrics are those of reconciling, for the registry of a process that has others: of
 // the go runtime, work queues and clients it has its own.
 func Metrics() prometheus.Collector { return reconciling{metrics.Registry} }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 )
 
@@ -37,9 +38,14 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 	if err != nil {
 		return nil, err
 	}
+	syncs, err := a.newKeystoneSyncs(c.ControlPlane.Generic.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
 	others := map[string]registryrest.Storage{
 		accesspolicy.Resource.Resource: policies, accesspolicy.Resource.Resource + "/status": policies.Status(),
 		publishedobject.Resource.Resource: a.reports, publishedobject.Resource.Resource + "/status": a.reports.Status,
+		keystonesync.Resource.Resource: syncs, keystonesync.Resource.Resource + "/status": syncs.Status,
 	}
 	if err := server.InstallAPIs(a.apiGroups(providers, others, serving.PolicyV1())...); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -153,6 +154,15 @@ func (a *assembly) newAccessPolicies(options generic.RESTOptionsGetter) (*access
 		return nil, fmt.Errorf("creating the storage of access policies: %w", err)
 	}
 	return policies, nil
+}
+
+// newKeystoneSyncs returns the storage of KeystoneSyncs.
+func (a *assembly) newKeystoneSyncs(options generic.RESTOptionsGetter) (*keystonesync.REST, error) {
+	syncs, err := keystonesync.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of syncs of Keystone: %w", err)
+	}
+	return syncs, nil
 }
 
 // validateNodes refuses authorization mode Node without what restricts nodes.

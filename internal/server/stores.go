@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -40,7 +41,7 @@ type stores struct {
 // not ask who may publish an object, as that of other resources does: admission alone does.
 func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	// The types of Tenantry have no protobuf and are stored as JSON.
-	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource} {
+	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource, keystonesync.Resource} {
 		b.storage.SetSerializer(resource, runtime.ContentTypeJSON, nil)
 	}
 	uncached, err := storage.Uncached(opts.kube.Etcd)

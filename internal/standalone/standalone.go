@@ -154,6 +154,7 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 			reconciling.Show(manager.Metrics())
 			return manager.Run(ctx, s.LoopbackConfig(), manager.Options{
 				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
+				KeystoneConfig: o.Server.Authentication.KeystoneConfig,
 			})
 		},
 		func(context.Context) error { return ready() })

@@ -42,6 +42,13 @@ const (
 	// definition that the space is to have its own, which begins as the published one.
 	OwnDefinitionAnnotation = "tenantry.io/own-definition"
 
+	// KeystoneLabel marks what is made of Keystone in spaces: KeystoneProject and
+	// KeystoneBinding are its values. KeystoneIDAnnotation has the id of a namespace's project,
+	// and KeystoneGoneAnnotation when that had first gone. Only the Publisher writes them.
+	KeystoneLabel          = "tenantry.io/keystone"
+	KeystoneIDAnnotation   = "tenantry.io/keystone-id"
+	KeystoneGoneAnnotation = "tenantry.io/keystone-gone-since"
+
 	// ScopeAnnotation and SelectorAnnotation say where the rules of a ClusterRole of the
 	// system space hold, see package rbac.
 	ScopeAnnotation    = "tenantry.io/scope"

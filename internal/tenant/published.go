@@ -21,8 +21,11 @@ const (
 	// PublishedDefinitionFinalizer holds such a definition until no space has objects
 	// of it any more.
 	PublishedDefinitionFinalizer = "tenantry.io/published-definition"
-	// Publisher is the user of the system space who writes copies. No credentials
-	// can have this name: the operator impersonates it.
+	// KeystoneProject and KeystoneBinding are the values of KeystoneLabel.
+	KeystoneProject = "project"
+	KeystoneBinding = "binding"
+	// Publisher is the user of the system space who writes copies, and what is made of
+	// Keystone. No credentials can have this name: the operator impersonates it.
 	Publisher = "system:tenantry:publisher"
 )
 

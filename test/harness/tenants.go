@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Tenants is a client of the Tenants, and of the PublishedObjects, of a server.
+// Tenants is a client of the Tenants, PublishedObjects and KeystoneSyncs of a server.
 type Tenants struct{ client.WithWatch }
 
 // NewTenants returns a client with the credentials of a system administrator.
@@ -27,7 +27,7 @@ func NewTenants(config *rest.Config) (Tenants, error) {
 		return Tenants{}, err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil) // which asks for no discovery
-	for _, kind := range []string{"Tenant", "PublishedObject"} {
+	for _, kind := range []string{"Tenant", "PublishedObject", "KeystoneSync"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper, Log: klog.Background()})

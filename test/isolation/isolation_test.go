@@ -42,7 +42,7 @@ func discover(config *rest.Config) []resource {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		Expect(err).NotTo(HaveOccurred())
 		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && r.Name != "componentstatuses" && r.Name != "tenants" && r.Name != "publishedobjects" {
+			if slices.Contains(r.Verbs, "list") && r.Name != "componentstatuses" && r.Name != "tenants" && r.Name != "publishedobjects" && r.Name != "keystonesyncs" {
 				found = append(found, resource{gv.WithResource(r.Name), r.Kind, r.Namespaced, r.Verbs})
 			}
 		}

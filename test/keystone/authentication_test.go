@@ -40,6 +40,7 @@ var (
 	tenantry *suite.Environment
 	ks       *cloud
 	way      *proxy
+	front    *tamperer
 	logs     safeBuffer
 	// member and reader are roles, of which member implies reader; acme is a domain, and the
 	// name of its tenant, globex a domain without one. web and data are projects of acme.
@@ -66,7 +67,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	acme, globex = ks.create("domain", ks.name("acme"), nil), ks.create("domain", ks.name("globex"), nil)
 	web, data = ks.create("project", "web", object{"domain_id": acme}), ks.create("project", "data", object{"domain_id": acme})
 
-	way = newProxy(ks.url)
+	front = newTamperer(ks.url)
+	DeferCleanup(front.Close)
+	way = newProxy(front.URL)
 	DeferCleanup(way.stop)
 	config := configure(asker)
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {

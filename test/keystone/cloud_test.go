@@ -9,9 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -217,4 +222,57 @@ func (p *proxy) requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
+}
+
+// tamperer stands in front of Keystone and changes its answers.
+type tamperer struct {
+	*httptest.Server
+	// change changes an answer, whose body it gets, in place; nil for none. With a length of
+	// -1, half of the answer is sent.
+	change atomic.Pointer[func(answer *http.Response, body object)]
+}
+
+func newTamperer(target string) *tamperer {
+	GinkgoHelper()
+	u, err := url.Parse(strings.TrimSuffix(target, "/v3"))
+	Expect(err).NotTo(HaveOccurred())
+	t := &tamperer{}
+	reverse := httputil.NewSingleHostReverseProxy(u)
+	reverse.ModifyResponse = func(answer *http.Response) error {
+		change := t.change.Load()
+		if change == nil || answer.Request.Method != http.MethodGet || strings.HasSuffix(answer.Request.URL.Path, "/auth/tokens") {
+			return nil
+		}
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err
+		}
+		body := object{}
+		if err := json.Unmarshal(text, &body); err != nil {
+			return err
+		}
+		(*change)(answer, body)
+		if answer.StatusCode != http.StatusOK {
+			body = object{"error": object{"code": answer.StatusCode}}
+		}
+		changed, err := json.Marshal(body)
+		answer.Header.Set("Content-Length", strconv.Itoa(len(changed)))
+		if answer.ContentLength < 0 {
+			changed = changed[:len(changed)/2]
+		}
+		answer.Body = io.NopCloser(bytes.NewReader(changed))
+		return err
+	}
+	t.Server = httptest.NewServer(reverse)
+	t.Config.SetKeepAlivesEnabled(false) // as Keystone's
+	return t
+}
+
+// tamper changes answers from now on; nil ends that.
+func (t *tamperer) tamper(change func(answer *http.Response, body object)) {
+	if change == nil {
+		t.change.Store(nil)
+		return
+	}
+	t.change.Store(&change)
 }

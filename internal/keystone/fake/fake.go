@@ -22,20 +22,23 @@ type Keystone struct {
 
 	mu       sync.Mutex
 	tokens   map[string]map[string]any
-	service  string
+	services map[string]bool
 	password string
 	logins   int
 	lookups  int
+	// lists are the objects of collections.
+	lists map[string][]map[string]any
 	// instead answers requests in place of the server, if it returns true.
 	instead func(w http.ResponseWriter, req *http.Request) bool
 }
 
 // New starts a server, which the caller closes.
 func New() *Keystone {
-	k := &Keystone{tokens: make(map[string]map[string]any), password: Password}
+	k := &Keystone{tokens: make(map[string]map[string]any), services: make(map[string]bool), password: Password, lists: map[string][]map[string]any{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/auth/tokens", k.login)
 	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
+	mux.HandleFunc("GET /v3/{collection}", k.list)
 	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		k.mu.Lock()
 		instead := k.instead
@@ -106,11 +109,11 @@ func (k *Keystone) Revoke(token string) {
 	delete(k.tokens, token)
 }
 
-// EndService ends the token of the account.
+// EndService ends the tokens of the account.
 func (k *Keystone) EndService() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.service = ""
+	clear(k.services)
 }
 
 // SetPassword changes the password of the account.
@@ -135,6 +138,51 @@ func (k *Keystone) Counts() (logins, lookups int) {
 	return k.logins, k.lookups
 }
 
+// Set sets what a collection has: domains, projects, roles or role_assignments.
+func (k *Keystone) Set(collection string, objects ...map[string]any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lists[collection] = objects
+}
+
+// Domain returns a domain.
+func Domain(id, name string, enabled bool) map[string]any {
+	return map[string]any{"id": id, "name": name, "enabled": enabled}
+}
+
+// Project returns a project.
+func Project(id, name, domain string, enabled bool) map[string]any {
+	return map[string]any{"id": id, "name": name, "domain_id": domain, "parent_id": domain, "enabled": enabled, "is_domain": false}
+}
+
+// Assignment returns the assignment of a role in a project.
+func Assignment(role, project string) map[string]any {
+	return map[string]any{"role": map[string]any{"id": role}, "scope": map[string]any{"project": map[string]any{"id": project}}}
+}
+
+func (k *Keystone) list(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.admits(w, req) {
+		return
+	}
+	collection := req.PathValue("collection")
+	objects := k.lists[collection]
+	if objects == nil {
+		objects = []map[string]any{}
+	}
+	reply(w, http.StatusOK, map[string]any{collection: objects, "links": map[string]any{"next": nil, "self": k.URL + req.URL.Path}})
+}
+
+// admits answers requests without the token of the account. It is called with the lock.
+func (k *Keystone) admits(w http.ResponseWriter, req *http.Request) bool {
+	if given := req.Header.Get("X-Auth-Token"); !k.services[given] {
+		fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
+		return false
+	}
+	return true
+}
+
 func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,16 +203,16 @@ func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
 		fail(w, http.StatusUnauthorized, "wrong password "+user.Password)
 		return
 	}
-	k.service = fmt.Sprintf("gAAAAAservice%d", k.logins)
-	w.Header().Set("X-Subject-Token", k.service)
+	service := fmt.Sprintf("gAAAAAservice%d", k.logins)
+	k.services[service] = true
+	w.Header().Set("X-Subject-Token", service)
 	reply(w, http.StatusCreated, map[string]any{"token": Body("asker", map[string]any{"catalog": []any{}})})
 }
 
 func (k *Keystone) lookUp(w http.ResponseWriter, req *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if given := req.Header.Get("X-Auth-Token"); given == "" || given != k.service {
-		fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
+	if !k.admits(w, req) {
 		return
 	}
 	k.lookups++

@@ -1,13 +1,8 @@
 package authentication
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -57,8 +52,8 @@ type keystoneTokens struct {
 type keystoneSource struct {
 	*keystone.Authenticator
 	name string
-	// files are the contents that it was made from.
-	files [][]byte
+	// files are those that it was made from.
+	files *keystoneclient.Files
 }
 
 // keystone puts Keystone's tokens around all others but those of the file: those that are
@@ -86,49 +81,22 @@ func (b *builder) keystone(ctx context.Context, others authenticator.Token) (aut
 // read makes a source from the files, nil if they are those of before. What was remembered
 // by another configuration, or with other credentials, is forgotten.
 func (k *keystoneTokens) read(before *keystoneSource) (*keystoneSource, error) {
-	content, err := os.ReadFile(k.path) // first: what changes meanwhile is read again
-	if err != nil {
-		return nil, fmt.Errorf("reading the configuration of Keystone: %w", err)
-	}
-	c, err := configv1alpha1.LoadKeystoneConfiguration(k.path)
+	files, err := keystoneclient.ReadFiles(k.path)
 	if err != nil {
 		return nil, err
 	}
-	authorities, account, secure, err := keystoneFiles(c)
-	if err != nil {
-		return nil, fmt.Errorf("the configuration of Keystone %q: %w", k.path, err)
-	}
-	files := [][]byte{content, authorities, account, secure}
-	if before != nil && slices.EqualFunc(files, before.files, bytes.Equal) {
+	if before != nil && files.Equal(before.files) {
 		return nil, nil
 	}
-	client, err := keystoneclient.New(keystoneclient.Config{
-		URL: c.URL, CA: authorities, Clouds: account, Secure: secure, Cloud: c.Cloud, Timeout: c.RequestTimeout.Duration,
-	})
+	c := files.Configuration
+	client, err := files.Client(c.RequestTimeout.Duration)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration of Keystone %q: %w", k.path, err)
+		return nil, err
 	}
 	return &keystoneSource{name: c.Name, files: files, Authenticator: keystone.New(keystone.Config{
 		Validate: client.Validate, Timeout: 2 * c.RequestTimeout.Duration, // a log-in may be part of it
 		TTL: c.CacheTTL.Duration, NegativeTTL: c.NegativeCacheTTL.Duration, AcceptTrusts: c.Trusts == configv1alpha1.KeystoneTrustsAccept,
 	})}, nil
-}
-
-// keystoneFiles returns the contents of the files that a configuration names, and of the
-// secure.yaml beside the clouds file, which need not exist.
-func keystoneFiles(c *configv1alpha1.KeystoneConfiguration) (authorities, account, secure []byte, err error) {
-	if c.CertificateAuthorityFile != "" {
-		if authorities, err = os.ReadFile(c.CertificateAuthorityFile); err != nil {
-			return nil, nil, nil, fmt.Errorf("certificateAuthorityFile: %w", err)
-		}
-	}
-	if account, err = os.ReadFile(c.CloudsFile); err != nil {
-		return nil, nil, nil, fmt.Errorf("cloudsFile: %w", err)
-	}
-	if secure, err = os.ReadFile(filepath.Join(filepath.Dir(c.CloudsFile), "secure.yaml")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil, fmt.Errorf("cloudsFile: %w", err)
-	}
-	return authorities, account, secure, nil
 }
 
 // run reads the files again when they change, until ctx ends. As long as they are wrong,

@@ -58,6 +58,7 @@ func TestAdmit(t *testing.T) {
 		"user of a missing tenant":              {own: "a", info: pods("get"), missing: true, is: apierrors.IsForbidden, message: "does not exist"},
 		"Tenants inside a space":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "tenants"}, is: apierrors.IsNotFound},
 		"reports inside a space":                {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "tenantry.io", Resource: "publishedobjects"}, is: apierrors.IsNotFound},
+		"KeystoneSyncs inside a space":          {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "tenantry.io", Resource: "keystonesyncs"}, is: apierrors.IsNotFound},
 		"Tenants of the group inside a space":   {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: "tenantry.io", Resource: "tenants"}, is: apierrors.IsNotFound},
 		"health of components inside a space":   {own: "system", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "componentstatuses"}, is: apierrors.IsNotFound},
 		"nodes inside a space":                  {own: "a", info: &request.RequestInfo{IsResourceRequest: true, Verb: "list", Resource: "nodes"}, is: apierrors.IsForbidden, message: "belong to the system space"},

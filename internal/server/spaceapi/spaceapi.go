@@ -27,14 +27,15 @@ var (
 		"define own resources with CustomResourceDefinitions")
 )
 
-// absent are the resources that exist in the system space only: Tenants, reports about
-// published objects, and the health of the components, for which the server would call
+// absent are the resources that exist in the system space only: Tenants, what makes
+// them of Keystone, reports about published objects, and the health of the components, for which the server would call
 // them at each request.
 var absent = []schema.GroupResource{
 	{Resource: "tenants"},
 	{Resource: "componentstatuses"},
 	v1alpha1.GroupVersion.WithResource("tenants").GroupResource(),
 	v1alpha1.GroupVersion.WithResource("publishedobjects").GroupResource(),
+	v1alpha1.GroupVersion.WithResource("keystonesyncs").GroupResource(),
 }
 
 // ofPlatform has the reasons why objects of a resource are created in the system space only.

@@ -20,6 +20,7 @@ func TestUse(t *testing.T) {
 		{"get", "tenants", ""}:                                             false,
 		{"watch", "tenants.tenantry.io", ""}:                               false,
 		{"get", "publishedobjects.tenantry.io", ""}:                        false,
+		{"get", "keystonesyncs.tenantry.io", ""}:                           false,
 		{"get", "componentstatuses", ""}:                                   false,
 		{"create", "tenantaccesspolicies.tenantry.io", ""}:                 true,
 		{"list", "csinodes.storage.k8s.io", ""}:                            true,

@@ -86,7 +86,7 @@ var _ = Describe("Reviews", Ordered, func() {
 			return review.Status
 		}
 		for _, of := range [][4]string{
-			{"get", "", "tenants", ""}, {"list", "tenantry.io", "tenants", ""}, {"get", "tenantry.io", "publishedobjects", ""},
+			{"get", "", "tenants", ""}, {"list", "tenantry.io", "tenants", ""}, {"get", "tenantry.io", "publishedobjects", ""}, {"create", "tenantry.io", "keystonesyncs", ""},
 			{"list", "", "nodes", ""}, {"*", "", "nodes", ""}, {"get", "", "nodes", "proxy"}, {"get", "", "componentstatuses", ""},
 			{"get", "", "pods", "proxy"}, {"create", "", "services", "proxy"},
 			{"create", "storage.k8s.io", "csinodes", ""}, {"delete", "resource.k8s.io", "resourceslices", ""},

@@ -31,7 +31,7 @@ var _ = Describe("Discovery of a space", func() {
 		system, space := verbs(tenant.System, legacy), verbs("a", legacy)
 		for _, absent := range []string{
 			"v1 tenants", "v1 tenants/status", "v1 tenants/finalize", "v1 componentstatuses",
-			"tenantry.io/v1alpha1 tenants", "tenantry.io/v1alpha1 tenants/status", "tenantry.io/v1alpha1 publishedobjects",
+			"tenantry.io/v1alpha1 tenants", "tenantry.io/v1alpha1 tenants/status", "tenantry.io/v1alpha1 publishedobjects", "tenantry.io/v1alpha1 keystonesyncs",
 			"v1 nodes/status", "v1 nodes/proxy", "v1 pods/proxy", "v1 services/proxy",
 			"apiregistration.k8s.io/v1 apiservices/status",
 		} {

@@ -56,7 +56,9 @@ var cannotRun = map[string]map[string]string{
 		"tenantry credential keystone --os-cloud acme":                                                        "needs a Keystone; test/keystone logs in to one",
 	},
 	"docs/guides/keystone.md": {
-		"openstack user create --domain default --password-prompt tenantry": "needs a cloud; test/keystone has tokens of a real Keystone",
+		"openstack user create --domain default --password-prompt tenantry":                                 "needs a cloud; test/keystone has tokens of a real Keystone",
+		"kubectl apply -f sync.yaml":                                                                        "needs a Keystone; test/keystone follows it",
+		`kubectl patch keystonesync cloud --type merge -p '{"spec": {"guard": {"acknowledged": "TOKEN"}}}'`: "needs a Keystone; test/keystone follows it",
 	},
 	"docs/guides/monitoring.md": {
 		"kubectl --kubeconfig acme.kubeconfig create configmap something":      "the status follows after a minute",

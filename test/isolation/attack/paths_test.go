@@ -100,7 +100,7 @@ var _ = Describe("A path", func() {
 		for _, path := range []string{
 			"/api/v1/nodes", "/api/v1/nodes/n", "/api/v1/nodes/n/proxy/metrics", "/api/v1/nodes/n/status", "/api/v1/watch/nodes",
 			"/api/v1/tenants", "/api/v1/tenants/b", "/apis/tenantry.io/v1alpha1/tenants", "/api/v1/componentstatuses",
-			"/apis/tenantry.io/v1alpha1/publishedobjects",
+			"/apis/tenantry.io/v1alpha1/publishedobjects", "/apis/tenantry.io/v1alpha1/keystonesyncs",
 			"/apis/apiregistration.k8s.io/v1/apiservices/v1./status",
 			"/metrics", "/metrics/slis", "/debug/pprof", "/debug/pprof/heap", "/debug/flags/v", "/debug/api_priority_and_fairness/dump_requests",
 			"/logs", "/logs/kube-apiserver.log", "/configz", "/statusz", "/flagz", "/swagger.json",

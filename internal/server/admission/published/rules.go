@@ -97,6 +97,8 @@ var (
 		"it can be deleted when these are no longer published")
 	errMarks = fmt.Errorf("label %q and annotation %q are the platform's; leave them as they are, and out of a new object",
 		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
+	errKeystone = fmt.Errorf("label %q and annotations %q and %q say what is made of OpenStack's Keystone, and are the platform's; leave them as they are, and out of a new object",
+		tenant.KeystoneLabel, tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation)
 	// errFormer is for a publisher of the version before, too: without marks, its copies
 	// would be the tenant's own.
 	errFormer = fmt.Errorf("label %q and annotation %q have other names now, and are the platform's; leave them out",
@@ -116,6 +118,8 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 		return nil
 	case was.copied():
 		return errCopy
+	case was.keystone != is.keystone && !deleted:
+		return errKeystone
 	case was.none() && is.none():
 		return nil
 	case was.kind == "" && is.kind == "":
@@ -148,14 +152,16 @@ func toStatus(ctx context.Context) bool {
 type marks struct {
 	// kind and from are the values of label and annotation with a prefix, so that they are
 	// not empty if the values are.
-	kind, from  string
+	kind, from string
+	// keystone are the values of what marks what is made of Keystone, with prefixes.
+	keystone    string
 	terminating bool
 	name        string
 	// former is whether there are marks by their former names. No object that is read has any.
 	former bool
 }
 
-func (m marks) none() bool { return m.kind == "" && m.from == "" && !m.former }
+func (m marks) none() bool { return m.kind == "" && m.from == "" && m.keystone == "" && !m.former }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
 func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.PublishedNamespace }
@@ -176,6 +182,15 @@ func marksOf(obj runtime.Object) (m marks) {
 	}
 	if value, ok := annotations[tenant.PublishedFromAnnotation]; ok {
 		m.from = present + value
+	}
+	if value, ok := labels[tenant.KeystoneLabel]; ok {
+		m.keystone = present + value
+	}
+	if value, ok := annotations[tenant.KeystoneIDAnnotation]; ok {
+		m.keystone += present + present + value
+	}
+	if value, ok := annotations[tenant.KeystoneGoneAnnotation]; ok {
+		m.keystone += present + present + present + value
 	}
 	_, label := labels[formerLabel]
 	_, from := annotations[formerFrom]

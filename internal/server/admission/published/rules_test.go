@@ -42,6 +42,15 @@ func formerlyMarked(o *corev1.ConfigMap) {
 func formerlyFrom(o *corev1.ConfigMap) {
 	o.Annotations[tenant.Former(tenant.PublishedFromAnnotation)] = "uid/hash"
 }
+func project(o *corev1.ConfigMap) {
+	o.Labels[tenant.KeystoneLabel] = tenant.KeystoneProject
+	o.Annotations[tenant.KeystoneIDAnnotation] = "6bfde9b0e82b4c0bb40b84496b85173e"
+}
+func anotherProject(o *corev1.ConfigMap) {
+	project(o)
+	o.Annotations[tenant.KeystoneIDAnnotation] = "another"
+}
+func gone(o *corev1.ConfigMap)        { o.Annotations[tenant.KeystoneGoneAnnotation] = "2026-01-01T00:00:00Z" }
 func terminating(o *corev1.ConfigMap) { o.DeletionTimestamp = &metav1.Time{} }
 
 // who acts: a user's name, the tenant of its credentials and, if they differ, of
@@ -121,6 +130,19 @@ func TestRules(t *testing.T) {
 		"publisher by name of a tenant":       {who: who{name: tenant.Publisher, own: "a"}, before: object(marked), want: "copy of an object"},
 		"publisher impersonated for a tenant": {who: who{name: tenant.Publisher, own: tenant.System, extra: "a"}, before: object(marked), want: "copy of an object"},
 		"publisher of another tenant":         {who: who{name: tenant.Publisher, own: "b"}, after: object(marked), want: "are the platform's"},
+		"edit what is made of Keystone":       {who: jane, before: object(project), after: object(project, edited)},
+		"delete what is made of Keystone":     {who: jane, before: object(project)},
+		"forge what is made of Keystone":      {who: jane, after: object(project), want: "made of OpenStack's Keystone"},
+		"forge it by an edit":                 {who: jane, before: object(), after: object(project), want: "made of OpenStack's Keystone"},
+		"unmark what is made of Keystone":     {who: jane, before: object(project), after: object(), want: "made of OpenStack's Keystone"},
+		"make another project of it":          {who: jane, before: object(project), after: object(anotherProject), want: "made of OpenStack's Keystone"},
+		"forge that a project is gone":        {who: jane, before: object(project), after: object(project, gone), want: "made of OpenStack's Keystone"},
+		"forge that a project is there":       {who: jane, before: object(project, gone), after: object(project), want: "made of OpenStack's Keystone"},
+		"unmark it while it ends":             {who: jane, before: object(project), after: object(terminating), want: "made of OpenStack's Keystone"},
+		"make a copy of it":                   {who: jane, before: object(project), after: object(project, marked), want: "are the platform's"},
+		"platform makes it of Keystone":       {who: platform, after: object(project), want: "made of OpenStack's Keystone"},
+		"publisher makes it of Keystone":      {who: publisher, after: object(project)},
+		"publisher unmarks it":                {who: publisher, before: object(project), after: object()},
 		"space that is being deleted":         {who: platform, space: "gone", before: object(marked)},
 		"system space":                        {who: platform, space: tenant.System, before: object(marked), after: object(edited)},
 	} {

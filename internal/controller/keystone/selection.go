@@ -1,0 +1,41 @@
+package keystone
+
+import (
+	"slices"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/keystone"
+)
+
+// selects reports whether a domain is among those of a KeystoneSync.
+func selects(d *v1alpha1.KeystoneDomains, domain keystone.Ref) bool {
+	if except := d.AllExcept; except != nil {
+		return !slices.Contains(except.IDs, domain.ID) && !slices.Contains(except.Names, domain.Name)
+	}
+	return slices.Contains(d.IDs, domain.ID) || slices.Contains(d.Names, domain.Name)
+}
+
+// earlier reports whether a comes before b, which then does nothing about domains of both.
+func earlier(a, b *v1alpha1.KeystoneSync) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// overlap returns an earlier KeystoneSync that selects a domain which s selects, and the
+// domain.
+func overlap(s *v1alpha1.KeystoneSync, all []v1alpha1.KeystoneSync, domains []keystone.Domain) (string, keystone.Ref) {
+	for i := range all {
+		other := &all[i]
+		if other.UID == s.UID || !earlier(other, s) {
+			continue
+		}
+		for _, domain := range domains {
+			if selects(&s.Spec.Domains, domain.Ref) && selects(&other.Spec.Domains, domain.Ref) {
+				return other.Name, domain.Ref
+			}
+		}
+	}
+	return "", keystone.Ref{}
+}

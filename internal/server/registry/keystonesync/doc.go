@@ -1,0 +1,3 @@
+// Package keystonesync stores KeystoneSyncs, in the system space alone. Whoever writes one
+// needs the right to bind each ClusterRole that it names.
+package keystonesync

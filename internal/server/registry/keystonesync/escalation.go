@@ -1,0 +1,59 @@
+package keystonesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// escalation keeps users from having ClusterRoles bound that they may not bind themselves.
+type escalation struct {
+	authorizer authorizer.UnconditionalAuthorizer
+}
+
+// confirm returns an error if the user of ctx may not bind a ClusterRole that s names in
+// every tenant's space, also in one to come: what the right to do so in the system space
+// says nothing about.
+func (e escalation) confirm(ctx context.Context, s *v1alpha1.KeystoneSync) error {
+	u, ok := request.UserFrom(ctx)
+	r := tenant.RequestFrom(ctx)
+	if !ok || r == nil {
+		return apierrors.NewForbidden(Resource, s.Name, errors.New("no user on context"))
+	}
+	everywhere := tenant.WithRequest(ctx, &tenant.Request{Requested: tenant.All, Authenticated: r.Authenticated})
+	for _, role := range clusterRoles(&s.Spec) {
+		decision, _, err := e.authorizer.Authorize(everywhere, authorizer.AttributesRecord{
+			User: u, Verb: "bind", APIGroup: rbacv1.GroupName, APIVersion: "*", Resource: "clusterroles", Name: role, ResourceRequest: true,
+		})
+		if decision == authorizer.DecisionAllow {
+			continue
+		}
+		refusal := fmt.Errorf("it binds ClusterRole %q in tenants' spaces: user %q needs the verb \"bind\" on it in all of them; "+
+			"ask the platform's administrators for a ClusterRole with it that holds there (annotation %s)", role, u.GetName(), tenant.ScopeAnnotation)
+		return apierrors.NewForbidden(Resource, s.Name, errors.Join(refusal, err))
+	}
+	return nil
+}
+
+// clusterRoles returns the names of the ClusterRoles that are bound, that of the Tenants'
+// administrators included.
+func clusterRoles(spec *v1alpha1.KeystoneSyncSpec) []string {
+	var names []string
+	if spec.TenantAdminRoleID != "" {
+		names = append(names, "cluster-admin")
+	}
+	for _, mapping := range spec.RoleMappings {
+		names = append(names, mapping.ClusterRole)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,161 @@
+package keystonesync
+
+import (
+	"cmp"
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Resource is the resource of this package.
+var Resource = v1alpha1.GroupVersion.WithResource("keystonesyncs").GroupResource()
+
+// REST serves KeystoneSyncs.
+type REST struct {
+	*genericregistry.Store
+	// Status serves the subresource status.
+	Status     definition.StatusREST
+	escalation escalation
+}
+
+// NewREST returns the storage of KeystoneSyncs.
+func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer) (*REST, error) {
+	common, table, err := definition.NewStrategy(scheme, crd.KeystoneSyncs)
+	if err != nil {
+		return nil, err
+	}
+	s := strategy{Strategy: common}
+	store, err := definition.NewStore(options, Resource, "keystonesync", func() runtime.Object { return &v1alpha1.KeystoneSync{} },
+		func() runtime.Object { return &v1alpha1.KeystoneSyncList{} }, s, table)
+	if err != nil {
+		return nil, err
+	}
+	return &REST{Store: store, Status: definition.NewStatusREST(store, statusStrategy{s}), escalation: escalation{a}}, nil
+}
+
+// ShortNames implements rest.ShortNamesProvider.
+func (*REST) ShortNames() []string { return []string{"kss"} }
+
+// Create implements rest.Creater.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, r.confirmed(validate), options)
+}
+
+// Update implements rest.Updater. It serves patches and server-side apply too.
+func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, info, r.confirmed(create), r.confirmedUpdate(update), forceAllowCreate, options)
+}
+
+func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
+			return err
+		}
+		return create(ctx, obj)
+	}
+}
+
+func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
+			return err
+		}
+		return update(ctx, obj, old)
+	}
+}
+
+// strategy are the rules for the main resource.
+type strategy struct {
+	definition.Strategy
+}
+
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	s := obj.(*v1alpha1.KeystoneSync)
+	s.Generation = 1
+	settle(s)
+	s.Status = v1alpha1.KeystoneSyncStatus{}
+}
+
+func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	s, previous := obj.(*v1alpha1.KeystoneSync), old.(*v1alpha1.KeystoneSync)
+	s.Status = previous.Status
+	settle(s)
+	if !apiequality.Semantic.DeepEqual(s.Spec, previous.Spec) {
+		s.Generation = previous.Generation + 1
+	}
+}
+
+// settle fills in the mode, which is shown.
+func settle(s *v1alpha1.KeystoneSync) {
+	s.Spec.Mode = cmp.Or(s.Spec.Mode, v1alpha1.KeystoneSyncPreview)
+}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	sync := obj.(*v1alpha1.KeystoneSync)
+	errs := s.validate(ctx, sync, nil)
+	for _, message := range validation.NameIsDNSSubdomain(sync.Name, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sync.Name, message))
+	}
+	if n, err := tenant.SpaceFrom(ctx); err != nil || n != tenant.System {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata"), "Tenants are made of Keystone in the system space alone"))
+	}
+	return errs
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.validate(ctx, obj.(*v1alpha1.KeystoneSync), old)
+}
+
+// validate returns what the rules of the definition say, and whether a role has two
+// ClusterRoles.
+func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old runtime.Object) field.ErrorList {
+	errs := s.Rules.Validate(ctx, sync, old)
+	type place struct {
+		role  string
+		scope v1alpha1.KeystoneScope
+	}
+	seen := map[place]bool{}
+	for i, mapping := range sync.Spec.RoleMappings {
+		at := place{mapping.RoleID, mapping.Scope}
+		if seen[at] {
+			errs = append(errs, field.Duplicate(field.NewPath("spec", "roleMappings").Index(i).Child("roleID"), mapping.RoleID))
+		}
+		seen[at] = true
+	}
+	return errs
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("status")
+}
+
+// statusStrategy are the rules for the subresource status.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	s, previous := obj.(*v1alpha1.KeystoneSync), old.(*v1alpha1.KeystoneSync)
+	status, managed := s.Status, s.ManagedFields
+	previous.DeepCopyInto(s)
+	s.Status, s.ManagedFields = status, managed
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("spec")
+}
