@@ -28,6 +28,10 @@ const (
 	maxRulesInSpace = 5_000
 	// maxDefinitionBytes are those of all definitions of a space, which OpenAPI documents have several times.
 	maxDefinitionBytes = 64 << 20
+	// maxSchemas is twice what the largest of the public definitions has. Each takes some 16 kB of memory in what
+	// upstream makes of it.
+	maxSchemas        = 25_000
+	maxSchemasInSpace = 100_000
 )
 
 // Expressions are the CEL expressions that there are in a space.
@@ -42,6 +46,8 @@ type Expressions struct {
 type DefinitionCosts struct {
 	// Rules are the CEL rules in all versions.
 	Rules int
+	// Schemas are those of all values in all versions.
+	Schemas int
 	// Bytes are those in the encoding in which definitions are sent most briefly.
 	Bytes int
 }
@@ -74,13 +80,14 @@ func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, exce
 			c.known.Add(key, costs)
 		}
 		all.Rules += costs.(DefinitionCosts).Rules
+		all.Schemas += costs.(DefinitionCosts).Schemas
 		all.Bytes += costs.(DefinitionCosts).Bytes
 	}
 	return all
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
-	return DefinitionCosts{Rules: rulesOf(spec), Bytes: spec.Size()}
+	return DefinitionCosts{Rules: rulesOf(spec), Schemas: schemasOf(spec), Bytes: spec.Size()}
 }
 
 // check refuses policies and webhooks with very many expressions. One that had as
@@ -149,10 +156,16 @@ func (e Expressions) checkDefinitions(a admission.Attributes, n tenant.Name) err
 	if old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition); ok {
 		before = costsOfInternal(old)
 	}
-	if costs.Rules <= before.Rules && costs.Bytes <= before.Bytes {
+	if costs.Rules <= before.Rules && costs.Schemas <= before.Schemas && costs.Bytes <= before.Bytes {
 		return nil
 	}
+	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
+		return forbidden(a, fmt.Sprintf("its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it", costs.Schemas, maxSchemas))
+	}
 	others := e.Definitions(n, definition.Name)
+	if all := costs.Schemas + others.Schemas; costs.Schemas > before.Schemas && all > maxSchemasInSpace {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", all, maxSchemasInSpace))
+	}
 	if all := costs.Rules + others.Rules; costs.Rules > before.Rules && all > maxRulesInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", all, maxRulesInSpace))
 	}
@@ -177,6 +190,21 @@ func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 			all := rules{most: maxRules * maxVersions}
 			_ = all.check(nil, version.Schema.OpenAPIV3Schema)
 			count += all.count
+		}
+	}
+	return count
+}
+
+// schemasOf returns how many schemas of values a definition has in all of its versions.
+func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
+	var add func(*field.Path, *apiextensionsv1.JSONSchemaProps) error
+	add = func(path *field.Path, schema *apiextensionsv1.JSONSchemaProps) error {
+		count++
+		return eachSchema(path, schema, add)
+	}
+	for _, version := range spec.Versions {
+		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+			_ = add(nil, version.Schema.OpenAPIV3Schema)
 		}
 	}
 	return count

@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,10 +82,20 @@ func TestExpressionsInSpace(t *testing.T) {
 		d.Name = "x"
 		return d
 	}
+	fields := func(count int) *apiextensions.CustomResourceDefinition {
+		properties := map[string]props{}
+		for i := range count {
+			properties[strconv.Itoa(i)] = props{Type: "string"}
+		}
+		d := definition(props{Type: "object", Properties: properties})
+		d.Name = "x"
+		return d
+	}
 	for name, tc := range map[string]struct {
 		object, old   runtime.Object
 		others, rules int
 		bytes         int
+		schemas       int
 		message       string
 	}{
 		"as many as may be":           {object: webhooks(10), others: maxExpressionsInSpace - 10},
@@ -97,6 +108,11 @@ func TestExpressionsInSpace(t *testing.T) {
 		"more bytes":                  {object: described(1000), bytes: maxDefinitionBytes - 1000, message: "with it the definitions of the space have 671"},
 		"more bytes than before":      {object: described(1000), old: described(999), bytes: maxDefinitionBytes, message: "at most 67108864 may be there"},
 		"as many bytes as before":     {object: described(1000), old: described(1000), bytes: maxDefinitionBytes + 1},
+		"many fields":                 {object: fields(maxSchemas - 1)},
+		"too many fields":             {object: fields(maxSchemas), message: "its versions have 25001 schemas of values, and a definition in a space at most 25000"},
+		"too many fields before":      {object: fields(maxSchemas), old: fields(maxSchemas)},
+		"fields of many":              {object: fields(10), schemas: maxSchemasInSpace - 10, message: "with it the definitions of the space have 100001 schemas of values"},
+		"as many fields of many":      {object: fields(10), old: fields(10), schemas: maxSchemasInSpace},
 		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
 		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
 	} {
@@ -112,7 +128,7 @@ func TestExpressionsInSpace(t *testing.T) {
 					if n != "a" || except != "x" {
 						t.Errorf("asked for %q without %q", n, except)
 					}
-					return DefinitionCosts{Rules: tc.rules, Bytes: tc.bytes}
+					return DefinitionCosts{Rules: tc.rules, Schemas: tc.schemas, Bytes: tc.bytes}
 				},
 			}
 			plugin, err := New(nil, Rules{Expressions: others})
@@ -154,11 +170,11 @@ func TestCosts(t *testing.T) {
 	}
 	var costs Costs
 	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000), definition("c", "1", 5000)}, "c")
-	if before.Rules != 2 || before.Bytes < 2000 || before.Bytes > 3000 {
+	if before.Rules != 2 || before.Schemas != 2 || before.Bytes < 2000 || before.Bytes > 3000 {
 		t.Errorf("got %v", before)
 	}
 	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)}, "c")
-	if after.Rules != 2 || after.Bytes < before.Bytes+1000 || after.Bytes > before.Bytes+1100 {
+	if after.Rules != 2 || after.Schemas != 2 || after.Bytes < before.Bytes+1000 || after.Bytes > before.Bytes+1100 {
 		t.Errorf("got %v, and before %v", after, before)
 	}
 }
