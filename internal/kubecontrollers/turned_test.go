@@ -238,8 +238,7 @@ func TestNothingIsLost(t *testing.T) {
 		turns := newTurns(1)
 		offered := turns.services(f.Core().V1().Services())
 		var worked []string
-		var c *testController
-		c = newController(t, offered.Informer(), func(key string) error {
+		c := newController(t, offered.Informer(), func(key string) error {
 			namespace, name, err := cache.SplitMetaNamespaceKey(key)
 			if err == nil {
 				_, err = offered.Lister().Services(namespace).Get(name)
