@@ -185,7 +185,7 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.NewController(ctx, e.client, handledPods(e.informers.Core().V1().Pods()), jobs, nil, nil)
+	return job.NewController(ctx, e.client, e.turns.pods(e.informers.Core().V1().Pods()), jobs, nil, nil)
 }
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {

@@ -85,8 +85,9 @@ func (t *turns) namespaces(informer coreinformers.NamespaceInformer) offered[cor
 	return offeredInTurn(namespaces, corelisters.NewNamespaceLister)
 }
 
-// pods returns pods, of which a controller lists those that thousands of selectors of one item match, and can do
-// without. Lists of a tenant that is not in turn are errors.
+// pods returns pods, of which a controller lists those that a selector matches: of thousands of selectors of one item, and
+// can do without (ReplicaSets), or in a queue whose items are tried again after errors (Jobs that have gone). Lists
+// of a tenant that owes much are errors.
 func (t *turns) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
 	return offered[corelisters.PodLister]{exempting{informer.Informer()}, limitedPods{informer.Lister(), t}}
 }

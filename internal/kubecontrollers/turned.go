@@ -154,17 +154,23 @@ func (i *inTurn) give(n tenant.Name, key string, working bool) bool {
 	return true
 }
 
+func (i *inTurn) isWorkedOn(n tenant.Name, key string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.given[n][key].working
+}
+
 // note is called with the lock.
 func (i *inTurn) note(n tenant.Name, key string, working bool) {
+	if len(i.given[n])%manyGiven == manyGiven-1 {
+		i.prune(n)
+	}
 	if i.given[n] == nil {
 		i.given[n] = map[string]given{}
 	}
 	counts := queuedTime
 	if working {
 		counts = workingTime
-	}
-	if len(i.given[n])%manyGiven == manyGiven-1 {
-		i.prune(n)
 	}
 	i.given[n][key] = given{working, i.turns.now().Add(counts)}
 }
@@ -187,6 +193,9 @@ func (i *inTurn) room(n tenant.Name) int {
 // prune forgets what counts no more. It is called with the lock.
 func (i *inTurn) prune(n tenant.Name) {
 	maps.DeleteFunc(i.given[n], func(_ string, g given) bool { return i.turns.now().After(g.until) })
+	if len(i.given[n]) == 0 {
+		delete(i.given, n)
+	}
 }
 
 // done is called when a worker is done with an object, or does not find it any more.
@@ -245,17 +254,23 @@ func spaceOfKey(key string) (tenant.Name, error) {
 
 // take measures how long the worker that asks for an object works on it, or parks it.
 func (i *inTurn) take(n tenant.Name, key string) bool {
-	if i.open {
-		i.mu.Lock()
-		i.note(n, key, true)
-		i.mu.Unlock()
-	} else if !i.give(n, key, true) {
-		return false
-	}
-	if !workers.OnDone(func(took time.Duration) {
+	done := func(took time.Duration) {
 		i.turns.work(n, took)
 		i.done(n, key)
-	}) {
+	}
+	if i.open {
+		// A worker may ask for the owner of each of thousands of pods.
+		if !i.isWorkedOn(n, key) && workers.OnDone(done) {
+			i.mu.Lock()
+			i.note(n, key, true)
+			i.mu.Unlock()
+		}
+		return true
+	}
+	if !i.give(n, key, true) {
+		return false
+	}
+	if !workers.OnDone(done) {
 		i.done(n, key) // it belongs to the item that the worker works on already
 	}
 	return true

@@ -1,6 +1,7 @@
 package kubecontrollers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -16,8 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -486,4 +490,50 @@ func TestOfThousands(t *testing.T) {
 			t.Errorf("in %s: %v", namespace, err)
 		}
 	}
+}
+
+// TestOrphansTakeTurns checks that the controller of Jobs looks for the pods of one that has gone when its tenant owes little.
+func TestOrphansTakeTurns(t *testing.T) {
+	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil // they wait by the time of other tests
+	synctest.Test(t, func(t *testing.T) {
+		web := map[string]string{"app": "web"}
+		var objects []runtime.Object
+		for _, namespace := range []string{"a|ns", "b|ns"} {
+			objects = append(objects,
+				&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x", UID: "u"}, Spec: batchv1.JobSpec{
+					ManagedBy: new("example.com/other"), Selector: &metav1.LabelSelector{MatchLabels: web}}},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", Labels: web, Finalizers: []string{batchv1.JobTrackingFinalizer},
+					OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "x", UID: "u", Controller: new(true)}}}})
+		}
+		server := &requested{}
+		clients := fake.NewClientset(objects...)
+		e := &environment{informers: informers.NewSharedInformerFactory(clients, 0), turns: newTurns(1), client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
+		ctx, cancel := context.WithCancel(t.Context())
+		controller, err := newJob(ctx, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		indebt(e.turns, "a")
+		e.informers.Start(ctx.Done())
+		go controller.Run(ctx, 1)
+		synctest.Wait()
+		for _, namespace := range []string{"a|ns", "b|ns"} {
+			if err := clients.BatchV1().Jobs(namespace).Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if server.concerns("a|ns") || !server.concerns("b|ns") {
+			t.Errorf("while a owes much, the controller asks for %v", server.paths)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !server.concerns("a|ns") {
+			t.Errorf("after two minutes, the controller has asked for %v", server.paths)
+		}
+		cancel()
+		e.informers.Shutdown()
+	})
 }

@@ -1186,9 +1186,16 @@ var table = []mutant{
 	{
 		name:   "watches as tables",
 		file:   "internal/server/filters/tables.go",
-		before: ` || info.Verb == "watch"`,
-		after:  ``,
+		before: `case "list", "watch":`,
+		after:  `case "list":`,
 		tests:  []string{"./internal/server/filters", "-run=TestTables"},
+	},
+	{
+		name:   "pods of Jobs that have gone are looked for in turn",
+		file:   "internal/kubecontrollers/controllers.go",
+		before: `e.turns.pods(e.informers.Core().V1().Pods()), jobs,`,
+		after:  `handledPods(e.informers.Core().V1().Pods()), jobs,`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestOrphansTakeTurns"},
 	},
 	{
 		name:   "what is deleted of a collection is no table",
