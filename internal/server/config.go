@@ -103,6 +103,7 @@ func (c *configs) installStorage(s *stores, p *policy) {
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
 		options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger
+		options.Terminating = s.lookup.Terminating
 		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of)
 		return options
 	}

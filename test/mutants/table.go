@@ -1100,6 +1100,13 @@ var table = []mutant{
 		tests:  []string{"./internal/server/discovery", "-run=TestCacheIsBounded"},
 	},
 	{
+		name:   "what cannot be converted goes with its space alone",
+		file:   "internal/server/storage/foreign.go",
+		before: `if err != nil && c.terminating != nil && c.terminating(owner) {`,
+		after:  `if err != nil && c.terminating != nil {`,
+		tests:  []string{"./internal/server/storage", "-run=TestDecodeAsIs"},
+	},
+	{
 		name:   "history is compacted",
 		file:   "internal/etcdstore/compaction.go",
 		before: `<= allowedGrowth(status.DbSizeQuota) {`,

@@ -50,6 +50,8 @@ type RESTOptionsGetter struct {
 	// Closed returns an error if a space accepts no new objects. Requests to create are
 	// refused earlier; only here is it known that an update or apply creates an object.
 	Closed func(ctx context.Context, n tenant.Name) error
+	// Terminating, if set, reports whether the tenant of a space is being deleted.
+	Terminating func(n tenant.Name) bool
 	// Fence, if set, returns the fence of the space of the tenant with a UID. It keeps
 	// transactions of requests that were admitted to that space out of the space of the next
 	// tenant of the name, however late they reach etcd.
@@ -206,7 +208,9 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 		if foreign == nil {
 			foreign = func(n tenant.Name) bool { return n != g.Only }
 		}
-		changed.Codec = foreignCodec{Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind()}
+		changed.Codec = foreignCodec{
+			Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind(), terminating: g.Terminating,
+		}
 	}
 	return &changed
 }

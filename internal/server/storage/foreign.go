@@ -24,6 +24,8 @@ type foreignCodec struct {
 	foreign func(tenant.Name) bool
 	// kind is the kind of the decoded objects.
 	kind schema.GroupVersionKind
+	// terminating, if set, reports whether the tenant of a space is being deleted.
+	terminating func(tenant.Name) bool
 }
 
 // annotationPath is where etcd has the tenant of a custom resource.
@@ -62,6 +64,9 @@ func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	}
 	if !c.foreign(owner) {
 		decoded, kind, err := c.Codec.Decode(data, defaults, into)
+		if err != nil && c.terminating != nil && c.terminating(owner) {
+			return c.decodeAsIs(data, into)
+		}
 		if err != nil {
 			return decoded, kind, err
 		}
@@ -82,5 +87,19 @@ func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if owner != tenant.System {
 		object.SetAnnotations(map[string]string{tenant.Annotation: string(owner)})
 	}
+	return object, &c.kind, nil
+}
+
+// decodeAsIs does not convert an object: the definition may not have the version any more in which it was stored, and
+// the webhook that would convert it may be gone. It is only there to be deleted with its space.
+func (c foreignCodec) decodeAsIs(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	object, ok := into.(*unstructured.Unstructured)
+	if !ok {
+		object = &unstructured.Unstructured{}
+	}
+	if _, _, err := (keysCodec{Codec: unstructured.UnstructuredJSONScheme}).Decode(data, nil, object); err != nil {
+		return nil, nil, err
+	}
+	object.SetGroupVersionKind(c.kind)
 	return object, &c.kind, nil
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"io"
 	"testing"
 	"unicode/utf8"
@@ -162,5 +163,48 @@ func (c convertingCodec) convert(obj runtime.Object) {
 	obj.(*unstructured.Unstructured).SetAnnotations(nil)
 	if c.to != tenant.System {
 		obj.(*unstructured.Unstructured).SetAnnotations(map[string]string{storedTenant: c.to.String(), tenant.Annotation: c.to.String()})
+	}
+}
+
+// failingCodec decodes nothing, as one whose conversion webhook is gone.
+type failingCodec struct{ runtime.Codec }
+
+// Decode implements runtime.Decoder.
+func (failingCodec) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	return nil, nil, errors.New("conversion failed")
+}
+
+// TestDecodeAsIs checks that what cannot be converted is read in the space of a tenant that is being deleted, and there alone.
+func TestDecodeAsIs(t *testing.T) {
+	stored := &unstructured.Unstructured{}
+	stored.SetAPIVersion("example.com/v1alpha1")
+	stored.SetKind("Widget")
+	stored.SetName("w")
+	stored.SetFinalizers([]string{"example.com/f"})
+	stored.SetAnnotations(map[string]string{storedTenant: "acme"})
+	data, err := runtime.Encode(unstructured.UnstructuredJSONScheme, stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	for deleted, read := range map[tenant.Name]bool{"acme": true, "other": false} {
+		codec := foreignCodec{
+			Codec: failingCodec{}, kind: kind, foreign: func(tenant.Name) bool { return false },
+			terminating: func(n tenant.Name) bool { return n == deleted },
+		}
+		for _, into := range []runtime.Object{nil, &unstructured.Unstructured{}} {
+			got, _, err := codec.Decode(data, nil, into)
+			if (err == nil) != read {
+				t.Fatalf("while %s is deleted: got %v", deleted, err)
+			}
+			if !read {
+				continue
+			}
+			object := got.(*unstructured.Unstructured)
+			n, err := tenantOf(object)
+			if err != nil || n != "acme" || object.GetName() != "w" || object.GroupVersionKind() != kind || len(object.GetFinalizers()) != 1 {
+				t.Errorf("got %v of tenant %q, %v", object.Object, n, err)
+			}
+		}
 	}
 }

@@ -7,8 +7,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
@@ -60,6 +63,52 @@ var _ = Describe("A tenant that is being deleted", func() {
 			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
 		}
 	}, SpecTimeout(timeout))
+
+	It("goes with custom resources that cannot be read any more", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "lost")
+		definitions := suite.Definitions(tenantry.Config(n))
+		resource := schema.GroupVersionResource{Group: "storage.test", Version: "v1alpha1", Resource: "losts"}
+		_, err := definitions.Create(ctx, suite.NewDefinition(resource, "Lost", apiextensionsv1.NamespaceScoped), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		client := suite.Dynamic(tenantry.Config(n)).Resource(resource).Namespace("default")
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "storage.test/v1alpha1", "kind": "Lost", "metadata": map[string]any{"name": "x"}}}
+		Eventually(func() error {
+			_, err := client.Create(ctx, object, metav1.CreateOptions{})
+			return err
+		}).WithContext(ctx).WithTimeout(timeout).Should(Succeed())
+
+		By("taking the version out of the definition in which the object is stored")
+		change := func(with func(*apiextensionsv1.CustomResourceDefinition), write func(context.Context, *apiextensionsv1.CustomResourceDefinition, metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error)) {
+			GinkgoHelper()
+			Eventually(func() error {
+				definition, err := definitions.Get(ctx, "losts.storage.test", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				with(definition)
+				_, err = write(ctx, definition, metav1.UpdateOptions{})
+				return err
+			}).WithContext(ctx).WithTimeout(timeout).Should(Succeed())
+		}
+		change(func(d *apiextensionsv1.CustomResourceDefinition) {
+			later := *d.Spec.Versions[0].DeepCopy()
+			later.Name, d.Spec.Versions[0].Storage = "v1", false
+			d.Spec.Versions = append(d.Spec.Versions, later)
+		}, definitions.Update)
+		change(func(d *apiextensionsv1.CustomResourceDefinition) { d.Status.StoredVersions = []string{"v1"} }, definitions.UpdateStatus)
+		change(func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions = d.Spec.Versions[1:] }, definitions.Update)
+		resource.Version = "v1"
+		client = suite.Dynamic(tenantry.Config(n)).Resource(resource).Namespace("default")
+		Eventually(func() error {
+			_, err := client.Get(ctx, "x", metav1.GetOptions{})
+			return err
+		}).WithContext(ctx).WithTimeout(timeout).Should(MatchError(ContainSubstring("invalid group/version")))
+
+		tenantry.DeleteTenant(ctx, n)
+		for _, key := range keys(ctx, "/registry/") {
+			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
+		}
+	}, SpecTimeout(2*timeout))
 })
 
 func put(ctx context.Context, client kubernetes.Interface, verb, contentType string, body []byte) error {
