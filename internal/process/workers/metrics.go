@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -68,8 +69,12 @@ func (provider) NewLatencyMetric(queue string) workqueue.HistogramMetric {
 }
 
 // NewWorkDurationMetric implements workqueue.MetricsProvider. A queue observes it in the worker's goroutine.
+// Workers of the garbage collector take their items from no lister, and have one for each event of an object.
 func (provider) NewWorkDurationMetric(queue string) workqueue.HistogramMetric {
 	register()
+	if strings.HasPrefix(queue, "garbage_collector_") {
+		return workDuration.WithLabelValues(queue)
+	}
 	return ending{workDuration.WithLabelValues(queue)}
 }
 
