@@ -36,7 +36,7 @@ func TestTables(t *testing.T) {
 		"one object": {verb: "get", accept: table},
 		"deletions":  {verb: "deletecollection", accept: table, accepted: "application/json;q=1"},
 		"deletions, of kubectl": {verb: "deletecollection", accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;q=0.5, " + table,
-			accepted: "application/json;q=1,application/json;as=PartialObjectMetadataList;"},
+			accepted: "application/json;q=1,application/json;"}, // and the parameters in any order
 		"in the system space": {accept: table, n: tenant.System},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 			req.Header.Set("Accept", tc.accept)
 			ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb})
 			handler.ServeHTTP(httptest.NewRecorder(), req.WithContext(tenant.WithSpace(ctx, tc.n)))
-			if want := cmp.Or(tc.accepted, tc.accept); !strings.HasPrefix(accepted, want) {
+			if want := cmp.Or(tc.accepted, tc.accept); !strings.HasPrefix(accepted, want) || tc.accepted != "" && strings.Contains(accepted, "Table") {
 				t.Errorf("it accepts %q, want %q", accepted, want)
 			}
 			if got != tc.want || whole != tc.whole {
