@@ -94,39 +94,36 @@ func indexBySpace(indexed func(*rbacv1.ClusterRole) bool) cache.IndexFunc {
 
 // spacedClusterRoles is the informer offered to the aggregation controller.
 type spacedClusterRoles struct {
-	informer spacedInformer
+	informer wrapping
 	lister   *spacedLister
 }
 
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
 	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns(1)}
-	return spacedClusterRoles{spacedInformer{shared.Informer(), lister}, lister}
+	return spacedClusterRoles{spacedInformer(shared.Informer(), lister), lister}
 }
 
 func (s spacedClusterRoles) Informer() cache.SharedIndexInformer   { return s.informer }
 func (s spacedClusterRoles) Lister() rbaclisters.ClusterRoleLister { return s.lister }
 
 // spacedInformer tells the lister which space's role a handler is called for.
-type spacedInformer struct {
-	cache.SharedIndexInformer
-	lister *spacedLister
-}
-
-func (s spacedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return s.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) {
-			s.lister.changed(obj)
-			handler.OnAdd(obj, initial)
-		},
-		UpdateFunc: func(old, obj any) {
-			s.lister.changed(obj)
-			handler.OnUpdate(old, obj)
-		},
-		DeleteFunc: func(obj any) {
-			s.lister.changed(obj)
-			handler.OnDelete(obj)
-		},
-	})
+func spacedInformer(informer cache.SharedIndexInformer, lister *spacedLister) wrapping {
+	return wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+		return cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(obj any, initial bool) {
+				lister.changed(obj)
+				handler.OnAdd(obj, initial)
+			},
+			UpdateFunc: func(old, obj any) {
+				lister.changed(obj)
+				handler.OnUpdate(old, obj)
+			},
+			DeleteFunc: func(obj any) {
+				lister.changed(obj)
+				handler.OnDelete(obj)
+			},
+		}
+	}}
 }
 
 // spacedLister lists the ClusterRoles of one space.

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
@@ -156,9 +155,7 @@ func newDeployment(ctx context.Context, e *environment) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods := e.informers.Core().V1().Pods()
-	return deployment.NewDeploymentController(ctx, deployments, replicaSets,
-		offered[corelisters.PodLister]{exempting{pods.Informer()}, pods.Lister()}, e.client)
+	return deployment.NewDeploymentController(ctx, deployments, replicaSets, handledPods(e.informers.Core().V1().Pods()), e.client)
 }
 
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {

@@ -139,7 +139,7 @@ type boundedCronJobs struct {
 
 // Informer implements batchinformers.CronJobInformer.
 func (c boundedCronJobs) Informer() cache.SharedIndexInformer {
-	return boundedCronJobInformer{c.CronJobInformer.Informer(), c.bounds}
+	return boundedCronJobInformer(c.CronJobInformer.Informer(), c.bounds)
 }
 
 // Lister implements batchinformers.CronJobInformer.
@@ -149,23 +149,19 @@ func (c boundedCronJobs) Lister() batchlisters.CronJobLister {
 
 // boundedCronJobInformer is for the handler, which calculates the next time of a changed
 // schedule.
-type boundedCronJobInformer struct {
-	cache.SharedIndexInformer
-	bounds cronJobBounds
-}
-
-// AddEventHandler implements cache.SharedInformer.
-func (i boundedCronJobInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    handler.OnAdd,
-		DeleteFunc: handler.OnDelete,
-		UpdateFunc: func(old, obj any) {
-			if cronJob, ok := obj.(*batchv1.CronJob); ok {
-				obj = i.bounds.shown(cronJob)
-			}
-			handler.OnUpdate(old, obj)
-		},
-	})
+func boundedCronJobInformer(informer cache.SharedIndexInformer, bounds cronJobBounds) wrapping {
+	return wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+		return cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    handler.OnAdd,
+			DeleteFunc: handler.OnDelete,
+			UpdateFunc: func(old, obj any) {
+				if cronJob, ok := obj.(*batchv1.CronJob); ok {
+					obj = bounds.shown(cronJob)
+				}
+				handler.OnUpdate(old, obj)
+			},
+		}
+	}}
 }
 
 type boundedCronJobLister struct {

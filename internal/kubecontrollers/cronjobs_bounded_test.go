@@ -105,7 +105,7 @@ func TestChangedScheduleIsShort(t *testing.T) {
 	longAgo := time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
 	var told *batchv1.CronJob
 	recorder := &recordingInformer{SharedIndexInformer: views.CronJobInformer.Informer()}
-	informer := boundedCronJobInformer{recorder, views.bounds}
+	informer := boundedCronJobInformer(recorder, views.bounds)
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) { told = obj.(*batchv1.CronJob) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ type recordingInformer struct {
 	handler cache.ResourceEventHandler
 }
 
-func (i *recordingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *recordingInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	i.handler = handler
 	return nil, nil
 }

@@ -40,15 +40,12 @@ func isExempted() bool {
 	}
 }
 
-// exempting is an informer whose handlers are exempted.
-type exempting struct{ cache.SharedIndexInformer }
-
-// AddEventHandler implements cache.SharedInformer.
-func (i exempting) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(exempted{handler})
+// exempting returns an informer whose handlers are exempted.
+func exempting(informer cache.SharedIndexInformer) wrapping {
+	return wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler { return exempted{handler} }}
 }
 
 // handledPods returns pods whose handlers are exempted.
 func handledPods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
-	return offered[corelisters.PodLister]{exempting{informer.Informer()}, informer.Lister()}
+	return offered[corelisters.PodLister]{exempting(informer.Informer()), informer.Lister()}
 }

@@ -16,8 +16,15 @@ type filtered struct {
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (f filtered) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	handler = cache.FilteringResourceEventHandler{FilterFunc: func(obj any) bool { return f.keep(lastKnown(obj)) }, Handler: handler}
-	return f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
+	return f.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
+}
+
+// AddEventHandlerWithOptions implements cache.SharedInformer.
+func (f filtered) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	if options.ResyncPeriod != nil {
+		handler = cache.FilteringResourceEventHandler{FilterFunc: func(obj any) bool { return f.keep(lastKnown(obj)) }, Handler: handler}
+	}
+	return f.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
 }
 
 // GetIndexer implements cache.SharedIndexInformer.

@@ -141,28 +141,29 @@ func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets ap
 	handled := &atomic.Pointer[appsv1.ReplicaSet]{}
 	inTurn := t.absentInformer(deployments.Informer())
 	return offered[appslisters.DeploymentLister]{inTurn, deploymentLister{appslisters.NewDeploymentLister(inTurn.GetIndexer()), s, handled}},
-		offered[appslisters.ReplicaSetLister]{notedReplicaSets{replicaSets.Informer(), handled}, replicaSets.Lister()}, err
+		offered[appslisters.ReplicaSetLister]{newNotedReplicaSets(replicaSets.Informer(), handled), replicaSets.Lister()}, err
 }
 
 // notedReplicaSets notes the ReplicaSet that the handler of the controller is called for. It
 // is called for one after another.
 type notedReplicaSets struct {
-	cache.SharedIndexInformer
+	wrapping
 	handled *atomic.Pointer[appsv1.ReplicaSet]
 }
 
-// AddEventHandler implements cache.SharedInformer.
-func (i notedReplicaSets) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func newNotedReplicaSets(informer cache.SharedIndexInformer, handled *atomic.Pointer[appsv1.ReplicaSet]) notedReplicaSets {
 	note := func(obj any) {
 		if rs, ok := obj.(*appsv1.ReplicaSet); ok {
-			i.handled.Store(rs)
+			handled.Store(rs)
 		}
 	}
-	return i.SharedIndexInformer.AddEventHandler(exempted{cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { note(obj); handler.OnAdd(obj, initial) },
-		UpdateFunc: func(old, obj any) { note(obj); handler.OnUpdate(old, obj) },
-		DeleteFunc: handler.OnDelete,
-	}})
+	return notedReplicaSets{wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+		return exempted{cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(obj any, initial bool) { note(obj); handler.OnAdd(obj, initial) },
+			UpdateFunc: func(old, obj any) { note(obj); handler.OnUpdate(old, obj) },
+			DeleteFunc: handler.OnDelete,
+		}}
+	}}, handled}
 }
 
 type deploymentLister struct {

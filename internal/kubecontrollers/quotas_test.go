@@ -1,12 +1,15 @@
 package kubecontrollers
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,7 @@ import (
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
@@ -114,4 +118,26 @@ func TestLinear(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestQuotasOfNamespaces checks that the controller hears nothing of a tenant's quota, although it takes turns.
+func TestQuotasOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := informers.NewSharedInformerFactory(fake.NewClientset(
+			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "tenant-quota"}},
+			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "of-the-namespace"}}), 0)
+		var heard []string
+		if _, err := newTurns(1).quotas(namespaceQuotas{f.Core().V1().ResourceQuotas()}).Informer().AddEventHandlerWithResyncPeriod(
+			cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { heard = append(heard, obj.(*corev1.ResourceQuota).Name) }}, quotaResync); err != nil {
+			t.Fatal(err)
+		}
+		f.Start(ctx.Done())
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"of-the-namespace"}, heard); diff != "" {
+			t.Error(diff)
+		}
+		cancel()
+		f.Shutdown()
+	})
 }

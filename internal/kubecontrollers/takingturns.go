@@ -89,7 +89,7 @@ func (t *turns) namespaces(informer coreinformers.NamespaceInformer) offered[cor
 // can do without (ReplicaSets), or in a queue whose items are tried again after errors (Jobs that have gone). Lists
 // of a tenant that owes much are errors.
 func (t *turns) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
-	return offered[corelisters.PodLister]{exempting{informer.Informer()}, limitedPods{informer.Lister(), t}}
+	return offered[corelisters.PodLister]{exempting(informer.Informer()), limitedPods{informer.Lister(), t}}
 }
 
 type limitedPods struct {

@@ -82,10 +82,12 @@ const (
 
 func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
 	t.measured = true
-	return &inTurn{
-		SharedIndexInformer: of, turns: t, handling: newTurns(1), most: max(1, runtime.GOMAXPROCS(0)/2), countQueued: true,
+	i := &inTurn{
+		turns: t, handling: newTurns(1), most: max(1, runtime.GOMAXPROCS(0)/2), countQueued: true,
 		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{},
 	}
+	i.SharedIndexInformer = wrapping{of, i.hears}
+	return i
 }
 
 // openInformer is informer for a controller that gets all objects, and whose events wait.
@@ -95,20 +97,10 @@ func (t *turns) openInformer(of cache.SharedIndexInformer) *inTurn {
 	return i
 }
 
-// AddEventHandler implements cache.SharedInformer.
-func (i *inTurn) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
-func (i *inTurn) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
-}
-
-// AddEventHandlerWithOptions implements cache.SharedInformer.
-func (i *inTurn) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+// hears notes the handler of a controller, which hears of what was parked.
+func (i *inTurn) hears(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 	i.handlers = append(i.handlers, handler)
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(exempted{i.delayed(handler)}, options)
+	return exempted{i.delayed(handler)}
 }
 
 // delayed returns the handler of a controller that is to hear of objects in turn.

@@ -1030,6 +1030,13 @@ var table = []mutant{
 		tests: []string{"./internal/kubecontrollers", "-run=TestLinear"},
 	},
 	{
+		name:   "quotas of tenants are not those of namespaces",
+		file:   "internal/kubecontrollers/filtered.go",
+		before: `if options.ResyncPeriod != nil {`,
+		after:  `if false && options.ResyncPeriod != nil {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestQuotasOfNamespaces"},
+	},
+	{
 		name:   "CronJobs take turns",
 		file:   "internal/kubecontrollers/cronjobs.go",
 		before: `boundedCronJobs{e.turns.cronJobs(batch.CronJobs()), bounds}`,
