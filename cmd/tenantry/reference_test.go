@@ -112,7 +112,7 @@ func metricsPage(t *testing.T) string {
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
 	rows := map[string]string{}
-	for _, collector := range []prometheus.Collector{legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}, keystone.Metrics{}} {
+	for _, collector := range append(keystone.Collectors(), legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {
 		descs := make(chan *prometheus.Desc)
 		go func() { defer close(descs); collector.Describe(descs) }()
 		for d := range descs {

@@ -232,7 +232,7 @@ func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 	case i.of.absent:
 		return nil, false, nil
 	default:
-		return nil, false, fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
+		return nil, false, errNotInTurn(n)
 	}
 }
 

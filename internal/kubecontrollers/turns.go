@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// turns are the shares of tenants in the time of a controller's workers, which package spaces sees
-// only as far as single requests take long. Each has a quarter of the time of one worker, and for
-// requests of all cores, when it has more to do than for a short while.
+// turns are what tenants owe for the time of a controller's workers, which package spaces sees
+// only as far as single requests take long: four times what has been worked for them, paid back as time
+// goes by. Who owes much is served when others do not wait, see inTurn.
 type turns struct {
 	now func() time.Time
 	// parallel is how many workers count as one: as many as there are cores work at the same time.
@@ -53,11 +53,15 @@ func (t *turns) take(n tenant.Name, took time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.owes(n) > maxTurnDebt {
-		return fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
+		return errNotInTurn(n)
 	}
 	// What takes longer than one may owe is done all the same, and paid back wholly.
 	t.add(n, took, max(maxOwed, turnDivisor*took))
 	return nil
+}
+
+func errNotInTurn(n tenant.Name) error {
+	return fmt.Errorf("this controller has just worked long for tenant %q; it is the turn of other tenants", n)
 }
 
 // charge is take for work that has been done. What it took may be a stall of the server.
@@ -70,9 +74,9 @@ func (t *turns) charge(n tenant.Name, took time.Duration) {
 // work charges a tenant for what a worker has done.
 func (t *turns) work(n tenant.Name, took time.Duration) {
 	took /= t.parallel
-	t.charge(n, took)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.add(n, took, maxOwed)
 	t.usual[n] += (took - t.usual[n]) / 4
 }
 
@@ -102,7 +106,7 @@ func (t *turns) contended(n tenant.Name) bool {
 	return false
 }
 
-// debt returns when a tenant has paid back what it had done.
+// debt returns how long a tenant pays back for what it had done.
 func (t *turns) debt(n tenant.Name) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ func addControllers(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of published objects: %w", err)
 	}
-	opts.ShowMetrics(shown{publisher, keystone.Metrics{}})
+	opts.ShowMetrics(append(shown{publisher}, keystone.Collectors()...))
 	if err := tenant.Setup(mgr, tenant.Options{
 		Quota: opts.Config.DefaultQuota, Concurrency: opts.Config.Concurrency, Publish: publisher.Ensure,
 	}); err != nil {

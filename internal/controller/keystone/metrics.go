@@ -33,27 +33,9 @@ var (
 	}, []string{"sync"})
 )
 
-// Metrics are those of this package.
-type Metrics struct{}
-
-var _ prometheus.Collector = Metrics{}
-
-func collectors() []prometheus.Collector {
+// Collectors returns the metrics of this package.
+func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{runs, changed, runSeconds, lastSuccess, guardTripped}
-}
-
-// Describe implements prometheus.Collector.
-func (Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, c := range collectors() {
-		c.Describe(descs)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (Metrics) Collect(shown chan<- prometheus.Metric) {
-	for _, c := range collectors() {
-		c.Collect(shown)
-	}
 }
 
 // observe counts a run.

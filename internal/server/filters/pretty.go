@@ -77,9 +77,14 @@ func withoutYAML(req *http.Request) (*http.Request, bool) {
 	if len(clauses) == 0 {
 		return req, false
 	}
+	return accepting(req, clauses), true
+}
+
+// accepting returns a request that accepts what clauses say, in their order.
+func accepting(req *http.Request, clauses []goautoneg.Accept) *http.Request {
 	req = req.Clone(req.Context())
 	req.Header.Set("Accept", written(clauses))
-	return req, true
+	return req
 }
 
 // written returns clauses as a header, in their order.

@@ -43,9 +43,7 @@ func withoutTables(req *http.Request) *http.Request {
 			clauses[i].Params = nil
 		}
 	}
-	req = req.Clone(req.Context())
-	req.Header.Set("Accept", written(clauses))
-	return req
+	return accepting(req, clauses)
 }
 
 // asksTable reports whether upstream may answer with a table. The header is read by the code that
