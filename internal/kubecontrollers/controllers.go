@@ -173,7 +173,7 @@ func newReplication(ctx context.Context, e *environment) (runner, error) {
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns)
+	sets, err := newStatefulSets(newSmallSets(apps.StatefulSets(), revisions.Lister()), e.turns)
 	return statefulset.NewStatefulSetController(ctx, handledPods(core.Pods()), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 

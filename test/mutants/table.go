@@ -1249,7 +1249,7 @@ var table = []mutant{
 	{
 		name:   "tables with metadata",
 		file:   "internal/server/storage/tables.go",
-		before: `	return metadataMeasure`,
+		before: `	return builtInMeasure`,
 		after:  `	return nil`,
 		tests:  []string{"./internal/server/storage", "-run=TestTablesOfMetadata"},
 	},

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
 )
 
 // Upstream writes lists one object at a time, but makes all of a table in memory, and then all of
@@ -25,9 +28,9 @@ const (
 	maxTablePage = 4 << 20
 	// maxTable is for those of a table without pages.
 	maxTable = 16 << 20
-	// maxMetadataPage and maxMetadata are for tables that show nothing of an object twice.
-	maxMetadataPage = 16 << 20
-	maxMetadata     = 64 << 20
+	// maxBuiltInPage and maxBuiltIn are for tables that show nothing of an object twice.
+	maxBuiltInPage = 16 << 20
+	maxBuiltIn     = 64 << 20
 	// maxTableEvent is for the object of an event, which each watch encodes and holds by itself.
 	maxTableEvent = 256 << 10
 )
@@ -73,7 +76,7 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 	if whole {
 		return &measure{"tenantry-stored-bytes", s.storedBytes, maxTablePage, maxTable}
 	}
-	return metadataMeasure
+	return builtInMeasure
 }
 
 // customMeasure is that of custom resources.
@@ -85,9 +88,20 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 	return jsonBytes(custom.Object), nil
 }, maxTablePage, maxTable}
 
-// metadataMeasure is that of built-in resources, whose columns show little of an object. An event is
-// no larger than in a watch that is no table.
-var metadataMeasure = &measure{"tenantry-metadata-bytes", metadataBytes, maxMetadataPage, maxMetadata}
+// builtInMeasure is that of built-in resources. An event is no larger than in a watch that is no table.
+var builtInMeasure = &measure{"tenantry-built-in-bytes", builtInBytes, maxBuiltInPage, maxBuiltIn}
+
+// builtInBytes returns about how many bytes of an object a table can show: columns of the largest resources count what
+// is in them, others have all subjects of a binding or all images of a template.
+func builtInBytes(obj runtime.Object) (int, error) {
+	size, err := metadataBytes(obj)
+	switch obj.(type) {
+	case *core.ConfigMap, *core.Secret, *core.Pod:
+	default:
+		size += memory.Of(obj)
+	}
+	return size, err
+}
 
 // storedBytes returns how many bytes an object has when it is stored.
 func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {

@@ -188,7 +188,7 @@ func TestTablesOfWhatHasNoPages(t *testing.T) {
 
 // TestTablesOfMetadata checks that all metadata of built-in resources counts.
 func TestTablesOfMetadata(t *testing.T) {
-	const third = maxMetadataPage / 3 // of a page, so that two objects fit
+	const third = maxBuiltInPage / 3 // of a page, so that two objects fit
 	text := strings.Repeat("<", third/len(`\u003c`))
 	for name, object := range map[string]metav1.ObjectMeta{
 		"names":          {Name: text},
