@@ -65,10 +65,10 @@ var table = []mutant{
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
-		name:   "the id of a project is part of its mark",
+		name:   "marks of Keystone are compared one by one",
 		file:   "internal/server/admission/published/rules.go",
-		before: `m.keystone += present + present + value`,
-		after:  `_ = value`,
+		before: `m.keystone[i+1] = present + value`,
+		after:  `m.keystone[0] += present + value`,
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
@@ -1247,11 +1247,11 @@ var table = []mutant{
 		tests:  []string{"./internal/server/storage", "-run=TestTables"},
 	},
 	{
-		name:   "tables with metadata",
+		name:   "tables of built-in resources",
 		file:   "internal/server/storage/tables.go",
 		before: `	return builtInMeasure`,
-		after:  `	return nil`,
-		tests:  []string{"./internal/server/storage", "-run=TestTablesOfMetadata"},
+		after:  `	return metadataMeasure`,
+		tests:  []string{"./internal/server/storage", "-run=TestTablesOfBuiltIn"},
 	},
 	{
 		name:   "bytes of the events of a table",

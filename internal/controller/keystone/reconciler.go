@@ -413,11 +413,13 @@ func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Te
 // each many at once. What is in a namespace, or a space, that is somebody else's is left out.
 func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conflicts []string, err error) {
 	var mu sync.Mutex
-	taken := map[string]bool{}
+	taken := map[place]bool{}
 	for _, phase := range p.phases() {
 		group := errgroup.Group{}
 		group.SetLimit(writesAtOnce)
-		phase = slices.DeleteFunc(phase, func(c change) bool { return taken[c.tenant] || taken[c.object().GetNamespace()] })
+		phase = slices.DeleteFunc(phase, func(c change) bool {
+			return taken[place{c.tenant, ""}] || taken[place{c.tenant, c.object().GetNamespace()}]
+		})
 		for _, c := range phase {
 			group.Go(func() error {
 				w.slots <- struct{}{}
@@ -429,7 +431,7 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 				switch {
 				case errors.As(err, &inTheWay):
 					conflicts = append(conflicts, err.Error())
-					taken[c.object().GetName()] = true
+					taken[placeOf(c)] = true
 				case err != nil:
 					return err
 				default:
@@ -445,6 +447,17 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 	}
 	slices.Sort(conflicts)
 	return made, conflicts, nil
+}
+
+// place is a space or, with a namespace, a namespace in it.
+type place struct{ tenant, namespace string }
+
+// placeOf returns what a change makes: a space, or a namespace.
+func placeOf(c change) place {
+	if ns, ok := c.object().(*corev1.Namespace); ok {
+		return place{c.tenant, ns.Name}
+	}
+	return place{c.tenant, ""}
 }
 
 // unknownRoles says which mappings are of roles that Keystone does not have, such as names.

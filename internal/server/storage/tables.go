@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 )
@@ -76,6 +76,9 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 	if whole {
 		return &measure{"tenantry-stored-bytes", s.storedBytes, maxTablePage, maxTable}
 	}
+	if slices.Contains(countedInColumns, s.resource) {
+		return metadataMeasure
+	}
 	return builtInMeasure
 }
 
@@ -88,20 +91,17 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 	return jsonBytes(custom.Object), nil
 }, maxTablePage, maxTable}
 
-// builtInMeasure is that of built-in resources. An event is no larger than in a watch that is no table.
-var builtInMeasure = &measure{"tenantry-built-in-bytes", builtInBytes, maxBuiltInPage, maxBuiltIn}
-
-// builtInBytes returns about how many bytes of an object a table can show: columns of the largest resources count what
-// is in them, others have all subjects of a binding or all images of a template.
-func builtInBytes(obj runtime.Object) (int, error) {
+// builtInMeasure is that of built-in resources, whose columns may have all subjects of a binding or all images of
+// a template. An event is no larger than in a watch that is no table.
+var builtInMeasure = &measure{"tenantry-built-in-bytes", func(obj runtime.Object) (int, error) {
 	size, err := metadataBytes(obj)
-	switch obj.(type) {
-	case *core.ConfigMap, *core.Secret, *core.Pod:
-	default:
-		size += memory.Of(obj)
-	}
-	return size, err
-}
+	return size + memory.Of(obj), err
+}, maxBuiltInPage, maxBuiltIn}
+
+// metadataMeasure is that of the resources with the largest objects, whose columns count what is in them.
+var metadataMeasure = &measure{"tenantry-metadata-bytes", metadataBytes, maxBuiltInPage, maxBuiltIn}
+
+var countedInColumns = []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "pods"}}
 
 // storedBytes returns how many bytes an object has when it is stored.
 func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {

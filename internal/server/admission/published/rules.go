@@ -153,15 +153,18 @@ type marks struct {
 	// kind and from are the values of label and annotation with a prefix, so that they are
 	// not empty if the values are.
 	kind, from string
-	// keystone are the values of what marks what is made of Keystone, with prefixes.
-	keystone    string
+	// keystone are the values of the label and the annotations on what is made of Keystone, with prefixes. They
+	// are compared one by one: a tenant chooses what would join them.
+	keystone    [3]string
 	terminating bool
 	name        string
 	// former is whether there are marks by their former names. No object that is read has any.
 	former bool
 }
 
-func (m marks) none() bool { return m.kind == "" && m.from == "" && m.keystone == "" && !m.former }
+func (m marks) none() bool {
+	return m.kind == "" && m.from == "" && m.keystone == [3]string{} && !m.former
+}
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
 func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.PublishedNamespace }
@@ -184,13 +187,12 @@ func marksOf(obj runtime.Object) (m marks) {
 		m.from = present + value
 	}
 	if value, ok := labels[tenant.KeystoneLabel]; ok {
-		m.keystone = present + value
+		m.keystone[0] = present + value
 	}
-	if value, ok := annotations[tenant.KeystoneIDAnnotation]; ok {
-		m.keystone += present + present + value
-	}
-	if value, ok := annotations[tenant.KeystoneGoneAnnotation]; ok {
-		m.keystone += present + present + present + value
+	for i, key := range []string{tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation} {
+		if value, ok := annotations[key]; ok {
+			m.keystone[i+1] = present + value
+		}
 	}
 	_, label := labels[formerLabel]
 	_, from := annotations[formerFrom]
