@@ -82,6 +82,7 @@ var controllers = []builder{
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},
 	{name: "pv-protection", workers: oneWorker, build: newPVProtection},
+	{name: "pod-garbage-collector", workers: oneWorker, build: newPodGC},
 }
 
 // Workers. What runs for every new tenant has enough of them for a hundred new

@@ -182,17 +182,22 @@ func (i *inTurn) note(n tenant.Name, key string, working bool) {
 
 // room returns how many more objects of a tenant may be given. It is called with the lock.
 func (i *inTurn) room(n tenant.Name) int {
+	most, countQueued := i.most, i.countQueued
 	if !i.turns.owesMuch(n, len(i.given[n])) {
-		return releasedAtOnce
+		if !i.absent || i.turns.debt(n) > 0 {
+			return releasedAtOnce
+		}
+		// How long workers will work for it is not known before one of them is done.
+		most, countQueued = max(1, i.turns.workers/2), false
 	}
 	i.prune(n)
 	count := 0
 	for _, g := range i.given[n] {
-		if g.working || i.countQueued {
+		if g.working || countQueued {
 			count++
 		}
 	}
-	return i.most - count
+	return most - count
 }
 
 // prune forgets what counts no more. It is called with the lock.

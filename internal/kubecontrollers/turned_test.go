@@ -174,7 +174,7 @@ func TestTakingTurns(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns(1)
+				turns := newTurns(40)
 				informer, get := tc.offer(turns)
 				key := func(space string, i int) string {
 					if name == "Namespaces" {
@@ -233,6 +233,48 @@ func TestTakingTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnmeasured checks that a tenant whose objects take it is not known how long has half of the workers, until one
+// of them is done.
+func TestUnmeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		const workers = 10
+		offered := newTurns(workers).quotas(f.Core().V1().ResourceQuotas())
+		c := newController(t, offered.Informer(), func(key string) error {
+			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			if err != nil {
+				return err
+			}
+			_, err = offered.Lister().ResourceQuotas(namespace).Get(name)
+			return err
+		})
+		key := func(i int) string { return fmt.Sprintf("a|ns/%d", i) }
+		for i := range workers {
+			addTo(t, f.Core().V1().ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i)}})
+		}
+		c.work(key(0), 2*time.Second)
+		for i := 1; i < workers/2; i++ {
+			c.work(key(i), time.Hour)
+		}
+		for i := workers / 2; i < workers; i++ {
+			if c.tries(key(i)) == nil {
+				t.Errorf("%d of %d workers before one is done", i+1, workers)
+			}
+		}
+		if time.Sleep(time.Second); len(c.heard) > 0 {
+			t.Errorf("%v come before one is done", c.heard)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want := []string{key(5), key(6), key(7), key(8), key(9)}
+		if diff := cmp.Diff(want, c.heard); diff != "" {
+			t.Errorf("when one is done: %s", diff)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+	})
 }
 
 // TestNothingIsLost has a tenant that owes much write a thousand objects, of which each is worked on once, in order.
