@@ -234,6 +234,9 @@ func (w *writer) applyBinding(ctx context.Context, c change) error {
 		if err = client.IgnoreNotFound(w.delete(ctx, path, applied)); err == nil {
 			err = w.apply(ctx, path, applied)
 		}
+		if apierrors.IsInvalid(err) {
+			return conflict("it has another role and finalizers, so it stays; remove the finalizers")
+		}
 	}
 	return err
 }

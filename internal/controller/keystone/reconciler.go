@@ -69,6 +69,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.report(ctx, s, found, begin); err != nil {
 		return reconcile.Result{}, err
 	}
+	if found.err != nil && found.inDomains { // which do not keep others waiting
+		log.FromContext(ctx).Error(found.err, "Not all domains are as Keystone says")
+		return reconcile.Result{RequeueAfter: min(intervalOf(s), domainRetry)}, nil
+	}
 	if found.err != nil {
 		return reconcile.Result{}, found.err // tried again, later and later
 	}
@@ -90,8 +94,9 @@ type outcome struct {
 	// reason is that of the condition Ready, which is true for ReasonSynced and
 	// ReasonPreviewed.
 	reason, message string
-	// err is what failed and is tried again soon.
-	err error
+	// err is what failed and is tried again, and inDomains whether nothing else failed than what is in domains.
+	err       error
+	inDomains bool
 	// complete is whether Keystone's lists were.
 	complete bool
 	duration time.Duration
@@ -154,8 +159,8 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, name st
 	found.removed = guard(&s.Spec.Guard, w.domainCensus, w.projectCensus)
 	found.conflicts = append(w.conflicts, unknownRoles(&s.Spec, listed.Roles)...)
 	p := planner{keystone: name, spec: &s.Spec, now: now, guarded: found.removed != nil}
-	err = r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found)
-	if err != nil {
+	if err := r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found); err != nil {
+		found.inDomains = true
 		return err
 	}
 	found.conclude(s)
@@ -431,7 +436,9 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 				switch {
 				case errors.As(err, &inTheWay):
 					conflicts = append(conflicts, err.Error())
-					taken[placeOf(c)] = true
+					if at, ok := placeOf(c); ok {
+						taken[at] = true
+					}
 				case err != nil:
 					return err
 				default:
@@ -452,12 +459,16 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 // place is a space or, with a namespace, a namespace in it.
 type place struct{ tenant, namespace string }
 
-// placeOf returns what a change makes: a space, or a namespace.
-func placeOf(c change) place {
-	if ns, ok := c.object().(*corev1.Namespace); ok {
-		return place{c.tenant, ns.Name}
+// placeOf returns what a change makes, if that is a place.
+func placeOf(c change) (at place, ok bool) {
+	switch o := c.object().(type) {
+	case *v1alpha1.Tenant:
+		return place{o.Name, ""}, true
+	case *corev1.Namespace:
+		return place{c.tenant, o.Name}, true
+	default:
+		return place{}, false
 	}
-	return place{c.tenant, ""}
 }
 
 // unknownRoles says which mappings are of roles that Keystone does not have, such as names.
