@@ -277,6 +277,31 @@ func TestUnmeasured(t *testing.T) {
 	})
 }
 
+// TestParkedFirst checks that an object does not overtake those that are parked, although there is room for it.
+func TestParkedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
+		informer := newTurns(1).quotas(quotas).Informer().(*inTurn)
+		c := newController(t, informer, func(key string) error {
+			if _, exists, err := informer.GetIndexer().GetByKey(key); err != nil || !exists {
+				return fmt.Errorf("%s waits, %v", key, err)
+			}
+			return nil
+		})
+		addTo(t, quotas.Informer(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}})
+		indebt(informer.handling, "a")
+		informer.parkAll("a", "a|other")
+		if c.tries("a|ns/x") == nil {
+			t.Error("an object overtakes those that are parked")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"a|ns/x"}, c.heard); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestNothingIsLost has a tenant that owes much write a thousand objects, of which each is worked on once, in order.
 func TestNothingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ var table = []mutant{
 		name:   "marks of Keystone are compared one by one",
 		file:   "internal/server/admission/published/rules.go",
 		before: `m.keystone[i+1] = present + value`,
-		after:  `m.keystone[0] += present + value`,
+		after:  `m.keystone[0*i] += present + value`,
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
@@ -852,7 +852,7 @@ var table = []mutant{
 		file:   "internal/kubecontrollers/turned.go",
 		before: `if !known && (i.parked[n] != nil || i.room(n) <= 0) {`,
 		after:  `if !known && i.room(n) <= 0 {`,
-		tests:  []string{"./internal/kubecontrollers", "-run=TestTakingTurns|TestNothingIsLost"},
+		tests:  []string{"./internal/kubecontrollers", "-run=TestParkedFirst"},
 	},
 	{
 		name: "events of ReplicaSets wait",
