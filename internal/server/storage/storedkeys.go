@@ -3,13 +3,12 @@ package storage
 import (
 	"io"
 	"maps"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -54,7 +53,7 @@ func (c keysCodec) Encode(obj runtime.Object, w io.Writer) error {
 		annotations, labels := maps.Clone(object.GetAnnotations()), maps.Clone(object.GetLabels())
 		annotated := rename(annotations, storedAnnotations, present, former)
 		if labelled := rename(labels, storedLabels, present, former); annotated || labelled {
-			obj = withMetadata(obj)
+			obj = view.ShallowCopy(obj)
 			stored, err := meta.Accessor(obj)
 			if err != nil {
 				return err
@@ -81,19 +80,4 @@ func rename(m map[string]string, keys [][2]string, from, to int) (changed bool) 
 		}
 	}
 	return changed
-}
-
-// withMetadata returns an object like obj, with metadata that can be changed for itself.
-func withMetadata(obj runtime.Object) runtime.Object {
-	if custom, ok := obj.(*unstructured.Unstructured); ok {
-		content := maps.Clone(custom.Object)
-		if metadata, ok := content["metadata"].(map[string]any); ok {
-			content["metadata"] = maps.Clone(metadata)
-		}
-		return &unstructured.Unstructured{Object: content}
-	}
-	value := reflect.ValueOf(obj).Elem()
-	copied := reflect.New(value.Type())
-	copied.Elem().Set(value)
-	return copied.Interface().(runtime.Object)
 }
