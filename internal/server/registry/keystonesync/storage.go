@@ -6,6 +6,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -121,8 +122,8 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	return s.validate(ctx, obj.(*v1alpha1.KeystoneSync), old)
 }
 
-// validate returns what the rules of the definition say, and whether a role has two
-// ClusterRoles.
+// validate returns what the rules of the definition say, whether a role has two ClusterRoles, and whether
+// ClusterRoles can have such names.
 func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old runtime.Object) field.ErrorList {
 	errs := s.Rules.Validate(ctx, sync, old)
 	type place struct {
@@ -131,9 +132,12 @@ func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old
 	}
 	seen := map[place]bool{}
 	for i, mapping := range sync.Spec.RoleMappings {
-		at := place{mapping.RoleID, mapping.Scope}
+		at, path := place{mapping.RoleID, mapping.Scope}, field.NewPath("spec", "roleMappings").Index(i)
 		if seen[at] {
-			errs = append(errs, field.Duplicate(field.NewPath("spec", "roleMappings").Index(i).Child("roleID"), mapping.RoleID))
+			errs = append(errs, field.Duplicate(path.Child("roleID"), mapping.RoleID))
+		}
+		for _, message := range pathvalidation.IsValidPathSegmentName(mapping.ClusterRole) {
+			errs = append(errs, field.Invalid(path.Child("clusterRole"), mapping.ClusterRole, message))
 		}
 		seen[at] = true
 	}

@@ -99,6 +99,7 @@ func TestValidate(t *testing.T) {
 			want: []string{"FieldValueDuplicate spec.roleMappings[2].roleID"}},
 		"a role with a colon": {change: func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings[0].RoleID = "a:b" }, want: []string{"FieldValueInvalid spec.roleMappings[0].roleID"}},
 		"no ClusterRole":      {change: func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings[0].ClusterRole = "" }, want: []string{"FieldValueInvalid spec.roleMappings[0].clusterRole"}},
+		"a path":              {change: func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings[0].ClusterRole = "a/b" }, want: []string{"FieldValueInvalid spec.roleMappings[0].clusterRole"}},
 		"no scope":            {change: func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings[0].Scope = "System" }, want: []string{"FieldValueNotSupported spec.roleMappings[0].scope"}},
 		"grace for what is kept": {change: func(s *v1alpha1.KeystoneSync) { s.Spec.Deletion.Tenants.GracePeriod = seconds(time.Second) },
 			want: []string{"FieldValueInvalid spec.deletion.tenants"}},
