@@ -17,6 +17,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/abac/latest" // registers the versions
 	"k8s.io/kubernetes/pkg/apis/abac/v0"
 	upstream "k8s.io/kubernetes/pkg/auth/authorizer/abac"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -193,34 +194,16 @@ func parseTenant(name string) (tenant.Name, error) {
 }
 
 // members returns the members of a JSON object, none of which may occur twice.
-func members(object []byte) (map[string]json.RawMessage, error) {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+func members(object []byte) (result map[string]json.RawMessage, err error) {
+	twice, err := kjson.UnmarshalStrict(object, &result, kjson.DisallowDuplicateFields)
+	switch {
+	case err != nil || result == nil:
 		return nil, errors.New("is no JSON object")
+	case len(twice) > 0:
+		return nil, fmt.Errorf("%w (spec.tenant is whose users, spec.space is where)", twice[0])
+	default:
+		return result, nil
 	}
-	result := map[string]json.RawMessage{}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, errors.New("is no JSON object")
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil, err
-		}
-		if _, again := result[name]; again {
-			return nil, fmt.Errorf("field %q is given twice (spec.tenant is whose users, spec.space is where)", name)
-		}
-		result[name] = value
-	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	return result, nil
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer for users in their space, and system

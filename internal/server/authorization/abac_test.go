@@ -46,8 +46,8 @@ func TestABACFile(t *testing.T) {
 		"a system user's space":  {line: v1beta1(`"space": "b", "user": "alice", ` + anything)},
 		"a system user's spaces": {line: v1beta1(`"space": "*", "user": "alice", ` + anything)},
 
-		"two tenants":                  {line: v1beta1(`"tenant": "a", "user": "alice", "tenant": "b", ` + anything), want: `"tenant" is given twice`},
-		"two specs":                    {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {}, "spec": {"tenant": "a"}}`, want: `"spec" is given twice`},
+		"two tenants":                  {line: v1beta1(`"tenant": "a", "user": "alice", "tenant": "b", ` + anything), want: `duplicate field "tenant"`},
+		"two specs":                    {line: `{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {}, "spec": {"tenant": "a"}}`, want: `duplicate field "spec"`},
 		"an invalid tenant":            {line: v1beta1(`"tenant": "tenant A", "user": "alice", ` + anything), want: "invalid tenant name"},
 		"an invalid space":             {line: v1beta1(`"space": "B", "user": "alice", ` + anything), want: "spec.space"},
 		"all":                          {line: v1beta1(`"tenant": "all", "user": "alice", ` + anything), want: "reserved"},
