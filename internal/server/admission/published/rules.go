@@ -99,6 +99,7 @@ var (
 		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
 	errKeystone = fmt.Errorf("label %q and annotations %q and %q say what is made of OpenStack's Keystone, and are the platform's; leave them as they are, and out of a new object",
 		tenant.KeystoneLabel, tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation)
+	errUser = fmt.Errorf("label %q says what is made for a User, and is the platform's; leave it as it is, and out of a new object", tenant.UserLabel)
 	// errFormer is for a publisher of the version before, too: without marks, its copies
 	// would be the tenant's own.
 	errFormer = fmt.Errorf("label %q and annotation %q have other names now, and are the platform's; leave them out",
@@ -120,6 +121,8 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 		return errCopy
 	case was.keystone != is.keystone && !deleted:
 		return errKeystone
+	case was.user != is.user && !deleted:
+		return errUser
 	case was.none() && is.none():
 		return nil
 	case was.kind == "" && is.kind == "":
@@ -154,14 +157,18 @@ type marks struct {
 	// not empty if the values are.
 	kind, from string
 	// keystone are the values of what marks what is made of Keystone, with prefixes.
-	keystone    string
+	keystone string
+	// user is the value of the label of what is made for a User, with a prefix.
+	user        string
 	terminating bool
 	name        string
 	// former is whether there are marks by their former names. No object that is read has any.
 	former bool
 }
 
-func (m marks) none() bool { return m.kind == "" && m.from == "" && m.keystone == "" && !m.former }
+func (m marks) none() bool {
+	return m.kind == "" && m.from == "" && m.keystone == "" && m.user == "" && !m.former
+}
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
 func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.PublishedNamespace }
@@ -191,6 +198,9 @@ func marksOf(obj runtime.Object) (m marks) {
 	}
 	if value, ok := annotations[tenant.KeystoneGoneAnnotation]; ok {
 		m.keystone += present + present + present + value
+	}
+	if value, ok := labels[tenant.UserLabel]; ok {
+		m.user = present + value
 	}
 	_, label := labels[formerLabel]
 	_, from := annotations[formerFrom]
