@@ -27,6 +27,8 @@ const (
 	// perTurn is how many items of a tenant are looked at in a turn, and how many namespaces of a
 	// User that is being deleted.
 	perTurn = 20
+	// looks is how often it is looked whether a User that is being deleted is still bound somewhere.
+	looks = 10
 	// soon is after how long a tenant with more to do is at the end of the queue again.
 	soon = time.Millisecond
 )
@@ -244,17 +246,25 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 		return nil, nil
 	}
 	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
-	if err := r.spaces.Patch(ctx, k.tenant, tenant.Flat(u.Name).Plain(), "", map[string]any{"metadata": map[string]any{
+	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{
 		"uid": u.UID, "resourceVersion": u.ResourceVersion, "finalizers": left,
-	}}); err != nil {
-		return nil, fmt.Errorf("finalizing user %q: %w", tenant.Flat(u.Name).Plain(), err)
+	}})
+	switch {
+	case apierrors.IsConflict(err):
+		return &i, nil // the cache does not know yet what has been written
+	case err != nil:
+		return nil, fmt.Errorf("finalizing user %q: %w", plain(u).Name, err)
+	default:
+		return nil, nil
 	}
-	return nil, nil
 }
 
 // endOwner takes the rights of a User in a namespace away and does with it what the User says.
 func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace) error {
 	name := tenant.Flat(ns.Name).Plain()
+	if err := r.unbind(ctx, k, u, name); err != nil {
+		return err
+	}
 	made := []client.Object{ownerBinding(u, name), ownerRole(u, name)}
 	if u.Spec.NamespacePolicy == v1alpha1.UserNamespacesDelete && ns.DeletionTimestamp == nil {
 		made = append(made, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: ns.UID}})
@@ -265,6 +275,35 @@ func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *
 		}
 	}
 	return nil
+}
+
+// unbind takes a User out of all RoleBindings of a namespace: with every right there, its user may
+// have made others, or have given ours a finalizer, with which it would hold after its deletion.
+// It looks again for what was made meanwhile.
+func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
+	names := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind && s.Name == u.Spec.Username }
+	for range looks {
+		bindings, err := r.spaces.RoleBindings(ctx, k.tenant, namespace)
+		if err != nil {
+			return err
+		}
+		bindings = slices.DeleteFunc(bindings, func(b rbacv1.RoleBinding) bool { return !slices.ContainsFunc(b.Subjects, names) })
+		if len(bindings) == 0 {
+			return nil
+		}
+		for _, b := range bindings {
+			// Whoever changes it meanwhile is looked at again.
+			if err := r.spaces.Patch(ctx, k.tenant, &b, "", map[string]any{"subjects": slices.DeleteFunc(b.Subjects, names)}); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("user %q is bound again and again", u.Spec.Username)
+}
+
+// plain returns the name of a User of the cache in its space.
+func plain(u *v1alpha1.User) *v1alpha1.User {
+	return &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(u.Name).Plain()}}
 }
 
 // report writes the status of a User if it says something new.
@@ -290,9 +329,8 @@ func (r *Reconciler) report(ctx context.Context, k key, failed error) error {
 	if apiequality.Semantic.DeepEqual(&u.Status, status) {
 		return nil
 	}
-	name := tenant.Flat(u.Name).Plain()
-	if err := r.spaces.Patch(ctx, k.tenant, name, "status", map[string]any{"metadata": map[string]any{"uid": u.UID}, "status": status}); err != nil {
-		return fmt.Errorf("updating the status of user %q: %w", name, err)
+	if err := r.spaces.Patch(ctx, k.tenant, plain(u), "status", map[string]any{"metadata": map[string]any{"uid": u.UID}, "status": status}); err != nil {
+		return fmt.Errorf("updating the status of user %q: %w", plain(u).Name, err)
 	}
 	return nil
 }

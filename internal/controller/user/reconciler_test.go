@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,8 @@ type memory struct {
 	done    []string
 	failing error
 	status  v1alpha1.UserStatus
+	// meanwhile is what somebody does after the next list of RoleBindings.
+	meanwhile func()
 }
 
 func flatten(n tenant.Name, o client.Object) client.Object {
@@ -67,25 +70,45 @@ func (m *memory) Delete(ctx context.Context, n tenant.Name, o client.Object) err
 	return client.IgnoreNotFound(m.Client.Delete(ctx, flatten(n, o)))
 }
 
-func (m *memory) Patch(ctx context.Context, n tenant.Name, name, subresource string, change any) error {
-	u := &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if status, ok := change.(map[string]any)["status"]; ok {
+func (m *memory) Patch(ctx context.Context, n tenant.Name, o client.Object, subresource string, change any) error {
+	to := change.(map[string]any)
+	if status, ok := to["status"]; ok {
 		m.status = *status.(*v1alpha1.UserStatus)
 		return nil
 	}
-	if err := m.note(n, "patch"+subresource, u); err != nil {
+	if err := m.note(n, "patch"+subresource, o); err != nil {
 		return err
 	}
-	metadata := change.(map[string]any)["metadata"].(map[string]any)
-	found := &v1alpha1.User{}
-	if err := m.Get(ctx, client.ObjectKeyFromObject(flatten(n, u)), found); err != nil {
+	found := flatten(n, o)
+	if err := m.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 		return err
 	}
-	if found.UID != metadata["uid"] || found.ResourceVersion != metadata["resourceVersion"] {
-		return errors.New("it is another one")
+	switch found := found.(type) {
+	case *rbacv1.RoleBinding:
+		found.Subjects = to["subjects"].([]rbacv1.Subject)
+	case *v1alpha1.User:
+		metadata := to["metadata"].(map[string]any)
+		if found.UID != metadata["uid"] || found.ResourceVersion != metadata["resourceVersion"] {
+			return errors.New("it is another one")
+		}
+		found.Finalizers = metadata["finalizers"].([]string)
 	}
-	found.Finalizers = metadata["finalizers"].([]string)
 	return m.Update(ctx, found)
+}
+
+func (m *memory) RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error) {
+	list := &rbacv1.RoleBindingList{}
+	if err := m.List(ctx, list, client.InNamespace(tenant.Flatten(n, namespace).String())); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		list.Items[i].Namespace = namespace
+	}
+	if m.meanwhile != nil {
+		m.meanwhile()
+		m.meanwhile = nil
+	}
+	return list.Items, nil
 }
 
 func alice(changes ...func(*v1alpha1.User)) *v1alpha1.User {
@@ -154,6 +177,7 @@ func TestRights(t *testing.T) {
 	terminating := namespace("terminating", "a")
 	terminating.DeletionTimestamp, terminating.Finalizers = new(metav1.Now()), []string{"x"}
 	r, m := world(t, alice(), namespace("hers", "a"), namespace("theirs", "b"), terminating)
+	r.backlog.add("acme", item{uid: "a", namespace: "theirs"})
 	want := []string{"apply " + toCreator, "apply " + toRole, "apply " + toBinding}
 	slices.Sort(want)
 	got := m.run(t, r)
@@ -222,6 +246,38 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestUnbind checks that nobody keeps rights by what they have bound or held themselves.
+func TestUnbind(t *testing.T) {
+	bound := func(name string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|hers", Name: name}, Subjects: subjects}
+	}
+	her, group := subjects(alice())[0], rbacv1.Subject{Kind: "Group", Name: "keystone:1"}
+	other := rbacv1.Subject{Kind: "User", Name: "bob"}
+	held := flatten("acme", ownerBinding(alice(), "hers"))
+	held.SetFinalizers([]string{"x/y"})
+	r, m := world(t, alice(deleted), namespace("hers", "a"), held, bound("mine", other, her), bound("others", other, group))
+	r.backlog = backlog{} // unmarked bindings are not in the cache
+	r.backlog.add("acme", item{uid: "a"})
+	m.meanwhile = func() {
+		if err := m.Create(t.Context(), bound("late", her)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.run(t, r)
+	list := &rbacv1.RoleBindingList{}
+	if err := m.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]rbacv1.Subject{}
+	for _, b := range list.Items {
+		got[b.Name] = b.Subjects
+	}
+	want := map[string][]rbacv1.Subject{"tenantry:user": nil, "mine": {other}, "others": {other, group}, "late": nil}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestEndOfMany checks that a User with many namespaces ends in turns, and goes last.
 func TestEndOfMany(t *testing.T) {
 	objects := []client.Object{alice(deleted)}
@@ -234,7 +290,8 @@ func TestEndOfMany(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), "acme"); err != nil || len(m.done) != 2*perTurn+1 {
 		t.Errorf("a turn does %d: %v", len(m.done), err)
 	}
-	ended := append(m.done, m.run(t, r)...)
+	ended := m.done
+	ended = append(ended, m.run(t, r)...)
 	if last := ended[len(ended)-1]; last != toFinalize {
 		t.Errorf("the last is %q", last)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -30,8 +31,10 @@ type spaces interface {
 	Apply(ctx context.Context, n tenant.Name, o client.Object) error
 	// Delete deletes an object, if there is one, and no other one of its name if its UID is known.
 	Delete(ctx context.Context, n tenant.Name, o client.Object) error
-	// Patch merges a change into a User, or into its subresource.
-	Patch(ctx context.Context, n tenant.Name, name, subresource string, change any) error
+	// Patch merges a change into an object, or into its subresource, if there is one.
+	Patch(ctx context.Context, n tenant.Name, o client.Object, subresource string, change any) error
+	// RoleBindings returns those that are now in a namespace.
+	RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error)
 }
 
 // writer writes into spaces as the publisher.
@@ -103,15 +106,18 @@ func (w *writer) Delete(ctx context.Context, n tenant.Name, o client.Object) err
 }
 
 // Patch implements spaces.
-func (w *writer) Patch(ctx context.Context, n tenant.Name, name, subresource string, change any) error {
+func (w *writer) Patch(ctx context.Context, n tenant.Name, o client.Object, subresource string, change any) error {
 	body, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
-	path := pathOf(n, &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	if subresource != "" {
-		path += "/" + subresource
-	}
-	return client.IgnoreNotFound(w.spaces.Patch(types.MergePatchType).AbsPath(path).
+	return client.IgnoreNotFound(w.spaces.Patch(types.MergePatchType).AbsPath(pathOf(n, o), subresource).
 		Param("fieldManager", FieldManager).Body(body).Do(ctx).Error())
+}
+
+// RoleBindings implements spaces.
+func (w *writer) RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error) {
+	list := &rbacv1.RoleBindingList{}
+	err := w.spaces.Get().AbsPath(path.Dir(pathOf(n, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any"}}))).Do(ctx).Into(list)
+	return list.Items, err
 }

@@ -5,11 +5,15 @@ package users
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -97,7 +101,7 @@ func writesSecret(ctx context.Context, who *kubernetes.Clientset, namespace stri
 
 var (
 	beForbidden = Satisfy(apierrors.IsForbidden)
-	forged      = map[string]string{tenant.CreatorAnnotation: `{"tenant":"forged"}`, tenant.CreatedByLabel: "forged"}
+	forged      = map[string]string{tenant.CreatorAnnotation: "forged", tenant.CreatedByLabel: "forged"}
 )
 
 var _ = Describe("A User", func() {
@@ -175,6 +179,29 @@ var _ = Describe("A User", func() {
 		makes(ctx, alice, "new")
 		Eventually(writesSecret(ctx, alice, "new")).Should(Succeed())
 		Expect(writesSecret(ctx, alice, "hers-0")()).To(beForbidden)
+	})
+
+	It("keeps no rights by what its user has bound or held", func(ctx SpecContext) {
+		alice := by(n, "alice")
+		u := create(ctx, n, newUser("alice", "alice", ""))
+		makes(ctx, alice, "hers")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		_, err := alice.RbacV1().RoleBindings("hers").Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine", Finalizers: []string{"example.com/hold"}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+			Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "alice"}, {Kind: "User", APIGroup: rbacv1.GroupName, Name: "bob"}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = alice.RbacV1().RoleBindings("hers").Patch(ctx, "tenantry:user", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(writesSecret(ctx, by(n, "bob"), "hers")).Should(Succeed())
+		remove(ctx, n, u)
+		Expect(writesSecret(ctx, alice, "hers")()).To(beForbidden)
+		Expect(writesSecret(ctx, by(n, "bob"), "hers")()).To(Succeed())
+		for _, name := range []string{"mine", "tenantry:user"} {
+			_, err = tenantry.Client(n).RbacV1().RoleBindings("hers").Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
 	})
 
 	It("takes its namespaces with it if it is to", func(ctx SpecContext) {
@@ -278,8 +305,11 @@ var _ = Describe("A User", func() {
 		Expect(objects(tenantry.Config(tenant.System)).WithWatch.Create(ctx, newUser("x", "x", ""))).To(MatchError(ContainSubstring("belongs into the space of its tenant")))
 
 		By("its finalizer")
-		u.Finalizers = nil
-		Expect(all.WithWatch.Update(ctx, u)).To(Succeed())
+		Eventually(func() error {
+			Expect(all.Get(ctx, client.ObjectKeyFromObject(u), u)).To(Succeed())
+			u.Finalizers = nil
+			return all.WithWatch.Update(ctx, u)
+		}).Should(Succeed())
 		Expect(u.Finalizers).To(ConsistOf(v1alpha1.UserFinalizer))
 		Expect(all.Patch(ctx, newUser("whole", "", ""), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 		Expect(all.Get(ctx, client.ObjectKeyFromObject(u), u)).To(Succeed())
@@ -302,7 +332,7 @@ var _ = Describe("A User", func() {
 		}}
 		body, err := json.Marshal(withType(policy))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(tenantry.Client(n).RESTClient().Post().AbsPath(n.Root() + "/apis/tenantry.io/v1alpha1/tenantaccesspolicies").Body(body).Do(ctx).Error()).To(Succeed())
+		Expect(tenantry.Client(n).RESTClient().Post().AbsPath("/apis/tenantry.io/v1alpha1/tenantaccesspolicies").Body(body).Do(ctx).Error()).To(Succeed())
 		foreign := suite.Client(tenantry.In(n, tenantry.User(other, "alice")))
 		ns := makes(ctx, foreign, "foreign")
 		Expect(ns.Annotations[tenant.CreatorAnnotation]).To(ContainSubstring(`"tenant":"` + other.String() + `"`))
@@ -345,12 +375,11 @@ var _ = Describe("Who has created a namespace", func() {
 	// stamp returns what a namespace says of who has created it.
 	stamp := func(ns *corev1.Namespace) map[string]string {
 		found := map[string]string{}
-		for _, in := range []map[string]string{ns.Annotations, ns.Labels} {
-			for _, key := range []string{tenant.CreatorAnnotation, tenant.CreatedByLabel} {
-				if value, ok := in[key]; ok {
-					found[key] = value
-				}
-			}
+		if value, ok := ns.Annotations[tenant.CreatorAnnotation]; ok {
+			found[tenant.CreatorAnnotation] = value
+		}
+		if value, ok := ns.Labels[tenant.CreatedByLabel]; ok {
+			found[tenant.CreatedByLabel] = value
 		}
 		return found
 	}
@@ -448,6 +477,36 @@ var _ = Describe("Who has created a namespace", func() {
 		Expect(writesSecret(ctx, alice, "hers")()).To(Succeed())
 	})
 
+	It("is not for webhooks of the tenant to say", func(ctx SpecContext) {
+		hook := httptest.NewTLSServer(http.HandlerFunc(forge))
+		DeferCleanup(hook.Close)
+		everything := admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"namespaces", "namespaces/*"}},
+		}
+		_, err := admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "forger"},
+			Webhooks: []admissionregistrationv1.MutatingWebhook{{
+				Name: "forger.example.com", AdmissionReviewVersions: []string{"v1"}, Rules: []admissionregistrationv1.RuleWithOperations{everything},
+				SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{
+					URL: &hook.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+				},
+			}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		tried := 0
+		Eventually(func() string {
+			tried++
+			return makes(ctx, alice, fmt.Sprint("mutated-", tried)).Labels["met"]
+		}).Should(Equal("webhook"))
+		name := fmt.Sprint("mutated-", tried)
+		expect(ctx, name, mine)
+		_, err = admin.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		expect(ctx, name, mine)
+	})
+
 	It("is not for policies of the tenant to say", func(ctx SpecContext) {
 		policy := &admissionregistrationv1.MutatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "forger"},
@@ -482,3 +541,21 @@ var _ = Describe("Who has created a namespace", func() {
 		expect(ctx, name, mine)
 	})
 })
+
+// forge answers reviews with forged labels and annotations.
+func forge(w http.ResponseWriter, req *http.Request) {
+	review := admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	review.Response = &admissionv1.AdmissionResponse{
+		UID: review.Request.UID, Allowed: true, PatchType: new(admissionv1.PatchTypeJSONPatch),
+		Patch: []byte(`[{"op":"add","path":"/metadata/labels","value":{"tenantry.io/created-by":"forged","met":"webhook"}},` +
+			`{"op":"add","path":"/metadata/annotations","value":{"tenantry.io/creator":"forged"}}]`),
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		GinkgoLogr.Error(err, "answering the review")
+	}
+}
