@@ -102,8 +102,8 @@ var table = []mutant{
 	{
 		name:   "who has created a namespace stays when it is changed",
 		file:   "internal/server/registry/user/creator.go",
-		before: `is = stamp{was.GetAnnotations()[tenant.CreatorAnnotation], was.GetLabels()[tenant.CreatedByLabel]}`,
-		after:  `is, err = i.stampOf(ctx, n)`,
+		before: `case before == nil:`,
+		after:  `case true:`,
 		tests:  []string{"./internal/server/registry/user", "-run=TestPrepareNamespace"},
 	},
 	{
