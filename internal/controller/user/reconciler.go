@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -88,6 +89,8 @@ func (r *Reconciler) look(ctx context.Context, k key, i item, ending bool) (*ite
 		return nil, err
 	case u == nil:
 		return nil, r.clear(ctx, k)
+	case u.DeletionTimestamp != nil && i.namespace != "":
+		return nil, r.endLate(ctx, k, u, i.namespace)
 	case u.DeletionTimestamp != nil:
 		return r.end(ctx, k, u, i)
 	case ending:
@@ -129,11 +132,21 @@ func (r *Reconciler) list(ctx context.Context, k key, to client.ObjectList, opti
 	return nil
 }
 
+// namespace returns a namespace that a User has created, nil if there is none, or if it is being
+// deleted.
+func (r *Reconciler) namespace(ctx context.Context, k key, name string) (*corev1.Namespace, error) {
+	ns := &corev1.Namespace{}
+	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(k.tenant, name).String()}, ns)
+	if err != nil || !found || ns.DeletionTimestamp != nil || keyOf(ns) != k {
+		return nil, err
+	}
+	return ns, nil
+}
+
 // ensureOwner gives a User every right in a namespace that it has created.
 func (r *Reconciler) ensureOwner(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
-	ns := &corev1.Namespace{}
-	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(k.tenant, namespace).String()}, ns)
-	if err != nil || !found || ns.DeletionTimestamp != nil || keyOf(ns) != k {
+	ns, err := r.namespace(ctx, k, namespace)
+	if err != nil || ns == nil {
 		return err
 	}
 	err = errors.Join(r.ensure(ctx, k, ownerRole(u, namespace), &rbacv1.Role{}), r.ensure(ctx, k, ownerBinding(u, namespace), &rbacv1.RoleBinding{}))
@@ -228,22 +241,20 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 	if err != nil {
 		return nil, err
 	}
-	done := 0
-	for _, ns := range namespaces {
-		name := tenant.Flat(ns.Name).Plain()
-		if i.namespace != "" && name != i.namespace || name <= i.after {
-			continue
-		}
-		if done++; done > perTurn {
-			return &i, nil
-		}
-		if err := r.endOwner(ctx, k, u, &ns); err != nil {
-			return nil, fmt.Errorf("ending the rights in namespace %q: %w", name, err)
-		}
-		i.after = name
+	namespaces = slices.DeleteFunc(namespaces, func(ns corev1.Namespace) bool {
+		return tenant.Flat(ns.Name).Plain() <= i.after
+	})
+	turn := namespaces[:min(len(namespaces), perTurn)]
+	group, groupCtx := errgroup.WithContext(ctx) // a list may wait for the server's cache
+	for _, ns := range turn {
+		group.Go(func() error { return r.endOwner(groupCtx, k, u, &ns) })
 	}
-	if i.namespace != "" {
-		return nil, nil
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(namespaces) > perTurn {
+		i.after = tenant.Flat(turn[perTurn-1].Name).Plain()
+		return &i, nil
 	}
 	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
 	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{
@@ -259,11 +270,25 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 	}
 }
 
+// endLate is endOwner for a namespace of which something has changed. Most often that was done by
+// end, and nothing is left.
+func (r *Reconciler) endLate(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
+	ns, err := r.namespace(ctx, k, namespace)
+	if err != nil || ns == nil {
+		return err
+	}
+	bound, err := r.observe(ctx, types.NamespacedName{Namespace: ns.Name, Name: ownerName}, &rbacv1.RoleBinding{})
+	if err != nil || !bound && u.Spec.NamespacePolicy != v1alpha1.UserNamespacesDelete {
+		return err
+	}
+	return r.endOwner(ctx, k, u, ns)
+}
+
 // endOwner takes the rights of a User in a namespace away and does with it what the User says.
 func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace) error {
 	name := tenant.Flat(ns.Name).Plain()
 	if err := r.unbind(ctx, k, u, name); err != nil {
-		return err
+		return fmt.Errorf("ending the rights in namespace %q: %w", name, err)
 	}
 	made := []client.Object{ownerBinding(u, name), ownerRole(u, name)}
 	if u.Spec.NamespacePolicy == v1alpha1.UserNamespacesDelete && ns.DeletionTimestamp == nil {
@@ -271,7 +296,7 @@ func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *
 	}
 	for _, o := range made {
 		if err := r.spaces.Delete(ctx, k.tenant, o); err != nil {
-			return err
+			return fmt.Errorf("deleting %T %q of namespace %q: %w", o, o.GetName(), name, err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +28,7 @@ import (
 // memory is a space that the cache knows at once.
 type memory struct {
 	client.Client
+	mu sync.Mutex
 	// done are all writes that were made, and failing is what they return.
 	done    []string
 	failing error
@@ -46,6 +48,8 @@ func flatten(n tenant.Name, o client.Object) client.Object {
 }
 
 func (m *memory) note(n tenant.Name, verb string, o client.Object) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.failing == nil {
 		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, strings.TrimPrefix(pathOf(n, o), n.Root())))
 	}
@@ -275,6 +279,32 @@ func TestUnbind(t *testing.T) {
 	want := map[string][]rbacv1.Subject{"tenantry:user": nil, "mine": {other}, "others": {other, group}, "late": nil}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEndLate checks what becomes of a namespace that appears while its User is being deleted.
+func TestEndLate(t *testing.T) {
+	deletes := func(u *v1alpha1.User) { u.Spec.NamespacePolicy = v1alpha1.UserNamespacesDelete }
+	bound := flatten("acme", ownerBinding(alice(), "hers"))
+	away := []string{"delete " + toBinding, "delete " + toRole}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    []string
+	}{
+		"nothing is left":  {[]client.Object{alice(deleted), namespace("hers", "a")}, nil},
+		"a binding is":     {[]client.Object{alice(deleted), namespace("hers", "a"), bound}, append([]string{"patch " + toBinding}, away...)},
+		"it is to go":      {[]client.Object{alice(deleted, deletes), namespace("hers", "a")}, append(slices.Clone(away), "delete *v1.Namespace /api/v1/namespaces/hers")},
+		"it is another's":  {[]client.Object{alice(deleted, deletes), namespace("hers", "b")}, nil},
+		"it is gone again": {[]client.Object{alice(deleted, deletes)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, m := world(t, tc.objects...)
+			r.backlog = backlog{}
+			r.backlog.add("acme", item{uid: "a", namespace: "hers"})
+			if diff := cmp.Diff(tc.want, m.run(t, r)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
