@@ -325,7 +325,6 @@ var _ = Describe("A User", func() {
 		Expect(err).To(beForbidden)
 
 		By("letting the other one in")
-		Expect(objects(tenantry.Config(n)).WithWatch.Create(ctx, newUser("ghost", "ghost", ""))).To(Succeed())
 		policy := &v1alpha1.TenantAccessPolicy{ObjectMeta: metav1.ObjectMeta{Name: "others"}, Spec: v1alpha1.TenantAccessPolicySpec{
 			Subjects: []v1alpha1.ForeignSubject{{Tenant: other.String(), Kind: v1alpha1.SubjectUser, Name: "alice"}},
 			Rules:    []v1alpha1.AccessRule{{Verbs: []string{"get", "create"}, APIGroups: []string{""}, Resources: []string{"namespaces"}, Namespaces: []string{"*"}}},
