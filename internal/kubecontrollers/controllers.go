@@ -82,6 +82,7 @@ var controllers = []builder{
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},
 	{name: "pv-protection", workers: oneWorker, build: newPVProtection},
+	{name: "pod-garbage-collector", workers: oneWorker, build: newPodGC},
 }
 
 // Workers. What runs for every new tenant has enough of them for a hundred new
@@ -173,7 +174,7 @@ func newReplication(ctx context.Context, e *environment) (runner, error) {
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(smallSets{apps.StatefulSets(), revisions.Lister()}, e.turns)
+	sets, err := newStatefulSets(newSmallSets(apps.StatefulSets(), revisions.Lister()), e.turns)
 	return statefulset.NewStatefulSetController(ctx, handledPods(core.Pods()), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 

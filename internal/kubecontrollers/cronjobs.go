@@ -30,7 +30,7 @@ type ownedJobs struct {
 
 // Informer implements batchinformers.JobInformer.
 func (j ownedJobs) Informer() cache.SharedIndexInformer {
-	return filtered{j.JobInformer.Informer(), j.isOwned}
+	return filtered{exempting(j.JobInformer.Informer()), j.isOwned}
 }
 
 func (j ownedJobs) isOwned(obj any) bool {

@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 
+	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -27,6 +29,11 @@ func isTenants(namespace string) bool {
 type smallSets struct {
 	appsinformers.StatefulSetInformer
 	revisions appslisters.ControllerRevisionLister
+	templates *lru.Cache // bytes of memory, by the UID of the revision
+}
+
+func newSmallSets(sets appsinformers.StatefulSetInformer, revisions appslisters.ControllerRevisionLister) smallSets {
+	return smallSets{sets, revisions, lru.New(knownRevisions)}
 }
 
 // Informer implements appsinformers.StatefulSetInformer.
@@ -45,7 +52,8 @@ const (
 	// maxReplicaBytes leaves room for what a replica is larger in other types than those in
 	// which it was bounded.
 	maxReplicaBytes = 2 * spacepolicy.MaxReplicaBytes
-	// growth is how much larger a template is in memory than in JSON.
+	// growth is more than how much larger a template usually is in memory than in JSON. What may be too large by it
+	// is measured.
 	growth = 4
 )
 
@@ -62,7 +70,26 @@ func (s smallSets) isSmall(obj any) bool {
 		return false
 	}
 	current, err := s.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
-	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes
+	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes ||
+		replicas*(s.templateBytes(current)+spacepolicy.ReplicaBytes("", set.Spec.VolumeClaimTemplates, set.Spec.Selector)) <= maxReplicaBytes
+}
+
+// templateBytes reads the template in a revision to measure it, once: what is in a revision does not change.
+func (s smallSets) templateBytes(revision *appsv1.ControllerRevision) int {
+	if bytes, known := s.templates.Get(revision.UID); known {
+		return bytes.(int)
+	}
+	var patch struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	bytes := maxReplicaBytes
+	if json.Unmarshal(revision.Data.Raw, &patch) == nil {
+		bytes = memory.Of(patch.Spec.Template)
+	}
+	s.templates.Add(revision.UID, bytes)
+	return bytes
 }
 
 // madeRevisions are the ControllerRevisions that controllers have made. Others, of which the
@@ -126,17 +153,29 @@ type smallEndpoints struct {
 	coreinformers.EndpointsInformer
 }
 
-// Lister implements coreinformers.EndpointsInformer.
-func (e smallEndpoints) Lister() corelisters.EndpointsLister {
-	return corelisters.NewEndpointsLister(emptied{e.EndpointsInformer.Informer().GetIndexer()})
+// Informer implements coreinformers.EndpointsInformer.
+func (e smallEndpoints) Informer() cache.SharedIndexInformer {
+	return emptied{e.EndpointsInformer.Informer()}
 }
 
-// emptied is an indexer that returns Endpoints with too many addresses without any, if it is
+// Lister implements coreinformers.EndpointsInformer.
+func (e smallEndpoints) Lister() corelisters.EndpointsLister {
+	return corelisters.NewEndpointsLister(e.Informer().GetIndexer())
+}
+
+// emptied is an informer whose indexer returns Endpoints with too many addresses without any, if it is
 // asked for one.
-type emptied struct{ cache.Indexer }
+type emptied struct{ cache.SharedIndexInformer }
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (e emptied) GetIndexer() cache.Indexer {
+	return emptiedIndexer{e.SharedIndexInformer.GetIndexer()}
+}
+
+type emptiedIndexer struct{ cache.Indexer }
 
 // GetByKey implements cache.Store.
-func (e emptied) GetByKey(key string) (any, bool, error) {
+func (e emptiedIndexer) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := e.Indexer.GetByKey(key)
 	if endpoints, ok := obj.(*corev1.Endpoints); ok && !isSmallEndpoints(endpoints) {
 		empty := *endpoints

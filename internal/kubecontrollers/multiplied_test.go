@@ -1,6 +1,7 @@
 package kubecontrollers
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
@@ -36,12 +38,18 @@ func TestSmallSets(t *testing.T) {
 			set.Spec.Template.Annotations = map[string]string{"a": strings.Repeat("a", bytes)}
 		}
 	}
-	long := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "long"},
-		Data: runtime.RawExtension{Raw: make([]byte, maxReplicaBytes/growth/100+1)}}
-	if err := apps.ControllerRevisions().Informer().GetStore().Add(long); err != nil {
-		t.Fatal(err)
+	revision := func(name string, data []byte) func(*appsv1.StatefulSet) {
+		long := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: name, UID: types.UID(name)},
+			Data: runtime.RawExtension{Raw: data}}
+		if err := apps.ControllerRevisions().Informer().GetStore().Add(long); err != nil {
+			t.Fatal(err)
+		}
+		return func(set *appsv1.StatefulSet) { set.Status.CurrentRevision = name }
 	}
-	ofLong := func(set *appsv1.StatefulSet) { set.Status.CurrentRevision = "long" }
+	annotated := func(bytes int) []byte {
+		return fmt.Appendf(nil, `{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"a":%q}}}}}`, strings.Repeat("a", bytes))
+	}
+	ofLong := revision("long", make([]byte, maxReplicaBytes/growth/100+1))
 	add("a|ns", "most", spacepolicy.MaxReplicas, nil)
 	add("a|ns", "more", spacepolicy.MaxReplicas+1, nil)
 	add("a|ns", "endless", 1<<31-1, nil)
@@ -49,10 +57,12 @@ func TestSmallSets(t *testing.T) {
 	add("a|ns", "few large", fewReplicas, withAnnotation(maxReplicaBytes/100))
 	add("a|ns", "large before", 100, ofLong)
 	add("a|ns", "few large before", 99, ofLong)
+	add("a|ns", "measured before", 100, revision("measured", annotated(maxReplicaBytes/growth/100)))
+	add("a|ns", "measured large before", 100, revision("measured large", annotated(maxReplicaBytes/100)))
 	add("ns", "the platform's", spacepolicy.MaxReplicas+1, nil)
 
-	shown := smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}
-	want := map[string]bool{"most": true, "few large": true, "few large before": true, "the platform's": true}
+	shown := newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister())
+	want := map[string]bool{"most": true, "few large": true, "few large before": true, "measured before": true, "the platform's": true}
 	sets, err := shown.Lister().List(labels.Everything())
 	if err != nil {
 		t.Fatal(err)
@@ -88,16 +98,18 @@ func TestSmallEndpoints(t *testing.T) {
 		if err := core.Endpoints().Informer().GetStore().Add(endpoints); err != nil {
 			t.Fatal(err)
 		}
-		got, err := shown.Lister().Endpoints(tc.namespace).Get("e")
-		if err != nil || got.ResourceVersion != "1" {
-			t.Fatalf("got %v, %v", got, err)
-		}
-		addresses := 0
-		for _, s := range got.Subsets {
-			addresses += len(s.Addresses) + len(s.NotReadyAddresses)
-		}
-		if addresses != tc.want || len(endpoints.Subsets) != 1 {
-			t.Errorf("%s with %d ports: %d addresses, want %d", tc.namespace, tc.ports, addresses, tc.want)
+		for _, lister := range []corelisters.EndpointsLister{shown.Lister(), newTurns(1).endpoints(shown).Lister()} {
+			got, err := lister.Endpoints(tc.namespace).Get("e")
+			if err != nil || got.ResourceVersion != "1" {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			addresses := 0
+			for _, s := range got.Subsets {
+				addresses += len(s.Addresses) + len(s.NotReadyAddresses)
+			}
+			if addresses != tc.want || len(endpoints.Subsets) != 1 {
+				t.Errorf("%s with %d ports: %d addresses, want %d", tc.namespace, tc.ports, addresses, tc.want)
+			}
 		}
 	}
 }

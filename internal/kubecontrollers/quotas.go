@@ -3,13 +3,16 @@ package kubecontrollers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -17,6 +20,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
+	"k8s.io/utils/ptr"
 
 	tenantquota "github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -144,8 +148,9 @@ func (e linear) UsageStats(options quota.UsageStatsOptions) (quota.UsageStats, e
 		return stats, fmt.Errorf("listing %s: %w", e.GroupResource(), err)
 	}
 	scopes := scopesOf(options)
+	values := valuesOf(scopes)
 	for _, obj := range objects {
-		matched, err := e.MatchingScopes(obj, scopes)
+		matched, err := e.MatchingScopes(obj, shortened(scopes, values, obj))
 		if err != nil {
 			return stats, err
 		}
@@ -176,4 +181,45 @@ func scopesOf(options quota.UsageStatsOptions) (scopes []corev1.ScopedResourceSe
 		scopes = append(scopes, options.ScopeSelector.MatchExpressions...)
 	}
 	return scopes
+}
+
+// valuesOf returns the values of each scope.
+func valuesOf(scopes []corev1.ScopedResourceSelectorRequirement) []sets.Set[string] {
+	values := make([]sets.Set[string], len(scopes))
+	for i, scope := range scopes {
+		values[i] = sets.New(scope.Values...)
+	}
+	return values
+}
+
+// shortened returns scopes with the values alone that are an object's own, or one that is not. What upstream finds
+// is the same, which parses all values for each object.
+func shortened(scopes []corev1.ScopedResourceSelectorRequirement, values []sets.Set[string], obj runtime.Object) []corev1.ScopedResourceSelectorRequirement {
+	own := classesOf(obj)
+	short := slices.Clone(scopes)
+	for i, scope := range scopes {
+		if len(scope.Values) > 1 {
+			short[i].Values = slices.DeleteFunc(slices.Clone(own), func(name string) bool { return !values[i].Has(name) })
+			if len(short[i].Values) == 0 {
+				short[i].Values = scope.Values[:1]
+			}
+		}
+	}
+	return short
+}
+
+// classesOf returns the names to which the values of a scope may be compared.
+func classesOf(obj runtime.Object) []string {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return []string{o.Spec.PriorityClassName}
+	case *corev1.PersistentVolumeClaim:
+		names := []string{ptr.Deref(o.Spec.VolumeAttributesClassName, ""), ptr.Deref(o.Status.CurrentVolumeAttributesClassName, "")}
+		if o.Status.ModifyVolumeStatus != nil {
+			names = append(names, o.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName)
+		}
+		return names
+	default:
+		return nil
+	}
 }

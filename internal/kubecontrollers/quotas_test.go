@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+	"k8s.io/utils/ptr"
 )
 
 // TestBelieves lets the controller come to counts of a quota whose versions are
@@ -72,10 +73,16 @@ func TestLinear(t *testing.T) {
 	var objects []runtime.Object
 	for i := range 200 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i)}, Spec: corev1.PodSpec{
-			PriorityClassName: []string{"", "high"}[random.IntN(2)],
+			PriorityClassName: []string{"", "high", "low", "other"}[random.IntN(4)],
 			Containers:        []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(), Limits: list()}}},
 		}}
-		objects = append(objects, pod, &corev1.Service{ObjectMeta: pod.ObjectMeta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}})
+		class := func() *string { return ptr.To([]string{"", "high", "low", "other"}[random.IntN(4)]) }
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: pod.ObjectMeta, Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: class()},
+			Status: corev1.PersistentVolumeClaimStatus{CurrentVolumeAttributesClassName: class()}}
+		if random.IntN(2) == 0 {
+			claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: *class()}
+		}
+		objects = append(objects, claim, pod, &corev1.Service{ObjectMeta: pod.ObjectMeta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}})
 	}
 	f := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
 	listers := quotageneric.ListerFuncForResourceFunc(f.ForResource)
@@ -94,13 +101,23 @@ func TestLinear(t *testing.T) {
 	f.WaitForCacheSync(t.Context().Done())
 	high := &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
 		{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high"}}}}
+	of := func(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values ...string) quota.UsageStatsOptions {
+		return quota.UsageStatsOptions{ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+			{ScopeName: scope, Operator: operator, Values: values}}}}
+	}
+	const byPriority, byVolume = corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass
 	for _, options := range []quota.UsageStatsOptions{
+		of(byPriority, corev1.ScopeSelectorOpIn, "high", "low"), of(byPriority, corev1.ScopeSelectorOpNotIn, "high", "low"),
+		of(byPriority, corev1.ScopeSelectorOpIn, "a", "b"), of(byPriority, corev1.ScopeSelectorOpNotIn, "a", "b"),
+		of(byPriority, corev1.ScopeSelectorOpExists), of(byPriority, corev1.ScopeSelectorOpDoesNotExist),
+		of(byVolume, corev1.ScopeSelectorOpIn, "high", "low"), of(byVolume, corev1.ScopeSelectorOpNotIn, "high", "low", "a"),
+		of(byVolume, corev1.ScopeSelectorOpIn, "a", "b"), of(byVolume, corev1.ScopeSelectorOpNotIn, "a", "b"),
 		{}, {ScopeSelector: high}, {Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}},
 		{ScopeSelector: high, Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotTerminating}},
 	} {
 		options.Namespace = "a|ns"
 		for i := range theirs {
-			options.Resources = theirs[i].MatchingResources([]corev1.ResourceName{"pods", "services", "services.loadbalancers", "configmaps",
+			options.Resources = theirs[i].MatchingResources([]corev1.ResourceName{"pods", "services", "persistentvolumeclaims", "services.loadbalancers", "configmaps",
 				"requests.example.com/r0", "requests.example.com/r1", "requests.example.com/r7", "count/services"})
 			want, err := theirs[i].UsageStats(options)
 			if err != nil {

@@ -104,7 +104,7 @@ func (s selecting[T]) labelled(pod *corev1.Pod) (found []T, err error) {
 	if !s.events.look(pod.Namespace, func() { found, err = s.matching(pod.Namespace, pod.Labels) }) {
 		return nil, errNoneSelects
 	}
-	found = slices.DeleteFunc(found, func(object T) bool { return s.events.delay(object) })
+	found = slices.DeleteFunc(found, func(object T) bool { return s.events.delay(nil, object) })
 	if err == nil && len(found) == 0 {
 		err = errNoneSelects
 	}

@@ -98,7 +98,7 @@ func selections(tb testing.TB, f informers.SharedInformerFactory, ours bool) fun
 		noError(err)
 		j, err := newJobs(f.Batch().V1().Jobs(), turns)
 		noError(err)
-		ss, err := newStatefulSets(smallSets{apps.StatefulSets(), apps.ControllerRevisions().Lister()}, turns)
+		ss, err := newStatefulSets(newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister()), turns)
 		noError(err)
 		b, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		noError(err)

@@ -124,7 +124,9 @@ func (m limitedPodsIn) List(selector labels.Selector) ([]*corev1.Pod, error) {
 // autoscalers returns HorizontalPodAutoscalers, for each of which the controller asks for all of its
 // metrics.
 func (t *turns) autoscalers(informer autoscalinginformers.HorizontalPodAutoscalerInformer) offered[autoscalinglisters.HorizontalPodAutoscalerLister] {
-	return offeredInTurn(t.informer(informer.Informer()), autoscalinglisters.NewHorizontalPodAutoscalerLister)
+	inTurn := t.informer(informer.Informer())
+	inTurn.failed = nil // all come again after the same time, failures or not
+	return offeredInTurn(inTurn, autoscalinglisters.NewHorizontalPodAutoscalerLister)
 }
 
 // quotas returns ResourceQuotas of namespaces.

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -165,6 +166,41 @@ func TestControllersTakeTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMirroredEndpoints checks that the controller gets no addresses of Endpoints in a space that have too many.
+func TestMirroredEndpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var objects []runtime.Object
+		for _, namespace := range []string{"a|ns", "a|large", "large"} {
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: "x", UID: "u"}
+			subset := corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}, Ports: []corev1.EndpointPort{{Port: 1}}}
+			if namespace != "a|ns" {
+				subset.Ports = slices.Repeat(subset.Ports, spacepolicy.MaxEndpoints+1)
+			}
+			objects = append(objects, &corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{subset}})
+		}
+		server := &requested{}
+		e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(1),
+			client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
+		controller, err := builderOf("endpointslice-mirroring").build(ctx, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.informers.Start(ctx.Done())
+		go controller.Run(ctx, 1)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for namespace, want := range map[string]bool{"a|ns": true, "a|large": false, "large": true} {
+			if got := server.concerns(namespace); got != want {
+				t.Errorf("Endpoints in %s are mirrored: %v", namespace, got)
+			}
+		}
+		cancel()
+		e.informers.Shutdown()
+	})
 }
 
 func builderOf(name string) builder {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"runtime"
 	"sync"
 	"time"
 
@@ -43,6 +42,8 @@ type inTurn struct {
 	parked   map[tenant.Name]*parked
 	// given are the keys of objects that the controller has heard of, and is not done with.
 	given map[tenant.Name]map[string]given
+	// failed are the keys of objects with which a worker has failed, nil if these are not to come again.
+	failed map[string]*failure
 }
 
 type given struct {
@@ -53,17 +54,20 @@ type given struct {
 // parked are the keys of a tenant's objects that are not in turn, in the order in which they came.
 type parked struct {
 	keys []string
-	set  sets.Set[string]
+	// was has the object of each key as the controller heard of it last, or nil.
+	was map[string]any
 	// namespaces are those of which all objects are to be parked.
 	namespaces sets.Set[string]
+	timer      *time.Timer
 }
 
-func (p *parked) add(keys ...string) {
-	for _, key := range keys {
-		if !p.set.Has(key) {
-			p.set.Insert(key)
-			p.keys = append(p.keys, key)
-		}
+func (p *parked) add(key string, was any) {
+	before, known := p.was[key]
+	if !known {
+		p.keys = append(p.keys, key)
+	}
+	if before == nil {
+		p.was[key] = was
 	}
 }
 
@@ -83,8 +87,8 @@ const (
 func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
 	t.measured = true
 	i := &inTurn{
-		turns: t, handling: newTurns(1), most: max(1, runtime.GOMAXPROCS(0)/2), countQueued: true,
-		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{},
+		turns: t, handling: newTurns(1), most: int(max(1, t.parallel/2)), countQueued: true,
+		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{},
 	}
 	i.SharedIndexInformer = wrapping{of, i.hears}
 	return i
@@ -93,14 +97,15 @@ func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
 // openInformer is informer for a controller that gets all objects, and whose events wait.
 func (t *turns) openInformer(of cache.SharedIndexInformer) *inTurn {
 	i := t.informer(of)
-	i.open, i.most = true, releasedAtOnce
+	i.open, i.most = true, max(1, min(releasedAtOnce, t.workers/2))
 	return i
 }
 
 // hears notes the handler of a controller, which hears of what was parked.
 func (i *inTurn) hears(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+	handler = exempted{handler}
 	i.handlers = append(i.handlers, handler)
-	return exempted{i.delayed(handler)}
+	return i.delayed(handler)
 }
 
 // delayed returns the handler of a controller that is to hear of objects in turn.
@@ -110,12 +115,12 @@ func (i *inTurn) delayed(handler cache.ResourceEventHandler) cache.ResourceEvent
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
-			if initial || !i.delay(obj) {
+			if initial || !i.delay(nil, obj) {
 				handler.OnAdd(obj, initial)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
-			if !i.delay(obj) {
+			if !i.delay(old, obj) {
 				handler.OnUpdate(old, obj)
 			}
 		},
@@ -123,27 +128,32 @@ func (i *inTurn) delayed(handler cache.ResourceEventHandler) cache.ResourceEvent
 	}
 }
 
-// delay parks an object that is not in turn.
-func (i *inTurn) delay(obj any) bool {
+// delay parks an object that is not in turn, which was another one before.
+func (i *inTurn) delay(was, obj any) bool {
 	object, ok := obj.(metav1.Object)
 	if !ok {
 		return false
 	}
 	n := tenant.Flat(object.GetNamespace()).Space()
-	return n.IsSpace() && !i.give(n, object.GetNamespace()+"/"+object.GetName(), false)
-}
-
-// give notes that the controller gets an object, or parks it if it is not its turn.
-func (i *inTurn) give(n tenant.Name, key string, working bool) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	_, known := i.given[n][key]
-	if !known && (i.parked[n] != nil || i.room(n) <= 0) {
-		i.of(n).add(key)
+	if !n.IsSpace() {
 		return false
 	}
+	gets, _ := i.give(n, object.GetNamespace()+"/"+object.GetName(), was, false)
+	return !gets
+}
+
+// give notes that the controller gets an object, or parks it if it is not its turn. known is whether it was noted
+// before.
+func (i *inTurn) give(n tenant.Name, key string, was any, working bool) (gets, known bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, known = i.given[n][key]
+	if !known && (i.parked[n] != nil || i.room(n) <= 0) {
+		i.of(n).add(key, was)
+		return false, false
+	}
 	i.note(n, key, working)
-	return true
+	return true, known
 }
 
 func (i *inTurn) isWorkedOn(n tenant.Name, key string) bool {
@@ -152,8 +162,11 @@ func (i *inTurn) isWorkedOn(n tenant.Name, key string) bool {
 	return i.given[n][key].working
 }
 
-// note is called with the lock.
+// note is called with the lock. What a worker works on stays that when the controller hears of it again.
 func (i *inTurn) note(n tenant.Name, key string, working bool) {
+	if before := i.given[n][key]; before.working && !working && i.turns.now().Before(before.until) {
+		return
+	}
 	if len(i.given[n])%manyGiven == manyGiven-1 {
 		i.prune(n)
 	}
@@ -169,17 +182,22 @@ func (i *inTurn) note(n tenant.Name, key string, working bool) {
 
 // room returns how many more objects of a tenant may be given. It is called with the lock.
 func (i *inTurn) room(n tenant.Name) int {
+	most, countQueued := i.most, i.countQueued
 	if !i.turns.owesMuch(n, len(i.given[n])) {
-		return releasedAtOnce
+		if !i.absent || i.turns.debt(n) > 0 {
+			return releasedAtOnce
+		}
+		// How long workers will work for it is not known before one of them is done.
+		most, countQueued = max(1, i.turns.workers/2), false
 	}
 	i.prune(n)
 	count := 0
 	for _, g := range i.given[n] {
-		if g.working || i.countQueued {
+		if g.working || countQueued {
 			count++
 		}
 	}
-	return i.most - count
+	return most - count
 }
 
 // prune forgets what counts no more. It is called with the lock.
@@ -220,12 +238,12 @@ func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 		return nil, false, err
 	}
 	n, err := spaceOfKey(key)
-	if err != nil || !n.IsSpace() || isExempted() {
+	if err != nil || isExempted() {
 		return obj, exists, err
 	}
 	switch {
 	case !exists:
-		i.of.done(n, key)
+		i.of.gone(n, key)
 		return nil, false, nil
 	case i.of.take(n, key):
 		return obj, true, nil
@@ -246,9 +264,17 @@ func spaceOfKey(key string) (tenant.Name, error) {
 
 // take measures how long the worker that asks for an object works on it, or parks it.
 func (i *inTurn) take(n tenant.Name, key string) bool {
-	done := func(took time.Duration) {
+	if !n.IsSpace() {
+		workers.OnDone(func(_ time.Duration, failed bool) {
+			i.done(n, key)
+			i.again(n, key, failed)
+		})
+		return true
+	}
+	done := func(took time.Duration, failed bool) {
 		i.turns.work(n, took)
 		i.done(n, key)
+		i.again(n, key, failed)
 	}
 	if i.open {
 		// A worker may ask for the owner of each of thousands of pods.
@@ -259,13 +285,11 @@ func (i *inTurn) take(n tenant.Name, key string) bool {
 		}
 		return true
 	}
-	if !i.give(n, key, true) {
-		return false
-	}
-	if !workers.OnDone(done) {
+	gets, known := i.give(n, key, nil, true)
+	if gets && !workers.OnDone(done) && !known {
 		i.done(n, key) // it belongs to the item that the worker works on already
 	}
-	return true
+	return gets
 }
 
 // parkAll parks all objects of a namespace.
@@ -298,9 +322,9 @@ func (i *inTurn) look(namespace string, find func()) bool {
 func (i *inTurn) of(n tenant.Name) *parked {
 	p := i.parked[n]
 	if p == nil {
-		p = &parked{set: sets.New[string](), namespaces: sets.New[string]()}
+		p = &parked{was: map[string]any{}, namespaces: sets.New[string]()}
+		p.timer = time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
 		i.parked[n] = p
-		time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
 	}
 	return p
 }
@@ -310,28 +334,37 @@ func (i *inTurn) releaseAgain(n tenant.Name) {
 	i.release(n)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.parked[n] != nil {
-		time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
+	if p := i.parked[n]; p != nil {
+		p.timer.Reset(releasePeriod)
 	}
 }
 
 // release has the controller hear of parked objects, if they are still there, as far as it is their turn.
 func (i *inTurn) release(n tenant.Name) {
 	defer utilruntime.HandleCrash()
-	for _, key := range i.next(n) {
-		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(key)
+	for _, next := range i.next(n) {
+		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(next.key)
 		if err != nil || !exists {
-			i.done(n, key)
+			i.gone(n, next.key)
 			continue
 		}
 		for _, handler := range i.handlers {
 			handler.OnAdd(obj, false) // some take no update in which nothing has changed
+			if next.was != nil {
+				handler.OnUpdate(next.was, obj) // some look for what has
+			}
 		}
 	}
 }
 
-// next returns the keys to release.
-func (i *inTurn) next(n tenant.Name) []string {
+// released is the key of an object, and the object as the controller heard of it last, or nil.
+type released struct {
+	key string
+	was any
+}
+
+// next returns what to release.
+func (i *inTurn) next(n tenant.Name) (next []released) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	p := i.parked[n]
@@ -341,18 +374,22 @@ func (i *inTurn) next(n tenant.Name) []string {
 	for namespace := range p.namespaces {
 		keys, err := i.SharedIndexInformer.GetIndexer().IndexKeys(cache.NamespaceIndex, namespace)
 		if err == nil { // the index is there
-			p.add(keys...)
+			for _, key := range keys {
+				p.add(key, nil)
+			}
 		}
 	}
 	clear(p.namespaces)
-	released := p.keys[:min(max(0, i.room(n)), len(p.keys))]
-	p.keys = p.keys[len(released):]
-	p.set.Delete(released...)
-	for _, key := range released {
+	keys := p.keys[:min(max(0, i.room(n)), len(p.keys))]
+	p.keys = p.keys[len(keys):]
+	for _, key := range keys {
+		next = append(next, released{key, p.was[key]})
+		delete(p.was, key)
 		i.note(n, key, false)
 	}
 	if len(p.keys) == 0 {
+		p.timer.Stop()
 		delete(i.parked, n)
 	}
-	return released
+	return next
 }

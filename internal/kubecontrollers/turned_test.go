@@ -174,7 +174,7 @@ func TestTakingTurns(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns(1)
+				turns := newTurns(40)
 				informer, get := tc.offer(turns)
 				key := func(space string, i int) string {
 					if name == "Namespaces" {
@@ -233,6 +233,48 @@ func TestTakingTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnmeasured checks that a tenant whose objects take it is not known how long has half of the workers, until one
+// of them is done.
+func TestUnmeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		const workers = 10
+		offered := newTurns(workers).quotas(f.Core().V1().ResourceQuotas())
+		c := newController(t, offered.Informer(), func(key string) error {
+			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			if err != nil {
+				return err
+			}
+			_, err = offered.Lister().ResourceQuotas(namespace).Get(name)
+			return err
+		})
+		key := func(i int) string { return fmt.Sprintf("a|ns/%d", i) }
+		for i := range workers {
+			addTo(t, f.Core().V1().ResourceQuotas().Informer(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprint(i)}})
+		}
+		c.work(key(0), 2*time.Second)
+		for i := 1; i < workers/2; i++ {
+			c.work(key(i), time.Hour)
+		}
+		for i := workers / 2; i < workers; i++ {
+			if c.tries(key(i)) == nil {
+				t.Errorf("%d of %d workers before one is done", i+1, workers)
+			}
+		}
+		if time.Sleep(time.Second); len(c.heard) > 0 {
+			t.Errorf("%v come before one is done", c.heard)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want := []string{key(5), key(6), key(7), key(8), key(9)}
+		if diff := cmp.Diff(want, c.heard); diff != "" {
+			t.Errorf("when one is done: %s", diff)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+	})
 }
 
 // TestNothingIsLost has a tenant that owes much write a thousand objects, of which each is worked on once, in order.
@@ -346,7 +388,7 @@ func TestEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		apps := f.Apps().V1()
-		turns := newTurns(1)
+		turns := newTurns(2 * releasedAtOnce)
 		offered, err := newReplicaSets(apps.ReplicaSets(), turns)
 		if err != nil {
 			t.Fatal(err)
@@ -362,7 +404,10 @@ func TestEventsWait(t *testing.T) {
 		handler := informer.delayed(cache.ResourceEventHandlerFuncs{
 			AddFunc: note("add"), UpdateFunc: func(_, obj any) { note("update")(obj) }, DeleteFunc: note("delete"),
 		})
-		informer.handlers = []cache.ResourceEventHandler{cache.ResourceEventHandlerFuncs{AddFunc: note("again")}}
+		var changed []string
+		informer.handlers = []cache.ResourceEventHandler{cache.ResourceEventHandlerFuncs{AddFunc: note("again"), UpdateFunc: func(old, obj any) {
+			changed = append(changed, fmt.Sprintf("%s from %d", obj.(*appsv1.ReplicaSet).Name, old.(*appsv1.ReplicaSet).Generation))
+		}}}
 		replicaSet := func(namespace string, i int) *appsv1.ReplicaSet {
 			return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%02d", i)},
 				Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"i": fmt.Sprint(i)}}}}
@@ -383,7 +428,11 @@ func TestEventsWait(t *testing.T) {
 			heard = nil
 		}
 		handler.OnUpdate(nil, replicaSet("a|ns", 0))
-		handler.OnUpdate(nil, replicaSet("a|ns", releasedAtOnce))
+		for _, generation := range []int64{1, 2} {
+			old := replicaSet("a|ns", releasedAtOnce)
+			old.Generation = generation
+			handler.OnUpdate(old, replicaSet("a|ns", releasedAtOnce))
+		}
 		handler.OnDelete(replicaSet("a|ns", releasedAtOnce+1))
 		handler.OnAdd(replicaSet("a|ns", releasedAtOnce+2), true)
 		if diff := cmp.Diff([]string{"update a|ns/00", "delete a|ns/17", "add a|ns/18"}, heard); diff != "" {
@@ -410,7 +459,25 @@ func TestEventsWait(t *testing.T) {
 				t.Fatalf("after %d, the controller hears of %v", i, heard)
 			}
 		}
+		if diff := cmp.Diff([]string{"16 from 1"}, changed); diff != "" {
+			t.Errorf("changes of which the controller hears: %s", diff)
+		}
 	})
+}
+
+// TestHalfOfTheWorkers checks that a tenant that owes much has half of the workers at most, on a machine of any size.
+func TestHalfOfTheWorkers(t *testing.T) {
+	for workers, want := range map[int]int{1: 1, 5: 2, 10: 5, 100: releasedAtOnce} {
+		turns := newTurns(workers)
+		pods := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
+		if got := turns.openInformer(pods).most; got != want {
+			t.Errorf("%d of %d workers, whose events wait; want %d", got, workers, want)
+		}
+		turns.parallel = time.Duration(workers) // more cores than workers
+		if got := turns.informer(pods).most; got != max(1, workers/2) {
+			t.Errorf("%d of %d workers", got, workers)
+		}
+	}
 }
 
 // TestHandlersTakeTurns checks that a tenant owes what handlers look for, apart from what workers do, and that all of a

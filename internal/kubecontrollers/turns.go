@@ -13,7 +13,8 @@ import (
 // only as far as single requests take long: four times what has been worked for them, paid back as time
 // goes by. Who owes much is served when others do not wait, see inTurn.
 type turns struct {
-	now func() time.Time
+	now     func() time.Time
+	workers int
 	// parallel is how many workers count as one: as many as there are cores work at the same time.
 	parallel time.Duration
 	// measured is whether workers are measured, and their requests with them.
@@ -35,7 +36,7 @@ type charged struct {
 
 func newTurns(workers int) *turns {
 	parallel := time.Duration(min(workers, runtime.GOMAXPROCS(0)))
-	return &turns{now: time.Now, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
+	return &turns{now: time.Now, workers: workers, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
 }
 
 const (

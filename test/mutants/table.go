@@ -65,10 +65,10 @@ var table = []mutant{
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
-		name:   "the id of a project is part of its mark",
+		name:   "marks of Keystone are compared one by one",
 		file:   "internal/server/admission/published/rules.go",
-		before: `m.keystone += present + present + value`,
-		after:  `_ = value`,
+		before: `m.keystone[i+1] = present + value`,
+		after:  `m.keystone[0] += present + value`,
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
@@ -577,17 +577,17 @@ var table = []mutant{
 	{
 		name:   "handlers do not wait for a turn",
 		file:   "internal/kubecontrollers/turned.go",
-		before: `if err != nil || !n.IsSpace() || isExempted() {`,
-		after:  `if err != nil || !n.IsSpace() {`,
+		before: `if err != nil || isExempted() {`,
+		after:  `if err != nil {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTakingTurns"},
 	},
 	{
 		name: "items are heard of again",
 		file: "internal/kubecontrollers/turned.go",
-		before: `		i.of(n).add(key)
-		return false`,
+		before: `		i.of(n).add(key, was)
+		return false, false`,
 		after: `		_ = i.of(n)
-		return false`,
+		return false, false`,
 		tests: []string{"./internal/kubecontrollers", "-run=TestTakingTurns"},
 	},
 	{
@@ -995,11 +995,13 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTakingTurns|TestNothingIsLost"},
 	},
 	{
-		name:   "events of ReplicaSets wait",
-		file:   "internal/kubecontrollers/turned.go",
-		before: `return n.IsSpace() && !i.give(`,
-		after:  `return false && n.IsSpace() && !i.give(`,
-		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
+		name: "events of ReplicaSets wait",
+		file: "internal/kubecontrollers/turned.go",
+		before: `	return !gets
+}`,
+		after: `	return false && !gets
+}`,
+		tests: []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
 	},
 	{
 		name:   "what an event concerns is looked for in turn",
@@ -1107,14 +1109,11 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestEventsWait"},
 	},
 	{
-		name: "parked objects come when no worker is",
-		file: "internal/kubecontrollers/turned.go",
-		before: `time.AfterFunc(releasePeriod, func() { i.releaseAgain(n) })
-	}
-	return p`,
-		after: `}
-	return p`,
-		tests: []string{"./internal/kubecontrollers", "-run=TestHandlersTakeTurns"},
+		name:   "parked objects come when no worker is",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `func() { i.releaseAgain(n) }`,
+		after:  `func() {}`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestHandlersTakeTurns"},
 	},
 	{
 		name:   "long queues count as debt",
@@ -1189,6 +1188,41 @@ var table = []mutant{
 		before: `e.turns.endpoints(smallEndpoints{core.Endpoints()})`,
 		after:  `smallEndpoints{core.Endpoints()}`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestControllersTakeTurns"},
+	},
+	{
+		name:   "Endpoints that are mirrored are small",
+		file:   "internal/kubecontrollers/controllers.go",
+		before: `e.turns.endpoints(smallEndpoints{core.Endpoints()})`,
+		after:  `e.turns.endpoints(core.Endpoints())`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestMirroredEndpoints"},
+	},
+	{
+		name:   "what a worker has failed with comes again",
+		file:   "internal/kubecontrollers/failed.go",
+		before: `func() { i.retry(n, key) }`,
+		after:  `func() {}`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestFailuresComeAgain"},
+	},
+	{
+		name:   "who is not measured has half of the workers",
+		file:   "internal/kubecontrollers/turned.go",
+		before: `if !i.absent || i.turns.debt(n) > 0 {`,
+		after:  `if true {`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestUnmeasured"},
+	},
+	{
+		name:   "pods of a space that fail at a time",
+		file:   "internal/kubecontrollers/podgc.go",
+		before: `counts[n] > maxUnscheduled`,
+		after:  `false`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestUnscheduledPods"},
+	},
+	{
+		name:   "definitions that webhooks hold",
+		file:   "internal/server/admission/spacepolicy/expressions.go",
+		before: `	e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})`,
+		after:  ``,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestPendingDefinitions"},
 	},
 	{
 		name:   "finished Jobs take turns",
@@ -1387,11 +1421,11 @@ var table = []mutant{
 		tests:  []string{"./internal/server/storage", "-run=TestTables"},
 	},
 	{
-		name:   "tables with metadata",
+		name:   "tables of built-in resources",
 		file:   "internal/server/storage/tables.go",
-		before: `	return metadataMeasure`,
-		after:  `	return nil`,
-		tests:  []string{"./internal/server/storage", "-run=TestTablesOfMetadata"},
+		before: `	return builtInMeasure`,
+		after:  `	return metadataMeasure`,
+		tests:  []string{"./internal/server/storage", "-run=TestTablesOfBuiltIn"},
 	},
 	{
 		name:   "bytes of the events of a table",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,10 +186,17 @@ func (w *writer) applyNamespace(ctx context.Context, c change) error {
 	}
 	// Not applied: one that is there is a tenant's own.
 	err := w.spaces.Post().AbsPath(path).Param("fieldManager", FieldManager).Body(c.after).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	there := &corev1.Namespace{}
+	if err := w.spaces.Get().AbsPath(path, c.after.GetName()).Do(ctx).Into(there); err != nil {
+		return err
+	}
+	if !maps.Equal(only(there.Labels), only(c.after.GetLabels())) || !maps.Equal(only(there.Annotations), only(c.after.GetAnnotations())) {
 		return conflict("there is one without the mark of the project, which is left alone; delete it, or leave the project without namespace")
 	}
-	return err
+	return nil // made before a conflict, after which the domain was planned anew
 }
 
 // only returns the entries that are of this controller.
@@ -225,6 +233,9 @@ func (w *writer) applyBinding(ctx context.Context, c change) error {
 	if apierrors.IsInvalid(err) { // it has another role, which cannot be changed
 		if err = client.IgnoreNotFound(w.delete(ctx, path, applied)); err == nil {
 			err = w.apply(ctx, path, applied)
+		}
+		if apierrors.IsInvalid(err) {
+			return conflict("it has another role and finalizers, so it stays; remove the finalizers")
 		}
 	}
 	return err

@@ -257,7 +257,7 @@ func (w *world) run(name ...string) (string, []string) {
 	_, err := w.r.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name[0]}})
 	for _, c := range w.sync(name[0]).Status.Conditions {
 		if c.Type == v1alpha1.ConditionReady {
-			if (c.Reason == v1alpha1.ReasonIncomplete || c.Reason == v1alpha1.ReasonFailed) != (err != nil) {
+			if (c.Reason == v1alpha1.ReasonIncomplete || c.Reason == v1alpha1.ReasonFailed && len(w.failing) == 0) != (err != nil) {
 				w.Errorf("with the reason %s, the error %v", c.Reason, err)
 			}
 			return c.Reason, w.applied

@@ -196,10 +196,14 @@ func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space)
 			w.add("", group, mapping.ClusterRole)
 		}
 	}
-	here := idsOf(projects)
+	here, bound := idsOf(projects), map[string][]*rbacv1.RoleBinding{}
+	for i := range s.bindings {
+		b := &s.bindings[i]
+		bound[b.Namespace] = append(bound[b.Namespace], b)
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.namespaces)) {
 		if !here[id] {
-			p.goneProject(&result, t.Name, s.namespaces[id], s.bindings, w)
+			p.goneProject(&result, t.Name, s.namespaces[id], bound[s.namespaces[id].Name], w)
 		}
 	}
 	result.bindings = len(w)
@@ -280,17 +284,15 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 	}
 }
 
-// goneProject plans for a namespace whose project has gone.
-func (p planner) goneProject(result *plan, n string, ns *corev1.Namespace, bindings []rbacv1.RoleBinding, w wanted) {
+// goneProject plans for a namespace whose project has gone, and the bindings in it.
+func (p planner) goneProject(result *plan, n string, ns *corev1.Namespace, bindings []*rbacv1.RoleBinding, w wanted) {
 	if ns.DeletionTimestamp != nil {
 		return
 	}
 	since, gone := goneSince(ns)
 	if !gone && p.guarded {
-		for i := range bindings {
-			if bindings[i].Namespace == ns.Name {
-				w[client.ObjectKeyFromObject(&bindings[i])] = binding{bindings[i].RoleRef, bindings[i].Subjects}
-			}
+		for _, b := range bindings {
+			w[client.ObjectKeyFromObject(b)] = binding{b.RoleRef, b.Subjects}
 		}
 		return
 	}

@@ -69,6 +69,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.report(ctx, s, found, begin); err != nil {
 		return reconcile.Result{}, err
 	}
+	if found.err != nil && found.inDomains { // which do not keep others waiting
+		log.FromContext(ctx).Error(found.err, "Not all domains are as Keystone says")
+		return reconcile.Result{RequeueAfter: min(intervalOf(s), domainRetry)}, nil
+	}
 	if found.err != nil {
 		return reconcile.Result{}, found.err // tried again, later and later
 	}
@@ -90,8 +94,9 @@ type outcome struct {
 	// reason is that of the condition Ready, which is true for ReasonSynced and
 	// ReasonPreviewed.
 	reason, message string
-	// err is what failed and is tried again soon.
-	err error
+	// err is what failed and is tried again, and inDomains whether nothing else failed than what is in domains.
+	err       error
+	inDomains bool
 	// complete is whether Keystone's lists were.
 	complete bool
 	duration time.Duration
@@ -154,8 +159,8 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, name st
 	found.removed = guard(&s.Spec.Guard, w.domainCensus, w.projectCensus)
 	found.conflicts = append(w.conflicts, unknownRoles(&s.Spec, listed.Roles)...)
 	p := planner{keystone: name, spec: &s.Spec, now: now, guarded: found.removed != nil}
-	err = r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found)
-	if err != nil {
+	if err := r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found); err != nil {
+		found.inDomains = true
 		return err
 	}
 	found.conclude(s)
@@ -413,11 +418,13 @@ func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Te
 // each many at once. What is in a namespace, or a space, that is somebody else's is left out.
 func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conflicts []string, err error) {
 	var mu sync.Mutex
-	taken := map[string]bool{}
+	taken := map[place]bool{}
 	for _, phase := range p.phases() {
 		group := errgroup.Group{}
 		group.SetLimit(writesAtOnce)
-		phase = slices.DeleteFunc(phase, func(c change) bool { return taken[c.tenant] || taken[c.object().GetNamespace()] })
+		phase = slices.DeleteFunc(phase, func(c change) bool {
+			return taken[place{c.tenant, ""}] || taken[place{c.tenant, c.object().GetNamespace()}]
+		})
 		for _, c := range phase {
 			group.Go(func() error {
 				w.slots <- struct{}{}
@@ -429,7 +436,9 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 				switch {
 				case errors.As(err, &inTheWay):
 					conflicts = append(conflicts, err.Error())
-					taken[c.object().GetName()] = true
+					if at, ok := placeOf(c); ok {
+						taken[at] = true
+					}
 				case err != nil:
 					return err
 				default:
@@ -445,6 +454,21 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 	}
 	slices.Sort(conflicts)
 	return made, conflicts, nil
+}
+
+// place is a space or, with a namespace, a namespace in it.
+type place struct{ tenant, namespace string }
+
+// placeOf returns what a change makes, if that is a place.
+func placeOf(c change) (at place, ok bool) {
+	switch o := c.object().(type) {
+	case *v1alpha1.Tenant:
+		return place{o.Name, ""}, true
+	case *corev1.Namespace:
+		return place{c.tenant, o.Name}, true
+	default:
+		return place{}, false
+	}
 }
 
 // unknownRoles says which mappings are of roles that Keystone does not have, such as names.

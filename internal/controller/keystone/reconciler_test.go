@@ -613,6 +613,9 @@ func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	w.failing[acmeTenant] = errors.New("s3rver is busy")
 	w.must(v1alpha1.ReasonFailed)
+	if result, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}); err != nil || result.RequeueAfter != domainRetry {
+		t.Errorf("got %v, %v: a domain that fails keeps others waiting", result, err)
+	}
 	if w.tenants[globexTenant] == nil || w.sync("all").Status.LastSyncTime != nil {
 		t.Error("the other domain has no Tenant, or the run is taken for whole")
 	}

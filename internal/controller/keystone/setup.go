@@ -18,6 +18,8 @@ import (
 const (
 	// minBackoff and maxBackoff bound the time after which a run that failed is tried again.
 	minBackoff, maxBackoff = 5 * time.Second, 5 * time.Minute
+	// domainRetry is after what time at most a run is repeated that failed in a domain.
+	domainRetry = time.Minute
 	// patience is for how much longer lists are waited for than other answers.
 	patience = 6
 )

@@ -90,10 +90,10 @@ func (provider) NewLongestRunningProcessorSecondsMetric(queue string) workqueue.
 	return longest.WithLabelValues(queue)
 }
 
-// NewRetriesMetric implements workqueue.MetricsProvider.
+// NewRetriesMetric implements workqueue.MetricsProvider. A queue counts in the goroutine of who adds to it.
 func (provider) NewRetriesMetric(queue string) workqueue.CounterMetric {
 	register()
-	return retries.WithLabelValues(queue)
+	return retrying{retries.WithLabelValues(queue)}
 }
 
 // ending tells that a worker is done.
@@ -103,4 +103,13 @@ type ending struct{ workqueue.HistogramMetric }
 func (e ending) Observe(seconds float64) {
 	e.HistogramMetric.Observe(seconds)
 	end()
+}
+
+// retrying tells that an item comes again.
+type retrying struct{ workqueue.CounterMetric }
+
+// Inc implements workqueue.CounterMetric.
+func (r retrying) Inc() {
+	r.CounterMetric.Inc()
+	again()
 }

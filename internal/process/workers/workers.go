@@ -9,6 +9,7 @@ package workers
 import (
 	"bytes"
 	"runtime"
+	"strings"
 	"time"
 
 	"k8s.io/utils/lru"
@@ -22,20 +23,42 @@ var items = lru.New(maxItems)
 
 // item is what is to be called when a worker is done.
 type item struct {
-	began time.Time
-	done  func(took time.Duration)
+	began  time.Time
+	failed bool
+	done   func(took time.Duration, failed bool)
 }
 
 // OnDone calls done with the time from now until the calling worker is done with the item that it got from
-// its queue. It returns false, and does nothing, when it is called again for the same item. The queue is locked while
-// done is called.
-func OnDone(done func(took time.Duration)) bool {
+// its queue, and whether it is to be tried again after a failure. It returns false, and does nothing, when it is called
+// again for the same item. The queue is locked while done is called.
+func OnDone(done func(took time.Duration, failed bool)) bool {
 	id := goroutine()
 	if _, known := items.Get(id); known {
 		return false
 	}
-	items.Add(id, item{time.Now(), done})
+	items.Add(id, &item{began: time.Now(), done: done})
 	return true
+}
+
+// addRateLimited is the method by which a worker has an item tried again after a failure.
+const addRateLimited = ").AddRateLimited"
+
+// again is called by who has an item of any queue come again later, which may be for another reason than a failure.
+func again() {
+	var callers [8]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, addRateLimited) {
+			break
+		}
+		if !more {
+			return
+		}
+	}
+	if known, ok := items.Get(goroutine()); ok {
+		known.(*item).failed = true
+	}
 }
 
 // end is called by a worker that is done with an item of any queue.
@@ -46,8 +69,8 @@ func end() {
 	id := goroutine()
 	if known, ok := items.Get(id); ok {
 		items.Remove(id)
-		of := known.(item)
-		of.done(time.Since(of.began))
+		of := known.(*item)
+		of.done(time.Since(of.began), of.failed)
 	}
 }
 

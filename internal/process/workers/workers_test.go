@@ -27,7 +27,7 @@ func TestOnDone(t *testing.T) {
 				if shutdown {
 					return
 				}
-				note := func(took time.Duration) {
+				note := func(took time.Duration, _ bool) {
 					mu.Lock()
 					defer mu.Unlock()
 					if took < 0 {
@@ -63,12 +63,42 @@ func TestOnDone(t *testing.T) {
 	}
 }
 
+// TestFailed checks that an item has failed that a worker has come again after a failure, and no other.
+func TestFailed(t *testing.T) {
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Hour, time.Hour, 0),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "failed"})
+	defer queue.ShutDown()
+	for name, tc := range map[string]struct {
+		work func(item string)
+		want bool
+	}{
+		"done":    {func(string) {}, false},
+		"failed":  {func(item string) { queue.AddRateLimited(item) }, true},
+		"waiting": {func(item string) { queue.AddAfter(item, time.Hour) }, false},
+		"elsewhere": {func(item string) {
+			var other sync.WaitGroup
+			other.Go(func() { queue.AddRateLimited(item) })
+			other.Wait()
+		}, false},
+	} {
+		queue.Add(name)
+		item, _ := queue.Get()
+		var got []bool
+		OnDone(func(_ time.Duration, failed bool) { got = append(got, failed) })
+		tc.work(item)
+		queue.Done(item)
+		if len(got) != 1 || got[0] != tc.want {
+			t.Errorf("%s: failed is %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestOthers notes items for goroutines that are no workers, which never are done.
 func TestOthers(t *testing.T) {
 	defer items.Clear()
 	var others sync.WaitGroup
 	for range 2 * maxItems {
-		others.Go(func() { OnDone(func(time.Duration) { t.Error("done") }) })
+		others.Go(func() { OnDone(func(time.Duration, bool) { t.Error("done") }) })
 	}
 	others.Wait()
 	if items.Len() != maxItems {

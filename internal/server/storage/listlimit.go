@@ -133,7 +133,7 @@ func (s *limitedLists) Watch(ctx context.Context, key string, opts storage.ListO
 		}
 	}
 	source, err := s.Interface.Watch(ctx, key, opts)
-	if by := s.measureOf(ctx); by != nil && by != metadataMeasure && err == nil {
+	if by := s.measureOf(ctx); by != nil && by != builtInMeasure && by != metadataMeasure && err == nil {
 		return newTableWatch(source, s.resource, by), nil
 	}
 	return source, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
 )
 
 // Upstream writes lists one object at a time, but makes all of a table in memory, and then all of
@@ -25,9 +28,9 @@ const (
 	maxTablePage = 4 << 20
 	// maxTable is for those of a table without pages.
 	maxTable = 16 << 20
-	// maxMetadataPage and maxMetadata are for tables that show nothing of an object twice.
-	maxMetadataPage = 16 << 20
-	maxMetadata     = 64 << 20
+	// maxBuiltInPage and maxBuiltIn are for tables that show nothing of an object twice.
+	maxBuiltInPage = 16 << 20
+	maxBuiltIn     = 64 << 20
 	// maxTableEvent is for the object of an event, which each watch encodes and holds by itself.
 	maxTableEvent = 256 << 10
 )
@@ -73,7 +76,10 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 	if whole {
 		return &measure{"tenantry-stored-bytes", s.storedBytes, maxTablePage, maxTable}
 	}
-	return metadataMeasure
+	if slices.Contains(countedInColumns, s.resource) {
+		return metadataMeasure
+	}
+	return builtInMeasure
 }
 
 // customMeasure is that of custom resources.
@@ -85,9 +91,17 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 	return jsonBytes(custom.Object), nil
 }, maxTablePage, maxTable}
 
-// metadataMeasure is that of built-in resources, whose columns show little of an object. An event is
-// no larger than in a watch that is no table.
-var metadataMeasure = &measure{"tenantry-metadata-bytes", metadataBytes, maxMetadataPage, maxMetadata}
+// builtInMeasure is that of built-in resources, whose columns may have all subjects of a binding or all images of
+// a template. An event is no larger than in a watch that is no table.
+var builtInMeasure = &measure{"tenantry-built-in-bytes", func(obj runtime.Object) (int, error) {
+	size, err := metadataBytes(obj)
+	return size + memory.Of(obj), err
+}, maxBuiltInPage, maxBuiltIn}
+
+// metadataMeasure is that of the resources with the largest objects, whose columns count what is in them.
+var metadataMeasure = &measure{"tenantry-metadata-bytes", metadataBytes, maxBuiltInPage, maxBuiltIn}
+
+var countedInColumns = []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "pods"}}
 
 // storedBytes returns how many bytes an object has when it is stored.
 func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {

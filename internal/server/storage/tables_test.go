@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,8 +51,14 @@ func (s *store) createSized(t *testing.T, n tenant.Name, name string, bytes int)
 }
 
 func (s *store) limited() *limitedLists {
-	return &limitedLists{Interface: s.Space, resource: schema.GroupResource{Group: "example.com", Resource: "widgets"}, newList: s.newListFunc, codec: s.codec}
+	resource := configMaps
+	if _, custom := s.newListFunc().(*unstructured.UnstructuredList); custom {
+		resource = schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	}
+	return &limitedLists{Interface: s.Space, resource: resource, newList: s.newListFunc, codec: s.codec}
 }
+
+var configMaps = schema.GroupResource{Resource: "configmaps"}
 
 func whole(ctx context.Context) context.Context    { return WithTable(ctx, true) }
 func metadata(ctx context.Context) context.Context { return WithTable(ctx, false) }
@@ -111,7 +118,7 @@ func TestTables(t *testing.T) {
 				list := s.newListFunc()
 				err := s.limited().GetList(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(tc.request), list)
 				if tc.refused {
-					if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), "these widgets.example.com have more than 16777216 bytes") {
+					if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), " have more than 16777216 bytes") {
 						t.Errorf("got %v, want a refusal", err)
 					}
 					return
@@ -188,7 +195,7 @@ func TestTablesOfWhatHasNoPages(t *testing.T) {
 
 // TestTablesOfMetadata checks that all metadata of built-in resources counts.
 func TestTablesOfMetadata(t *testing.T) {
-	const third = maxMetadataPage / 3 // of a page, so that two objects fit
+	const third = maxBuiltInPage / 3 // of a page, so that two objects fit
 	text := strings.Repeat("<", third/len(`\u003c`))
 	for name, object := range map[string]metav1.ObjectMeta{
 		"names":          {Name: text},
@@ -207,8 +214,8 @@ func TestTablesOfMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &corev1.ConfigMap{ObjectMeta: object}
 			s := &limitedLists{
-				Interface: &listOf{items: slices.Repeat([]runtime.Object{object}, 13)},
-				newList:   func() runtime.Object { return &corev1.ConfigMapList{} },
+				Interface: &listOf{items: slices.Repeat([]runtime.Object{object}, 13)}, resource: configMaps,
+				newList: func() runtime.Object { return &corev1.ConfigMapList{} },
 			}
 			list := s.newList()
 			if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), list); err != nil || meta.LenList(list) != 2 {
@@ -218,6 +225,33 @@ func TestTablesOfMetadata(t *testing.T) {
 				t.Errorf("without pages: got %v, want a refusal", err)
 			}
 		})
+	}
+}
+
+// TestTablesOfBuiltIn checks that what columns may show counts of built-in resources, and nothing more of the largest.
+func TestTablesOfBuiltIn(t *testing.T) {
+	const third = maxBuiltInPage / 3
+	subjects := []rbacv1.Subject{{Name: strings.Repeat("a", third)}}
+	for _, tc := range []struct {
+		resource schema.GroupResource
+		object   runtime.Object
+		list     runtime.Object
+		want     int
+	}{
+		{rbacv1.Resource("rolebindings"), &rbacv1.RoleBinding{Subjects: subjects}, &rbacv1.RoleBindingList{}, 2},
+		{rbacv1.Resource("clusterrolebindings"), &rbacv1.ClusterRoleBinding{Subjects: subjects}, &rbacv1.ClusterRoleBindingList{}, 2},
+		{corev1.Resource("events"), &corev1.Event{Message: subjects[0].Name}, &corev1.EventList{}, 2},
+		{corev1.Resource("configmaps"), &corev1.ConfigMap{Data: map[string]string{"a": subjects[0].Name}}, &corev1.ConfigMapList{}, 4},
+		{corev1.Resource("secrets"), &corev1.Secret{Data: map[string][]byte{"a": []byte(subjects[0].Name)}}, &corev1.SecretList{}, 4},
+		{corev1.Resource("pods"), &corev1.Pod{Status: corev1.PodStatus{Message: subjects[0].Name}}, &corev1.PodList{}, 4},
+	} {
+		s := &limitedLists{
+			Interface: &listOf{items: slices.Repeat([]runtime.Object{tc.object}, 4)}, resource: tc.resource,
+			newList: tc.list.DeepCopyObject,
+		}
+		if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), tc.list); err != nil || meta.LenList(tc.list) != tc.want {
+			t.Errorf("a page of %s has %d objects, %v; want %d", tc.resource, meta.LenList(tc.list), err, tc.want)
+		}
 	}
 }
 
@@ -346,7 +380,7 @@ func TestWatchesAsTables(t *testing.T) {
 						}
 						if event.Type == watch.Error {
 							status := event.Object.(*metav1.Status)
-							if status.Reason != metav1.StatusReasonRequestEntityTooLarge || !strings.Contains(status.Message, "widgets.example.com default/b-large has 26") {
+							if status.Reason != metav1.StatusReasonRequestEntityTooLarge || !strings.Contains(status.Message, " default/b-large has 26") {
 								t.Errorf("got %v", status)
 							}
 							if _, ok := <-w.ResultChan(); ok {

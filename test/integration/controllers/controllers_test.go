@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -95,6 +96,24 @@ var _ = Describe("deleted namespaces", func() {
 				Expect(err).NotTo(HaveOccurred(), "the namespace of the same name in space %s", n)
 			}
 		}
+	})
+})
+
+var _ = Describe("Jobs that replace failed pods alone", func() {
+	It("go with their namespace, although no node says that a pod has failed", func(ctx context.Context) {
+		c := client("a")
+		template := podTemplate()
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		_, err := c.BatchV1().Jobs(namespace).Create(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: batchv1.JobSpec{
+			Template: template, PodReplacementPolicy: ptr.To(batchv1.Failed),
+		}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(pods(c)).WithContext(ctx).Should(HaveLen(1))
+		Expect(c.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() bool {
+			_, err := c.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}).WithTimeout(2 * time.Minute).Should(BeTrue())
 	})
 })
 

@@ -156,8 +156,9 @@ type marks struct {
 	// kind and from are the values of label and annotation with a prefix, so that they are
 	// not empty if the values are.
 	kind, from string
-	// keystone are the values of what marks what is made of Keystone, with prefixes.
-	keystone string
+	// keystone are the values of the label and the annotations on what is made of Keystone, with prefixes. They
+	// are compared one by one: a tenant chooses what would join them.
+	keystone [3]string
 	// user is the value of the label of what is made for a User, with a prefix.
 	user        string
 	terminating bool
@@ -167,7 +168,7 @@ type marks struct {
 }
 
 func (m marks) none() bool {
-	return m.kind == "" && m.from == "" && m.keystone == "" && m.user == "" && !m.former
+	return m.kind == "" && m.from == "" && m.keystone == [3]string{} && m.user == "" && !m.former
 }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
@@ -191,13 +192,12 @@ func marksOf(obj runtime.Object) (m marks) {
 		m.from = present + value
 	}
 	if value, ok := labels[tenant.KeystoneLabel]; ok {
-		m.keystone = present + value
+		m.keystone[0] = present + value
 	}
-	if value, ok := annotations[tenant.KeystoneIDAnnotation]; ok {
-		m.keystone += present + present + value
-	}
-	if value, ok := annotations[tenant.KeystoneGoneAnnotation]; ok {
-		m.keystone += present + present + present + value
+	for i, key := range []string{tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation} {
+		if value, ok := annotations[key]; ok {
+			m.keystone[i+1] = present + value
+		}
 	}
 	if value, ok := labels[tenant.UserLabel]; ok {
 		m.user = present + value

@@ -50,6 +50,12 @@ func anotherProject(o *corev1.ConfigMap) {
 	project(o)
 	o.Annotations[tenant.KeystoneIDAnnotation] = "another"
 }
+
+// joined has one mark that reads as two did when they were joined.
+func joined(o *corev1.ConfigMap) {
+	o.Annotations[tenant.KeystoneIDAnnotation] += "===2026-01-01T00:00:00Z"
+}
+
 func gone(o *corev1.ConfigMap)        { o.Annotations[tenant.KeystoneGoneAnnotation] = "2026-01-01T00:00:00Z" }
 func forUser(o *corev1.ConfigMap)     { o.Labels[tenant.UserLabel] = "0b0e2f4c" }
 func forAnother(o *corev1.ConfigMap)  { o.Labels[tenant.UserLabel] = "" }
@@ -140,6 +146,7 @@ func TestRules(t *testing.T) {
 		"make another project of it":          {who: jane, before: object(project), after: object(anotherProject), want: "made of OpenStack's Keystone"},
 		"forge that a project is gone":        {who: jane, before: object(project), after: object(project, gone), want: "made of OpenStack's Keystone"},
 		"forge that a project is there":       {who: jane, before: object(project, gone), after: object(project), want: "made of OpenStack's Keystone"},
+		"join two marks to one":               {who: jane, before: object(project, gone), after: object(project, joined), want: "made of OpenStack's Keystone"},
 		"unmark it while it ends":             {who: jane, before: object(project), after: object(terminating), want: "made of OpenStack's Keystone"},
 		"make a copy of it":                   {who: jane, before: object(project), after: object(project, marked), want: "are the platform's"},
 		"platform makes it of Keystone":       {who: platform, after: object(project), want: "made of OpenStack's Keystone"},

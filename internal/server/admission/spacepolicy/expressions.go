@@ -1,8 +1,10 @@
 package spacepolicy
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
@@ -38,8 +41,10 @@ const (
 type Expressions struct {
 	// Policies returns those of admission policies and webhooks, without an object.
 	Policies func(n tenant.Name, resource schema.GroupResource, name string) int
-	// Definitions returns what those have, without the one of a name.
-	Definitions func(n tenant.Name, except string) DefinitionCosts
+	// Definitions returns what those have, without some.
+	Definitions func(n tenant.Name, except sets.Set[string]) DefinitionCosts
+
+	pending *pendingDefinitions
 }
 
 // DefinitionCosts are what definitions cost as long as they exist.
@@ -66,11 +71,11 @@ type definitionKey struct {
 // knownDefinitions are as many as some dozens of large spaces have.
 const knownDefinitions = 10_000
 
-// Of adds up what definitions cost, without the one of a name.
-func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, except string) (all DefinitionCosts) {
+// Of adds up what definitions cost, without some.
+func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, except sets.Set[string]) (all DefinitionCosts) {
 	c.once.Do(func() { c.known = lru.New(knownDefinitions) })
 	for _, definition := range definitions {
-		if definition.Name == except {
+		if except.Has(definition.Name) {
 			continue
 		}
 		key := definitionKey{definition.UID, definition.ResourceVersion}
@@ -79,11 +84,65 @@ func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, exce
 			costs = costsOf(&definition.Spec)
 			c.known.Add(key, costs)
 		}
-		all.Rules += costs.(DefinitionCosts).Rules
-		all.Schemas += costs.(DefinitionCosts).Schemas
-		all.Bytes += costs.(DefinitionCosts).Bytes
+		all.add(costs.(DefinitionCosts))
 	}
 	return all
+}
+
+func (c *DefinitionCosts) add(more DefinitionCosts) {
+	c.Rules += more.Rules
+	c.Schemas += more.Schemas
+	c.Bytes += more.Bytes
+}
+
+// pendingDefinitions are the definitions that were admitted a short while ago. A webhook of their space may hold many
+// between admission and the write, and those that are written are known of a moment later.
+type pendingDefinitions struct {
+	mu sync.Mutex
+	of map[tenant.Name]map[*pendingDefinition]bool
+}
+
+type pendingDefinition struct {
+	name  string
+	costs DefinitionCosts
+}
+
+// pendingTime is how long a definition is pending after its request has ended.
+const pendingTime = 10 * time.Second
+
+// in returns what is pending in a space, but for a definition. It is called with the lock.
+func (p *pendingDefinitions) in(n tenant.Name, but string) (names sets.Set[string], costs DefinitionCosts) {
+	largest := map[string]DefinitionCosts{} // of several writes, of which one has effect
+	for definition := range p.of[n] {
+		known, more := largest[definition.name], definition.costs
+		largest[definition.name] = DefinitionCosts{max(known.Rules, more.Rules), max(known.Schemas, more.Schemas), max(known.Bytes, more.Bytes)}
+	}
+	delete(largest, but)
+	for _, more := range largest {
+		costs.add(more)
+	}
+	return sets.KeySet(largest).Insert(but), costs
+}
+
+// add notes a definition until some time after its request. It is called with the lock.
+func (p *pendingDefinitions) add(ctx context.Context, n tenant.Name, definition *pendingDefinition) {
+	if p.of == nil {
+		p.of = map[tenant.Name]map[*pendingDefinition]bool{}
+	}
+	if p.of[n] == nil {
+		p.of[n] = map[*pendingDefinition]bool{}
+	}
+	p.of[n][definition] = true
+	context.AfterFunc(ctx, func() { time.AfterFunc(pendingTime, func() { p.remove(n, definition) }) })
+}
+
+func (p *pendingDefinitions) remove(n tenant.Name, definition *pendingDefinition) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of[n], definition)
+	if len(p.of[n]) == 0 {
+		delete(p.of, n)
+	}
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
@@ -147,7 +206,7 @@ func ExpressionsOf(obj runtime.Object) (count int) {
 }
 
 // checkDefinitions refuses definitions with which all of a space cost very much.
-func (e Expressions) checkDefinitions(a admission.Attributes, n tenant.Name) error {
+func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
 	if !ok || a.GetSubresource() != "" || e.Definitions == nil {
 		return nil
@@ -162,7 +221,10 @@ func (e Expressions) checkDefinitions(a admission.Attributes, n tenant.Name) err
 	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
 		return forbidden(a, fmt.Sprintf("its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it", costs.Schemas, maxSchemas))
 	}
-	others := e.Definitions(n, definition.Name)
+	e.pending.mu.Lock()
+	defer e.pending.mu.Unlock()
+	names, others := e.pending.in(n, definition.Name)
+	others.add(e.Definitions(n, names))
 	if all := costs.Schemas + others.Schemas; costs.Schemas > before.Schemas && all > maxSchemasInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", all, maxSchemasInSpace))
 	}
@@ -172,6 +234,7 @@ func (e Expressions) checkDefinitions(a admission.Attributes, n tenant.Name) err
 	if all := costs.Bytes + others.Bytes; costs.Bytes > before.Bytes && all > maxDefinitionBytes {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", all, maxDefinitionBytes))
 	}
+	e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})
 	return nil
 }
 

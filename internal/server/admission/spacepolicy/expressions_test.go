@@ -1,9 +1,13 @@
 package spacepolicy
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -11,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
@@ -124,8 +129,8 @@ func TestExpressionsInSpace(t *testing.T) {
 					}
 					return tc.others
 				},
-				Definitions: func(n tenant.Name, except string) DefinitionCosts {
-					if n != "a" || except != "x" {
+				Definitions: func(n tenant.Name, except sets.Set[string]) DefinitionCosts {
+					if n != "a" || !except.Equal(sets.New("x")) {
 						t.Errorf("asked for %q without %q", n, except)
 					}
 					return DefinitionCosts{Rules: tc.rules, Schemas: tc.schemas, Bytes: tc.bytes}
@@ -169,12 +174,81 @@ func TestCosts(t *testing.T) {
 					Description: strings.Repeat("x", bytes), XValidations: make(apiextensionsv1.ValidationRules, 1)}}}}}}
 	}
 	var costs Costs
-	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000), definition("c", "1", 5000)}, "c")
+	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000), definition("c", "1", 5000)}, sets.New("c"))
 	if before.Rules != 2 || before.Schemas != 2 || before.Bytes < 2000 || before.Bytes > 3000 {
 		t.Errorf("got %v", before)
 	}
-	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)}, "c")
+	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)}, sets.New("c"))
 	if after.Rules != 2 || after.Schemas != 2 || after.Bytes < before.Bytes+1000 || after.Bytes > before.Bytes+1100 {
 		t.Errorf("got %v, and before %v", after, before)
 	}
+}
+
+// TestPendingDefinitions checks that definitions count from their admission on, while webhooks hold them and until they
+// are known, and that an earlier one of the same name counts no more.
+func TestPendingDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written DefinitionCosts
+		var except sets.Set[string]
+		plugin, err := New(nil, Rules{Expressions: Expressions{Definitions: func(_ tenant.Name, names sets.Set[string]) DefinitionCosts {
+			except = names
+			return written
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create := func(space tenant.Name, name string) (context.CancelFunc, error) {
+			ctx, cancel := context.WithCancel(tenant.WithSpace(t.Context(), space))
+			properties := map[string]props{}
+			for i := range maxSchemas - 1 {
+				properties[fmt.Sprint(i)] = props{Type: "string"}
+			}
+			object := definition(props{Type: "object", Properties: properties})
+			object.Name = name
+			for range 2 { // as often as the plugin is called for a request
+				if err = plugin.rules.Expressions.checkDefinitions(ctx, writeOf(object, nil), space); err != nil {
+					break
+				}
+			}
+			return cancel, err
+		}
+		var requests []context.CancelFunc
+		for i := range maxSchemasInSpace / maxSchemas {
+			cancel, err := create("a", fmt.Sprint(i))
+			if err != nil {
+				t.Fatalf("definition %d: %v", i, err)
+			}
+			requests = append(requests, cancel)
+		}
+		refused := func(space tenant.Name, name string, want bool) {
+			t.Helper()
+			cancel, err := create(space, name)
+			if (err != nil) != want {
+				t.Errorf("%s of %q: got %v", name, space, err)
+			}
+			cancel()
+		}
+		refused("a", "one more", true)
+		refused("b", "one more", false)
+		refused("a", "0", false) // again
+		if !except.Equal(sets.New("0", "1", "2", "3")) {
+			t.Errorf("what is pending counts again: all but %v", except)
+		}
+		for _, cancel := range requests {
+			cancel()
+		}
+		time.Sleep(pendingTime - 1)
+		synctest.Wait()
+		refused("a", "one more", true)
+		time.Sleep(pendingTime + 1)
+		synctest.Wait()
+		refused("a", "one more", false)
+		written = DefinitionCosts{Schemas: maxSchemasInSpace}
+		refused("a", "one more", true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(plugin.rules.Expressions.pending.of) > 0 {
+			t.Errorf("%v are still pending", plugin.rules.Expressions.pending.of)
+		}
+	})
 }

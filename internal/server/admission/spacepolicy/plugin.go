@@ -81,6 +81,7 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules.Expressions.pending = &pendingDefinitions{}
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
@@ -127,7 +128,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.Expressions.check(a, n); err != nil {
 		return err
 	}
-	if err := p.rules.Expressions.checkDefinitions(a, n); err != nil {
+	if err := p.rules.Expressions.checkDefinitions(ctx, a, n); err != nil {
 		return err
 	}
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {

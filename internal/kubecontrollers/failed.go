@@ -1,0 +1,60 @@
+package kubecontrollers
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Upstream's queues let ten items a second come again after failures, of all tenants together, and each that is
+// to come again waits behind all before it. A tenant whose objects fail without an end would have others' wait for
+// hours, who have met a conflict. So the controller hears of an object with which it has failed after a time of its own, too.
+
+// failure is that of the workers of a controller with one object, one time after the other.
+type failure struct {
+	times int
+	timer *time.Timer
+}
+
+const (
+	// firstRetry is later than upstream's when that does not wait. Each is twice as late as the one before, up to
+	// lastRetry, which is upstream's.
+	firstRetry = time.Second
+	lastRetry  = 1000 * time.Second
+)
+
+// again notes how a worker is done with an object. If it has failed, the controller hears of it again.
+func (i *inTurn) again(n tenant.Name, key string, failed bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.failed[key]
+	if before != nil {
+		before.timer.Stop()
+	}
+	if !failed || i.failed == nil {
+		delete(i.failed, key)
+		return
+	}
+	now := &failure{}
+	delay := firstRetry
+	if before != nil {
+		now.times = before.times + 1
+		delay = min(firstRetry<<min(now.times, 10), lastRetry)
+	}
+	now.timer = time.AfterFunc(delay, func() { i.retry(n, key) })
+	i.failed[key] = now
+}
+
+// retry has the controller hear of an object when it is its turn.
+func (i *inTurn) retry(n tenant.Name, key string) {
+	i.mu.Lock()
+	i.of(n).add(key, nil)
+	i.mu.Unlock()
+	i.release(n)
+}
+
+// gone forgets an object that is not there any more.
+func (i *inTurn) gone(n tenant.Name, key string) {
+	i.done(n, key)
+	i.again(n, key, false)
+}
