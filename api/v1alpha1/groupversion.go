@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "tenantry.io", Version: "v1alpha1"
 // AddToScheme adds the types of this package to a client's scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Tenant{}, &TenantList{}, &TenantAccessPolicy{}, &TenantAccessPolicyList{},
-		&PublishedObject{}, &PublishedObjectList{}, &KeystoneSync{}, &KeystoneSyncList{})
+		&PublishedObject{}, &PublishedObjectList{}, &KeystoneSync{}, &KeystoneSyncList{}, &User{}, &UserList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -194,3 +194,23 @@ func (in TenantStatus) OpenAPIModelName() string {
 func (in TenantUsage) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantUsage"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in User) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.User"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UserList) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.UserList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UserSpec) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.UserSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UserStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.UserStatus"
+}

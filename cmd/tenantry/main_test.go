@@ -221,7 +221,7 @@ func TestQueuesTellWhenWorkersAreDone(t *testing.T) {
 	queue.Add("item")
 	item, _ := queue.Get()
 	done := false
-	workers.OnDone(func(time.Duration) { done = true })
+	workers.OnDone(func(time.Duration, bool) { done = true })
 	queue.Done(item)
 	if !done {
 		t.Error("the queue does not tell")

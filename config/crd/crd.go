@@ -27,3 +27,8 @@ var PublishedObjects []byte
 //
 //go:embed tenantry.io_keystonesyncs.yaml
 var KeystoneSyncs []byte
+
+// Users is the CustomResourceDefinition of User, in YAML. It is served in spaces.
+//
+//go:embed tenantry.io_users.yaml
+var Users []byte

@@ -17,6 +17,7 @@ func TestSamples(t *testing.T) {
 		"tenant_full.yaml":          &v1alpha1.Tenant{},
 		"tenant_access_policy.yaml": &v1alpha1.TenantAccessPolicy{},
 		"keystone_sync.yaml":        &v1alpha1.KeystoneSync{},
+		"user.yaml":                 &v1alpha1.User{},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/tenantry/tenantry/internal/controller/keystone"
 	"github.com/tenantry/tenantry/internal/controller/published"
 	"github.com/tenantry/tenantry/internal/controller/tenant"
+	"github.com/tenantry/tenantry/internal/controller/user"
 )
 
 // addControllers is the list of the operator's controllers.
@@ -26,6 +27,9 @@ func addControllers(mgr ctrl.Manager, opts Options) error {
 	}
 	if err := keystone.Setup(mgr, opts.KeystoneConfig); err != nil {
 		return fmt.Errorf("setting up the controller of KeystoneSyncs: %w", err)
+	}
+	if err := user.Setup(mgr); err != nil {
+		return fmt.Errorf("setting up the controller of Users: %w", err)
 	}
 	return nil
 }

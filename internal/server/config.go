@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
@@ -115,6 +116,7 @@ func (c *configs) installStorage(s *stores, p *policy) {
 		options.Prepare = map[schema.GroupResource]storage.Preparation{
 			customResourceDefinitions:   c.crds.Prepare,
 			apps.Resource("daemonsets"): spacepolicy.PrepareDaemonSet,
+			core.Resource("namespaces"): s.users.Prepare,
 		}
 		*getter = options
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
+	"github.com/tenantry/tenantry/internal/server/registry/user"
 )
 
 // newKube creates the server of the built-in resources with the controllers
@@ -42,10 +43,15 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 	if err != nil {
 		return nil, err
 	}
+	users, err := a.newUsers(c.ControlPlane.Generic.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
 	others := map[string]registryrest.Storage{
 		accesspolicy.Resource.Resource: policies, accesspolicy.Resource.Resource + "/status": policies.Status(),
 		publishedobject.Resource.Resource: a.reports, publishedobject.Resource.Resource + "/status": a.reports.Status,
 		keystonesync.Resource.Resource: syncs, keystonesync.Resource.Resource + "/status": syncs.Status,
+		user.Resource.Resource: users, user.Resource.Resource + "/status": users.Status,
 	}
 	if err := server.InstallAPIs(a.apiGroups(providers, others, serving.PolicyV1())...); err != nil {
 		return nil, err
@@ -60,6 +66,7 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 		go a.ledger.Run(hook)
 		go a.recorder.Run(hook)
 		go policies.Follow(hook, a.grants)
+		go users.Follow(hook)
 		return nil
 	})
 	return server, installServiceControllers(c, server.GenericAPIServer, client)

@@ -28,6 +28,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
+	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -164,6 +165,15 @@ func (a *assembly) newKeystoneSyncs(options generic.RESTOptionsGetter) (*keyston
 		return nil, fmt.Errorf("creating the storage of syncs of Keystone: %w", err)
 	}
 	return syncs, nil
+}
+
+// newUsers returns the storage of Users.
+func (a *assembly) newUsers(options generic.RESTOptionsGetter) (*user.REST, error) {
+	users, err := user.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer, a.users)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of users: %w", err)
+	}
+	return users, nil
 }
 
 // validateNodes refuses authorization mode Node without what restricts nodes.

@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -34,6 +35,8 @@ type stores struct {
 	lookup    *tenantregistry.Lookup
 	// reports are about published objects.
 	reports *publishedobject.REST
+	// users are the Users of all spaces.
+	users *user.Index
 }
 
 // newStores creates the storage of Tenants and reports, which authentication,
@@ -41,7 +44,7 @@ type stores struct {
 // not ask who may publish an object, as that of other resources does: admission alone does.
 func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	// The types of Tenantry have no protobuf and are stored as JSON.
-	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource, keystonesync.Resource} {
+	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource, keystonesync.Resource, user.Resource} {
 		b.storage.SetSerializer(resource, runtime.ContentTypeJSON, nil)
 	}
 	uncached, err := storage.Uncached(opts.kube.Etcd)
@@ -64,6 +67,7 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 			Clients: func() ([]*clientv3.Client, error) { return etcd.connectAll(configs) },
 			Prefix:  b.storage.StorageConfig.Prefix,
 		},
+		users: user.NewIndex(),
 	}
 	options := s.over(b.generic.RESTOptionsGetter)
 	if s.tenants, err = tenantregistry.NewStorage(legacyscheme.Scheme, options, s.spaces.Ranges, s.deletions); err != nil {

@@ -49,6 +49,14 @@ const (
 	KeystoneIDAnnotation   = "tenantry.io/keystone-id"
 	KeystoneGoneAnnotation = "tenantry.io/keystone-gone-since"
 
+	// CreatorAnnotation says on a namespace of a space who has created it, as a Creator in
+	// JSON; it is on none of the platform's. If that was by a User, CreatedByLabel is the
+	// User's UID. The server sets both, and nobody changes them.
+	CreatorAnnotation = "tenantry.io/creator"
+	CreatedByLabel    = "tenantry.io/created-by"
+	// UserLabel marks, with the UID of a User, what is made for it. Only the Publisher writes it.
+	UserLabel = "tenantry.io/user"
+
 	// ScopeAnnotation and SelectorAnnotation say where the rules of a ClusterRole of the
 	// system space hold, see package rbac.
 	ScopeAnnotation    = "tenantry.io/scope"

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Tenants is a client of the Tenants, PublishedObjects and KeystoneSyncs of a server.
+// Tenants is a client of the Tenants, PublishedObjects and KeystoneSyncs of a server, and of the
+// Users of a space.
 type Tenants struct{ client.WithWatch }
 
 // NewTenants returns a client with the credentials of a system administrator.
@@ -27,7 +28,7 @@ func NewTenants(config *rest.Config) (Tenants, error) {
 		return Tenants{}, err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil) // which asks for no discovery
-	for _, kind := range []string{"Tenant", "PublishedObject", "KeystoneSync"} {
+	for _, kind := range []string{"Tenant", "PublishedObject", "KeystoneSync", "User"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper, Log: klog.Background()})

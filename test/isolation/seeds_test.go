@@ -58,6 +58,7 @@ var seeds = map[string]string{
 	"roles.rbac.authorization.k8s.io":                                `"rules":[]`,
 	"apiservices.apiregistration.k8s.io":                             refused, // those of what the space serves
 	"tenantaccesspolicies.tenantry.io":                               `"spec":{"subjects":[{"tenant":"third","kind":"User","name":"u"}],"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"namespaces":["x"]}]}`,
+	"users.tenantry.io":                                              `"spec":{"username":"u"}`,
 	"priorityclasses.scheduling.k8s.io":                              `"value":1`,
 	"csidrivers.storage.k8s.io":                                      `"spec":{}`,
 	"csinodes.storage.k8s.io":                                        refused,

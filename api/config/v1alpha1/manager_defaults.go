@@ -64,6 +64,7 @@ var neverPublishable = map[string]string{
 	"events.events.k8s.io":             "events are about objects of their own space",
 	"tenants.tenantry.io":              "tenants belong to the system space",
 	"tenantaccesspolicies.tenantry.io": "access to a space is for its tenant to grant",
+	"users.tenantry.io":                "users of a tenant are for the tenant to name",
 }
 
 // NeverPublishable reports whether no configuration can publish objects of a resource,

@@ -7,24 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func stored(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: "u", ResourceVersion: "7",
-		Labels: map[string]string{"l": "v"}, Annotations: map[string]string{tenant.Annotation: "acme", "a": "b"},
-	}
+	o := slim(namespace, name)
+	o.Labels, o.Annotations = map[string]string{"l": "v"}, map[string]string{tenant.Annotation: "acme", "a": "b"}
+	return o
 }
 
 func slim(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "7"}
 }
 
-func TestTrim(t *testing.T) {
+func TestKeep(t *testing.T) {
 	hard := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": one}}
 	role := rbacv1.RoleRef{Name: "cluster-admin"}
 	for name, tc := range map[string]struct{ obj, want client.Object }{
@@ -46,7 +44,7 @@ func TestTrim(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := trim(tc.obj); err != nil {
+			if err := keep(tc.obj, *tc.want.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, tc.obj); diff != "" {
@@ -56,16 +54,5 @@ func TestTrim(t *testing.T) {
 				t.Errorf("belongs to %q", got)
 			}
 		})
-	}
-}
-
-func TestTrimEvent(t *testing.T) {
-	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if got, _ := trimEvent(watch.Event{Type: watch.Added, Object: foreign}); got.Type != watch.Error {
-		t.Errorf("an object without tenant became %+v", got)
-	}
-	bookmark := watch.Event{Type: watch.Bookmark, Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}
-	if got, pass := trimEvent(bookmark); !pass || got.Type != watch.Bookmark {
-		t.Errorf("a bookmark became %+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -54,6 +55,10 @@ var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
 	roles := map[string]*rbacv1.ClusterRole{}
 	for _, role := range bootstrappolicy.ClusterRoles() {
 		roles[role.Name] = &role
+	}
+	roles[v1alpha1.NamespaceCreator] = &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceCreator},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"create"}}},
 	}
 	aggregateAll(roles, slices.Sorted(maps.Keys(aggregating())))
 	return roles

@@ -45,7 +45,7 @@ var _ = Describe("Discovery of a space", func() {
 			Expect(space).To(HaveKeyWithValue(readable, ConsistOf("get", "list", "watch")), readable)
 		}
 		for _, whole := range []string{"v1 pods", "v1 pods/log", "v1 namespaces", "apps/v1 daemonsets", "apps/v1 deployments/scale",
-			"tenantry.io/v1alpha1 tenantaccesspolicies", "apiextensions.k8s.io/v1 customresourcedefinitions", "authorization.k8s.io/v1 subjectaccessreviews"} {
+			"tenantry.io/v1alpha1 tenantaccesspolicies", "tenantry.io/v1alpha1 users", "tenantry.io/v1alpha1 users/status", "apiextensions.k8s.io/v1 customresourcedefinitions", "authorization.k8s.io/v1 subjectaccessreviews"} {
 			Expect(space).To(HaveKeyWithValue(whole, system[whole]), whole)
 			Expect(system[whole]).NotTo(BeEmpty())
 		}

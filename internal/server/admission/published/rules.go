@@ -99,6 +99,7 @@ var (
 		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
 	errKeystone = fmt.Errorf("label %q and annotations %q and %q say what is made of OpenStack's Keystone, and are the platform's; leave them as they are, and out of a new object",
 		tenant.KeystoneLabel, tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation)
+	errUser = fmt.Errorf("label %q says what is made for a User, and is the platform's; leave it as it is, and out of a new object", tenant.UserLabel)
 	// errFormer is for a publisher of the version before, too: without marks, its copies
 	// would be the tenant's own.
 	errFormer = fmt.Errorf("label %q and annotation %q have other names now, and are the platform's; leave them out",
@@ -120,6 +121,8 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 		return errCopy
 	case was.keystone != is.keystone && !deleted:
 		return errKeystone
+	case was.user != is.user && !deleted:
+		return errUser
 	case was.none() && is.none():
 		return nil
 	case was.kind == "" && is.kind == "":
@@ -155,7 +158,9 @@ type marks struct {
 	kind, from string
 	// keystone are the values of the label and the annotations on what is made of Keystone, with prefixes. They
 	// are compared one by one: a tenant chooses what would join them.
-	keystone    [3]string
+	keystone [3]string
+	// user is the value of the label of what is made for a User, with a prefix.
+	user        string
 	terminating bool
 	name        string
 	// former is whether there are marks by their former names. No object that is read has any.
@@ -163,7 +168,7 @@ type marks struct {
 }
 
 func (m marks) none() bool {
-	return m.kind == "" && m.from == "" && m.keystone == [3]string{} && !m.former
+	return m.kind == "" && m.from == "" && m.keystone == [3]string{} && m.user == "" && !m.former
 }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
@@ -193,6 +198,9 @@ func marksOf(obj runtime.Object) (m marks) {
 		if value, ok := annotations[key]; ok {
 			m.keystone[i+1] = present + value
 		}
+	}
+	if value, ok := labels[tenant.UserLabel]; ok {
+		m.user = present + value
 	}
 	_, label := labels[formerLabel]
 	_, from := annotations[formerFrom]

@@ -57,6 +57,8 @@ func joined(o *corev1.ConfigMap) {
 }
 
 func gone(o *corev1.ConfigMap)        { o.Annotations[tenant.KeystoneGoneAnnotation] = "2026-01-01T00:00:00Z" }
+func forUser(o *corev1.ConfigMap)     { o.Labels[tenant.UserLabel] = "0b0e2f4c" }
+func forAnother(o *corev1.ConfigMap)  { o.Labels[tenant.UserLabel] = "" }
 func terminating(o *corev1.ConfigMap) { o.DeletionTimestamp = &metav1.Time{} }
 
 // who acts: a user's name, the tenant of its credentials and, if they differ, of
@@ -150,6 +152,12 @@ func TestRules(t *testing.T) {
 		"platform makes it of Keystone":       {who: platform, after: object(project), want: "made of OpenStack's Keystone"},
 		"publisher makes it of Keystone":      {who: publisher, after: object(project)},
 		"publisher unmarks it":                {who: publisher, before: object(project), after: object()},
+		"edit what is made for a User":        {who: jane, before: object(forUser), after: object(forUser, edited)},
+		"delete what is made for a User":      {who: jane, before: object(forUser)},
+		"forge what is made for a User":       {who: jane, after: object(forAnother), want: "made for a User"},
+		"make it another's":                   {who: jane, before: object(forUser), after: object(forAnother), want: "made for a User"},
+		"unmark what is made for a User":      {who: platform, before: object(forUser), after: object(), want: "made for a User"},
+		"publisher makes it for a User":       {who: publisher, after: object(forUser)},
 		"space that is being deleted":         {who: platform, space: "gone", before: object(marked)},
 		"system space":                        {who: platform, space: tenant.System, before: object(marked), after: object(edited)},
 	} {

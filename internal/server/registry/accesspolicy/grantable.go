@@ -27,7 +27,7 @@ func Grantable(verb, group, resource string) bool {
 	case rbacv1.GroupName, certificatesv1.GroupName:
 		return reads
 	case Resource.Group:
-		return reads || resource != Resource.Resource
+		return reads || resource != Resource.Resource && resource != "users"
 	case "":
 		return resource != "serviceaccounts/token"
 	default:

@@ -174,6 +174,8 @@ func TestGrantable(t *testing.T) {
 		{"create", "certificates.k8s.io", "x"}:                     false,
 		{"create", "tenantry.io", "networks"}:                      true,
 		{"create", "tenantry.io", "tenantaccesspolicies"}:          false,
+		{"delete", "tenantry.io", "users"}:                         false,
+		{"list", "tenantry.io", "users"}:                           true,
 		{"create", "authentication.k8s.io", "tokenreviews"}:        false,
 		{"create", "authorization.k8s.io", "subjectaccessreviews"}: false,
 		{"impersonate", "", "users"}:                               false,

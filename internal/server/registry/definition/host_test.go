@@ -17,7 +17,7 @@ import (
 func TestAHostTakesTheDefinitions(t *testing.T) {
 	for name, manifest := range map[string][]byte{
 		"tenants": crd.Tenants, "published objects": crd.PublishedObjects, "access policies": crd.TenantAccessPolicies,
-		"syncs of Keystone": crd.KeystoneSyncs,
+		"syncs of Keystone": crd.KeystoneSyncs, "users": crd.Users,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var external apiextensionsv1.CustomResourceDefinition

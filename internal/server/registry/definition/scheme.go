@@ -16,6 +16,7 @@ func AddToScheme(scheme *runtime.Scheme) {
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	scheme.AddKnownTypes(schema.GroupVersion{Group: v1alpha1.GroupVersion.Group, Version: runtime.APIVersionInternal},
 		&v1alpha1.Tenant{}, &v1alpha1.TenantList{}, &v1alpha1.TenantAccessPolicy{}, &v1alpha1.TenantAccessPolicyList{},
-		&v1alpha1.PublishedObject{}, &v1alpha1.PublishedObjectList{}, &v1alpha1.KeystoneSync{}, &v1alpha1.KeystoneSyncList{})
+		&v1alpha1.PublishedObject{}, &v1alpha1.PublishedObjectList{}, &v1alpha1.KeystoneSync{}, &v1alpha1.KeystoneSyncList{},
+		&v1alpha1.User{}, &v1alpha1.UserList{})
 	utilruntime.Must(scheme.SetVersionPriority(v1alpha1.GroupVersion))
 }

@@ -2,7 +2,9 @@ package tenant
 
 import (
 	"maps"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -27,8 +29,20 @@ func (g Group) NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RES
 	group := genericapiserver.NewDefaultAPIGroupInfo(g.GroupName(), legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
 	resources := g.Storage.Map()
 	maps.Copy(resources, g.Others)
+	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
 	group.VersionedResourcesStorageMap[v1alpha1.GroupVersion.Version] = resources
 	return group, nil
+}
+
+// withoutProtobuf are the formats that all types of the group have. A deletion answers with the
+// object if it has finalizers, in a format that the client prefers.
+type withoutProtobuf struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType == runtime.ContentTypeProtobuf
+	})
 }
 
 // AddToCore adds Tenants to the storages of upstream's core group, as v1.

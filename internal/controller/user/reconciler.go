@@ -1,0 +1,361 @@
+package user
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// perTurn is how many items of a tenant are looked at in a turn, and how many namespaces of a
+	// User that is being deleted.
+	perTurn = 20
+	// looks is how often it is looked whether a User that is being deleted is still bound somewhere.
+	looks = 10
+	// soon is after how long a tenant with more to do is at the end of the queue again.
+	soon = time.Millisecond
+)
+
+// Reconciler gives the Users of all spaces their rights.
+type Reconciler struct {
+	// Tenants reads the system space.
+	Tenants client.Reader
+	// Children observes Users and what belongs to them, by flattened names.
+	Children client.Reader
+
+	spaces  spaces
+	backlog backlog
+}
+
+// key is that of a User: of one name there may be several, one after the other.
+type key struct {
+	tenant tenant.Name
+	uid    string
+}
+
+func (k key) String() string { return k.tenant.String() + "/" + k.uid }
+
+// Reconcile implements reconcile.TypedReconciler. It is the turn of a tenant.
+func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Result, error) {
+	t := &v1alpha1.Tenant{}
+	if err := r.Tenants.Get(ctx, client.ObjectKey{Name: n.String()}, t); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading tenant %q: %w", n, err)
+	}
+	failed := map[string]error{}
+	for _, i := range r.backlog.take(n, perTurn) {
+		again, err := r.look(ctx, key{n, i.uid}, i, t.DeletionTimestamp != nil)
+		if err != nil {
+			again = &i
+		}
+		if again != nil {
+			r.backlog.add(n, *again)
+		}
+		failed[i.uid] = errors.Join(failed[i.uid], err)
+	}
+	var errs []error
+	for uid, err := range failed {
+		errs = append(errs, err, r.report(ctx, key{n, uid}, err))
+	}
+	if err := errors.Join(errs...); err != nil || !r.backlog.has(n) {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: soon}, nil
+}
+
+// look brings about what an item is about, and returns what of it is left. Nothing is made in
+// a space that is ending.
+func (r *Reconciler) look(ctx context.Context, k key, i item, ending bool) (*item, error) {
+	u, err := r.user(ctx, k)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil:
+		return nil, r.clear(ctx, k)
+	case u.DeletionTimestamp != nil && i.namespace != "":
+		return nil, r.endLate(ctx, k, u, i.namespace)
+	case u.DeletionTimestamp != nil:
+		return r.end(ctx, k, u, i)
+	case ending:
+		return nil, nil
+	case i.namespace != "":
+		return nil, r.ensureOwner(ctx, k, u, i.namespace)
+	}
+	if err := r.ensure(ctx, k, creatorBinding(u), &rbacv1.ClusterRoleBinding{}); err != nil {
+		return nil, err
+	}
+	namespaces, err := r.namespaces(ctx, k)
+	for _, ns := range namespaces {
+		r.backlog.add(k.tenant, item{uid: k.uid, namespace: tenant.Flat(ns.Name).Plain()})
+	}
+	return nil, err
+}
+
+// user returns a User, nil if there is none.
+func (r *Reconciler) user(ctx context.Context, k key) (*v1alpha1.User, error) {
+	list := &v1alpha1.UserList{}
+	if err := r.list(ctx, k, list); err != nil || len(list.Items) == 0 {
+		return nil, err
+	}
+	return &list.Items[0], nil
+}
+
+// namespaces returns those that a User has created, by name.
+func (r *Reconciler) namespaces(ctx context.Context, k key) ([]corev1.Namespace, error) {
+	list := &corev1.NamespaceList{}
+	err := r.list(ctx, k, list, client.UnsafeDisableDeepCopy)
+	slices.SortFunc(list.Items, func(a, b corev1.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, err
+}
+
+func (r *Reconciler) list(ctx context.Context, k key, to client.ObjectList, options ...client.ListOption) error {
+	if err := r.Children.List(ctx, to, append(options, client.MatchingFields{byUser: k.String()})...); err != nil {
+		return fmt.Errorf("reading %T from the cache: %w", to, err)
+	}
+	return nil
+}
+
+// namespace returns a namespace that a User has created, nil if there is none, or if it is being
+// deleted.
+func (r *Reconciler) namespace(ctx context.Context, k key, name string) (*corev1.Namespace, error) {
+	ns := &corev1.Namespace{}
+	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(k.tenant, name).String()}, ns)
+	if err != nil || !found || ns.DeletionTimestamp != nil || keyOf(ns) != k {
+		return nil, err
+	}
+	return ns, nil
+}
+
+// ensureOwner gives a User every right in a namespace that it has created.
+func (r *Reconciler) ensureOwner(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
+	ns, err := r.namespace(ctx, k, namespace)
+	if err != nil || ns == nil {
+		return err
+	}
+	err = errors.Join(r.ensure(ctx, k, ownerRole(u, namespace), &rbacv1.Role{}), r.ensure(ctx, k, ownerBinding(u, namespace), &rbacv1.RoleBinding{}))
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // the cache does not know yet that it is being deleted
+	}
+	return err
+}
+
+// ensure makes an object what it is to be. observed is an empty one.
+func (r *Reconciler) ensure(ctx context.Context, k key, desired, observed client.Object) error {
+	name := types.NamespacedName{Namespace: tenant.Flatten(k.tenant, desired.GetNamespace()).String(), Name: desired.GetName()}
+	if name.Namespace == "" {
+		name.Name = tenant.Flatten(k.tenant, name.Name).String()
+	}
+	found, err := r.observe(ctx, name, observed)
+	if err != nil || found && equal(desired, observed) {
+		return err
+	}
+	if err := r.spaces.Apply(ctx, k.tenant, desired); err != nil {
+		return fmt.Errorf("applying %T %q: %w", desired, desired.GetName(), err)
+	}
+	return nil
+}
+
+// equal compares what is said of an object that is made for a User.
+func equal(desired, observed client.Object) bool {
+	if !apiequality.Semantic.DeepEqual(desired.GetLabels(), observed.GetLabels()) {
+		return false
+	}
+	switch d := desired.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		o := observed.(*rbacv1.ClusterRoleBinding)
+		return d.RoleRef == o.RoleRef && apiequality.Semantic.DeepEqual(d.Subjects, o.Subjects)
+	case *rbacv1.RoleBinding:
+		o := observed.(*rbacv1.RoleBinding)
+		return d.RoleRef == o.RoleRef && apiequality.Semantic.DeepEqual(d.Subjects, o.Subjects)
+	default:
+		return apiequality.Semantic.DeepEqual(desired.(*rbacv1.Role).Rules, observed.(*rbacv1.Role).Rules)
+	}
+}
+
+// observe reads an object from the cache and reports whether there is one.
+func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName, to client.Object) (bool, error) {
+	switch err := r.Children.Get(ctx, name, to); {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("reading %s from the cache: %w", name, err)
+	}
+}
+
+// clear deletes what has been made for a User that is gone. Its namespaces have been decided
+// about.
+func (r *Reconciler) clear(ctx context.Context, k key) error {
+	var made []client.Object
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{}} {
+		if err := r.list(ctx, k, list); err != nil {
+			return err
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			made = append(made, o.(client.Object))
+		}
+	}
+	for _, o := range made {
+		o.SetName(tenant.Flat(o.GetName()).Plain())
+		o.SetNamespace(tenant.Flat(o.GetNamespace()).Plain())
+		if err := r.spaces.Delete(ctx, k.tenant, o); err != nil {
+			return fmt.Errorf("deleting %T %q: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// end takes the rights of a User that is being deleted away and lets it go, some namespaces at
+// a time. By their names: the cache may not know yet what was made a moment ago.
+func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (*item, error) {
+	if !slices.Contains(u.Finalizers, v1alpha1.UserFinalizer) {
+		return nil, nil
+	}
+	binding := creatorBinding(u)
+	if err := r.spaces.Delete(ctx, k.tenant, binding); err != nil {
+		return nil, fmt.Errorf("deleting ClusterRoleBinding %q: %w", binding.Name, err)
+	}
+	namespaces, err := r.namespaces(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	namespaces = slices.DeleteFunc(namespaces, func(ns corev1.Namespace) bool {
+		return tenant.Flat(ns.Name).Plain() <= i.after
+	})
+	turn := namespaces[:min(len(namespaces), perTurn)]
+	group, groupCtx := errgroup.WithContext(ctx) // a list may wait for the server's cache
+	for _, ns := range turn {
+		group.Go(func() error { return r.endOwner(groupCtx, k, u, &ns) })
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(namespaces) > perTurn {
+		i.after = tenant.Flat(turn[perTurn-1].Name).Plain()
+		return &i, nil
+	}
+	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
+	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{
+		"uid": u.UID, "resourceVersion": u.ResourceVersion, "finalizers": left,
+	}})
+	switch {
+	case apierrors.IsConflict(err):
+		return &i, nil // the cache does not know yet what has been written
+	case err != nil:
+		return nil, fmt.Errorf("finalizing user %q: %w", plain(u).Name, err)
+	default:
+		return nil, nil
+	}
+}
+
+// endLate is endOwner for a namespace of which something has changed. Most often that was done by
+// end, and nothing is left.
+func (r *Reconciler) endLate(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
+	ns, err := r.namespace(ctx, k, namespace)
+	if err != nil || ns == nil {
+		return err
+	}
+	bound, err := r.observe(ctx, types.NamespacedName{Namespace: ns.Name, Name: ownerName}, &rbacv1.RoleBinding{})
+	if err != nil || !bound && u.Spec.NamespacePolicy != v1alpha1.UserNamespacesDelete {
+		return err
+	}
+	return r.endOwner(ctx, k, u, ns)
+}
+
+// endOwner takes the rights of a User in a namespace away and does with it what the User says.
+func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace) error {
+	name := tenant.Flat(ns.Name).Plain()
+	if err := r.unbind(ctx, k, u, name); err != nil {
+		return fmt.Errorf("ending the rights in namespace %q: %w", name, err)
+	}
+	made := []client.Object{ownerBinding(u, name), ownerRole(u, name)}
+	if u.Spec.NamespacePolicy == v1alpha1.UserNamespacesDelete && ns.DeletionTimestamp == nil {
+		made = append(made, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: ns.UID}})
+	}
+	for _, o := range made {
+		if err := r.spaces.Delete(ctx, k.tenant, o); err != nil {
+			return fmt.Errorf("deleting %T %q of namespace %q: %w", o, o.GetName(), name, err)
+		}
+	}
+	return nil
+}
+
+// unbind takes a User out of all RoleBindings of a namespace: with every right there, its user may
+// have made others, or have given ours a finalizer, with which it would hold after its deletion.
+// It looks again for what was made meanwhile.
+func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
+	names := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind && s.Name == u.Spec.Username }
+	for range looks {
+		bindings, err := r.spaces.RoleBindings(ctx, k.tenant, namespace)
+		if err != nil {
+			return err
+		}
+		bindings = slices.DeleteFunc(bindings, func(b rbacv1.RoleBinding) bool { return !slices.ContainsFunc(b.Subjects, names) })
+		if len(bindings) == 0 {
+			return nil
+		}
+		for _, b := range bindings {
+			// Whoever changes it meanwhile is looked at again.
+			if err := r.spaces.Patch(ctx, k.tenant, &b, "", map[string]any{"subjects": slices.DeleteFunc(b.Subjects, names)}); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("user %q is bound again and again", u.Spec.Username)
+}
+
+// plain returns the name of a User of the cache in its space.
+func plain(u *v1alpha1.User) *v1alpha1.User {
+	return &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(u.Name).Plain()}}
+}
+
+// report writes the status of a User if it says something new.
+func (r *Reconciler) report(ctx context.Context, k key, failed error) error {
+	u, err := r.user(ctx, k)
+	if err != nil || u == nil || u.DeletionTimestamp != nil {
+		return err
+	}
+	namespaces, err := r.namespaces(ctx, k)
+	if err != nil {
+		return err
+	}
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, ObservedGeneration: u.Generation,
+		Message: "the user can create namespaces, and has every right in those that it has created",
+	}
+	if failed != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonFailed, conditions.Message(failed.Error())
+	}
+	status := u.Status.DeepCopy()
+	status.ObservedGeneration, status.Namespaces = u.Generation, int32(min(len(namespaces), 1<<31-1)) //nolint:gosec // bounded
+	meta.SetStatusCondition(&status.Conditions, ready)
+	if apiequality.Semantic.DeepEqual(&u.Status, status) {
+		return nil
+	}
+	if err := r.spaces.Patch(ctx, k.tenant, plain(u), "status", map[string]any{"metadata": map[string]any{"uid": u.UID}, "status": status}); err != nil {
+		return fmt.Errorf("updating the status of user %q: %w", plain(u).Name, err)
+	}
+	return nil
+}

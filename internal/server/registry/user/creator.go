@@ -1,0 +1,92 @@
+package user
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// stamp is what a namespace says of who has created it; both are empty on one of the
+// platform's.
+type stamp struct{ creator, createdBy string }
+
+// Prepare sets who has created a namespace of a space, and keeps what was set; see
+// storage.Preparation. That is below everything that changes an object: clients by any
+// subresource and patch, webhooks, policies and controllers.
+func (i *Index) Prepare(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	var is stamp
+	var err error
+	switch {
+	case !n.IsSpace():
+		return func(runtime.Object) error { return nil }
+	case before == nil:
+		is, err = i.stampOf(ctx, n)
+	default:
+		var was interface {
+			GetAnnotations() map[string]string
+			GetLabels() map[string]string
+		}
+		if was, err = meta.Accessor(before); err == nil {
+			is = stamp{was.GetAnnotations()[tenant.CreatorAnnotation], was.GetLabels()[tenant.CreatedByLabel]}
+		}
+	}
+	return func(after runtime.Object) error {
+		if err != nil {
+			return err
+		}
+		accessor, err := meta.Accessor(after)
+		if err != nil {
+			return err
+		}
+		accessor.SetAnnotations(with(accessor.GetAnnotations(), tenant.CreatorAnnotation, is.creator))
+		accessor.SetLabels(with(accessor.GetLabels(), tenant.CreatedByLabel, is.createdBy))
+		return nil
+	}
+}
+
+// stampOf returns the stamp of what the user of ctx creates in the space of n. Whoever of the
+// platform it is, is not for the tenant to know.
+func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
+	of, err := tenant.UserTenant(ctx)
+	if err != nil || of == tenant.System {
+		return stamp{}, err
+	}
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return stamp{}, tenant.ErrNoTenant
+	}
+	if err := i.await(ctx); err != nil {
+		return stamp{}, err
+	}
+	creator, err := json.Marshal(tenant.Creator{Tenant: of, Name: u.GetName(), UID: u.GetUID()})
+	is := stamp{creator: string(creator)}
+	if of == n {
+		found, _ := i.find(n, u.GetName())
+		is.createdBy = string(found.uid)
+	}
+	return is, err
+}
+
+// with returns a map with a value or, if that is empty, without its key. The map itself may be
+// shared with an object of the cache.
+func with(m map[string]string, key, value string) map[string]string {
+	current, ok := m[key]
+	if current == value && ok == (value != "") {
+		return m
+	}
+	if m = maps.Clone(m); m == nil {
+		m = map[string]string{}
+	}
+	if value == "" {
+		delete(m, key)
+		return m
+	}
+	m[key] = value
+	return m
+}

@@ -1,0 +1,182 @@
+package user
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/progress"
+	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/registry/follow"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Resource is the resource of this package.
+var Resource = v1alpha1.GroupVersion.WithResource("users").GroupResource()
+
+// REST serves Users.
+type REST struct {
+	*genericregistry.Store
+	// Status serves the subresource status.
+	Status     definition.StatusREST
+	escalation escalation
+	index      *Index
+	// seen is how far the index is; writers wait for it.
+	seen *progress.Progress
+}
+
+// NewREST returns the storage of Users, which index is to know.
+func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer, index *Index) (*REST, error) {
+	common, table, err := definition.NewStrategy(scheme, crd.Users)
+	if err != nil {
+		return nil, err
+	}
+	s := strategy{Strategy: common, index: index}
+	store, err := definition.NewStore(options, Resource, "user", func() runtime.Object { return &v1alpha1.User{} },
+		func() runtime.Object { return &v1alpha1.UserList{} }, s, table)
+	if err != nil {
+		return nil, err
+	}
+	seen := &progress.Progress{}
+	follow.Await(store, seen)
+	return &REST{store, definition.NewStatusREST(store, statusStrategy{s}), escalation{a}, index, seen}, nil
+}
+
+// Follow tells the index of the Users of every space until ctx ends.
+func (r *REST) Follow(ctx context.Context) {
+	follow.Run(ctx, "users", tenant.Everything, r.Store, r.index, r.seen)
+}
+
+// Create implements rest.Creater.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, r.confirmed(validate), options)
+}
+
+// Update implements rest.Updater. It serves patches and server-side apply too.
+func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, info, r.confirmed(create), r.confirmedUpdate(update), forceAllowCreate, options)
+}
+
+func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.User).Name); err != nil {
+			return err
+		}
+		return create(ctx, obj)
+	}
+}
+
+func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.User).Name); err != nil {
+			return err
+		}
+		return update(ctx, obj, old)
+	}
+}
+
+// Delete implements rest.GracefulDeleter. What the user creates from then on is not by the User.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	obj, gone, err := r.Store.Delete(ctx, name, validate, options)
+	if err == nil {
+		follow.Wait(obj, r.seen)
+	}
+	return obj, gone, err
+}
+
+// strategy are the rules for the main resource.
+type strategy struct {
+	definition.Strategy
+	index *Index
+}
+
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	u := obj.(*v1alpha1.User)
+	u.Generation = 1
+	u.Status = v1alpha1.UserStatus{}
+	settle(u)
+	hold(u)
+}
+
+func (strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	u, previous := obj.(*v1alpha1.User), old.(*v1alpha1.User)
+	u.Status = previous.Status
+	settle(u)
+	// Only the controller lets a User go, so that none is gone before its rights are.
+	if slices.Contains(previous.Finalizers, v1alpha1.UserFinalizer) && !tenant.ByPublisher(ctx) {
+		hold(u)
+	}
+	if !apiequality.Semantic.DeepEqual(u.Spec, previous.Spec) {
+		u.Generation = previous.Generation + 1
+	}
+}
+
+// settle fills in the policy, which is shown.
+func settle(u *v1alpha1.User) {
+	u.Spec.NamespacePolicy = cmp.Or(u.Spec.NamespacePolicy, v1alpha1.UserNamespacesRetain)
+}
+
+func hold(u *v1alpha1.User) {
+	if !slices.Contains(u.Finalizers, v1alpha1.UserFinalizer) {
+		u.Finalizers = append(u.Finalizers, v1alpha1.UserFinalizer)
+	}
+}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	u := obj.(*v1alpha1.User)
+	errs := s.Rules.Validate(ctx, u, nil)
+	for _, message := range validation.NameIsDNSSubdomain(u.Name, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), u.Name, message))
+	}
+	n, err := tenant.SpaceFrom(ctx)
+	switch {
+	case err != nil:
+		errs = append(errs, field.InternalError(nil, err))
+	case !n.IsSpace():
+		errs = append(errs, field.Forbidden(field.NewPath("metadata"), "a User belongs into the space of its tenant; "+
+			"namespaces of the system space are the platform's, and rights there are given by RBAC"))
+	default:
+		if other, found := s.index.find(n, u.Spec.Username); found && other.name != u.Name {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "username"), "it is that of User "+other.name+"; delete that one first"))
+		}
+	}
+	return errs
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.Rules.Validate(ctx, obj, old)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("status")
+}
+
+// statusStrategy are the rules for the subresource status.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	u, previous := obj.(*v1alpha1.User), old.(*v1alpha1.User)
+	status, managed := u.Status, u.ManagedFields
+	previous.DeepCopyInto(u)
+	u.Status, u.ManagedFields = status, managed
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return definition.ResetFields("spec")
+}
