@@ -7,7 +7,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/server/egressselector"
@@ -98,8 +97,8 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Definition: func(n tenant.Name, r schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 			return p.definitions.Definition(n, r)
 		},
-		DefinitionCosts: func(n tenant.Name, except sets.Set[string]) spacepolicy.DefinitionCosts {
-			return p.costs.Of(p.definitions.Own(n), except)
+		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
+			return p.costs.Of(p.definitions.Own(n))
 		},
 		Terminating: s.lookup.Terminating,
 		TenantUID:   s.lookup.UID,

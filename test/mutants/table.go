@@ -1220,7 +1220,7 @@ var table = []mutant{
 	{
 		name:   "definitions that webhooks hold",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
-		before: `	e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})`,
+		before: `	e.pending.include(n, all)`,
 		after:  ``,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestPendingDefinitions"},
 	},
@@ -1248,14 +1248,14 @@ var table = []mutant{
 	{
 		name:   "schemas of a space's definitions",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
-		before: `all > maxSchemasInSpace {`,
+		before: `with.Schemas > maxSchemasInSpace {`,
 		after:  `all > 9*maxSchemasInSpace {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=Expressions"},
 	},
 	{
 		name:   "bytes of a space's definitions",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
-		before: `all > maxDefinitionBytes {`,
+		before: `with.Bytes > maxDefinitionBytes {`,
 		after:  `all > 9*maxDefinitionBytes {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=Expressions"},
 	},

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -39,8 +38,8 @@ type Config struct {
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
-	// DefinitionCosts returns what the definitions of a space cost, without some. If nil, nothing.
-	DefinitionCosts func(n tenant.Name, except sets.Set[string]) spacepolicy.DefinitionCosts
+	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
+	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.
 	Egress egress.Options
 	// Quota charges what is written in spaces. If nil, quotas of namespaces are

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
@@ -41,8 +40,8 @@ const (
 type Expressions struct {
 	// Policies returns those of admission policies and webhooks, without an object.
 	Policies func(n tenant.Name, resource schema.GroupResource, name string) int
-	// Definitions returns what those have, without some.
-	Definitions func(n tenant.Name, except sets.Set[string]) DefinitionCosts
+	// Definitions returns what those have, by their names, in a map that the caller may change.
+	Definitions func(n tenant.Name) map[string]DefinitionCosts
 
 	pending *pendingDefinitions
 }
@@ -71,20 +70,18 @@ type definitionKey struct {
 // knownDefinitions are as many as some dozens of large spaces have.
 const knownDefinitions = 10_000
 
-// Of adds up what definitions cost, without some.
-func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition, except sets.Set[string]) (all DefinitionCosts) {
+// Of returns what definitions cost, by their names.
+func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition) map[string]DefinitionCosts {
 	c.once.Do(func() { c.known = lru.New(knownDefinitions) })
+	all := make(map[string]DefinitionCosts, len(definitions))
 	for _, definition := range definitions {
-		if except.Has(definition.Name) {
-			continue
-		}
 		key := definitionKey{definition.UID, definition.ResourceVersion}
 		costs, ok := c.known.Get(key)
 		if !ok {
 			costs = costsOf(&definition.Spec)
 			c.known.Add(key, costs)
 		}
-		all.add(costs.(DefinitionCosts))
+		all[definition.Name] = costs.(DefinitionCosts)
 	}
 	return all
 }
@@ -110,18 +107,13 @@ type pendingDefinition struct {
 // pendingTime is how long a definition is pending after its request has ended.
 const pendingTime = 10 * time.Second
 
-// in returns what is pending in a space, but for a definition. It is called with the lock.
-func (p *pendingDefinitions) in(n tenant.Name, but string) (names sets.Set[string], costs DefinitionCosts) {
-	largest := map[string]DefinitionCosts{} // of several writes, of which one has effect
+// include adds what is pending in a space to its definitions. Of those with one name the largest counts, in each
+// respect: a write may have no effect. It is called with the lock.
+func (p *pendingDefinitions) include(n tenant.Name, all map[string]DefinitionCosts) {
 	for definition := range p.of[n] {
-		known, more := largest[definition.name], definition.costs
-		largest[definition.name] = DefinitionCosts{max(known.Rules, more.Rules), max(known.Schemas, more.Schemas), max(known.Bytes, more.Bytes)}
+		known, more := all[definition.name], definition.costs
+		all[definition.name] = DefinitionCosts{max(known.Rules, more.Rules), max(known.Schemas, more.Schemas), max(known.Bytes, more.Bytes)}
 	}
-	delete(largest, but)
-	for _, more := range largest {
-		costs.add(more)
-	}
-	return sets.KeySet(largest).Insert(but), costs
 }
 
 // add notes a definition until some time after its request. It is called with the lock.
@@ -223,18 +215,25 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	}
 	e.pending.mu.Lock()
 	defer e.pending.mu.Unlock()
-	names, others := e.pending.in(n, definition.Name)
-	others.add(e.Definitions(n, names))
-	if all := costs.Schemas + others.Schemas; costs.Schemas > before.Schemas && all > maxSchemasInSpace {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", all, maxSchemasInSpace))
+	all := e.Definitions(n)
+	e.pending.include(n, all)
+	delete(all, definition.Name)
+	with := costs
+	for _, others := range all {
+		with.add(others)
 	}
-	if all := costs.Rules + others.Rules; costs.Rules > before.Rules && all > maxRulesInSpace {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", all, maxRulesInSpace))
+	if costs.Schemas > before.Schemas && with.Schemas > maxSchemasInSpace {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", with.Schemas, maxSchemasInSpace))
 	}
-	if all := costs.Bytes + others.Bytes; costs.Bytes > before.Bytes && all > maxDefinitionBytes {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", all, maxDefinitionBytes))
+	if costs.Rules > before.Rules && with.Rules > maxRulesInSpace {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", with.Rules, maxRulesInSpace))
 	}
-	e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})
+	if costs.Bytes > before.Bytes && with.Bytes > maxDefinitionBytes {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", with.Bytes, maxDefinitionBytes))
+	}
+	if !a.IsDryRun() {
+		e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package spacepolicy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
@@ -129,11 +129,11 @@ func TestExpressionsInSpace(t *testing.T) {
 					}
 					return tc.others
 				},
-				Definitions: func(n tenant.Name, except sets.Set[string]) DefinitionCosts {
-					if n != "a" || !except.Equal(sets.New("x")) {
-						t.Errorf("asked for %q without %q", n, except)
+				Definitions: func(n tenant.Name) map[string]DefinitionCosts {
+					if n != "a" {
+						t.Errorf("asked for %q", n)
 					}
-					return DefinitionCosts{Rules: tc.rules, Schemas: tc.schemas, Bytes: tc.bytes}
+					return map[string]DefinitionCosts{"other": {Rules: tc.rules, Schemas: tc.schemas, Bytes: tc.bytes}, "x": {1 << 30, 1 << 30, 1 << 30}}
 				},
 			}
 			plugin, err := New(nil, Rules{Expressions: others})
@@ -165,7 +165,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestCosts checks that definitions are added up, each by its version.
+// TestCosts checks that definitions are known by their versions.
 func TestCosts(t *testing.T) {
 	definition := func(name, version string, bytes int) *apiextensionsv1.CustomResourceDefinition {
 		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: version},
@@ -174,39 +174,51 @@ func TestCosts(t *testing.T) {
 					Description: strings.Repeat("x", bytes), XValidations: make(apiextensionsv1.ValidationRules, 1)}}}}}}
 	}
 	var costs Costs
-	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000), definition("c", "1", 5000)}, sets.New("c"))
-	if before.Rules != 2 || before.Schemas != 2 || before.Bytes < 2000 || before.Bytes > 3000 {
+	before := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "1", 1000), definition("b", "1", 1000)})
+	if a := before["a"]; len(before) != 2 || a.Rules != 1 || a.Schemas != 1 || a.Bytes < 1000 || a.Bytes > 1500 {
 		t.Errorf("got %v", before)
 	}
-	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)}, sets.New("c"))
-	if after.Rules != 2 || after.Schemas != 2 || after.Bytes < before.Bytes+1000 || after.Bytes > before.Bytes+1100 {
+	after := costs.Of([]*apiextensionsv1.CustomResourceDefinition{definition("a", "2", 2000), definition("b", "1", 1000)})
+	if more := after["a"].Bytes - before["a"].Bytes; after["b"] != before["b"] || more < 1000 || more > 1100 {
 		t.Errorf("got %v, and before %v", after, before)
 	}
 }
+
+// dry is a write without effect.
+type dry struct{ admission.Attributes }
+
+// IsDryRun implements admission.Attributes.
+func (dry) IsDryRun() bool { return true }
 
 // TestPendingDefinitions checks that definitions count from their admission on, while webhooks hold them and until they
 // are known, and that an earlier one of the same name counts no more.
 func TestPendingDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var written DefinitionCosts
-		var except sets.Set[string]
-		plugin, err := New(nil, Rules{Expressions: Expressions{Definitions: func(_ tenant.Name, names sets.Set[string]) DefinitionCosts {
-			except = names
-			return written
-		}}})
+		written := map[string]DefinitionCosts{}
+		plugin, err := New(nil, Rules{Expressions: Expressions{Definitions: func(tenant.Name) map[string]DefinitionCosts { return maps.Clone(written) }}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		create := func(space tenant.Name, name string) (context.CancelFunc, error) {
-			ctx, cancel := context.WithCancel(tenant.WithSpace(t.Context(), space))
+		object := func(name string, fields int) *apiextensions.CustomResourceDefinition {
 			properties := map[string]props{}
-			for i := range maxSchemas - 1 {
+			for i := range fields {
 				properties[fmt.Sprint(i)] = props{Type: "string"}
 			}
 			object := definition(props{Type: "object", Properties: properties})
 			object.Name = name
+			return object
+		}
+		check := func(ctx context.Context, space tenant.Name, object *apiextensions.CustomResourceDefinition, dryRun bool) error {
+			a := writeOf(object, nil)
+			if dryRun {
+				a = dry{a}
+			}
+			return plugin.rules.Expressions.checkDefinitions(ctx, a, space)
+		}
+		create := func(space tenant.Name, name string) (context.CancelFunc, error) {
+			ctx, cancel := context.WithCancel(tenant.WithSpace(t.Context(), space))
 			for range 2 { // as often as the plugin is called for a request
-				if err = plugin.rules.Expressions.checkDefinitions(ctx, writeOf(object, nil), space); err != nil {
+				if err = check(ctx, space, object(name, maxSchemas-1), false); err != nil {
 					break
 				}
 			}
@@ -231,9 +243,8 @@ func TestPendingDefinitions(t *testing.T) {
 		refused("a", "one more", true)
 		refused("b", "one more", false)
 		refused("a", "0", false) // again
-		if !except.Equal(sets.New("0", "1", "2", "3")) {
-			t.Errorf("what is pending counts again: all but %v", except)
-		}
+		written["1"] = DefinitionCosts{Schemas: maxSchemas}
+		refused("a", "0", false) // what is known of does not count twice
 		for _, cancel := range requests {
 			cancel()
 		}
@@ -243,8 +254,25 @@ func TestPendingDefinitions(t *testing.T) {
 		time.Sleep(pendingTime + 1)
 		synctest.Wait()
 		refused("a", "one more", false)
-		written = DefinitionCosts{Schemas: maxSchemasInSpace}
+		time.Sleep(pendingTime + 1)
+		synctest.Wait()
+		written["all"] = DefinitionCosts{Schemas: maxSchemasInSpace}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := check(ctx, "a", object("all", 1), false); err != nil { // which may have no effect
+			t.Error(err)
+		}
+		cancel()
 		refused("a", "one more", true)
+		delete(written, "all")
+		delete(written, "1")
+		time.Sleep(pendingTime + 1)
+		synctest.Wait()
+		for i := range maxSchemasInSpace / maxSchemas {
+			if err := check(t.Context(), "c", object(fmt.Sprint(i), maxSchemas-1), true); err != nil {
+				t.Error(err)
+			}
+		}
+		refused("c", "after dry runs", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(plugin.rules.Expressions.pending.of) > 0 {
