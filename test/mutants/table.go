@@ -1249,14 +1249,14 @@ var table = []mutant{
 		name:   "schemas of a space's definitions",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
 		before: `with.Schemas > maxSchemasInSpace {`,
-		after:  `all > 9*maxSchemasInSpace {`,
+		after:  `with.Schemas > 9*maxSchemasInSpace {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=Expressions"},
 	},
 	{
 		name:   "bytes of a space's definitions",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
 		before: `with.Bytes > maxDefinitionBytes {`,
-		after:  `all > 9*maxDefinitionBytes {`,
+		after:  `with.Bytes > 9*maxDefinitionBytes {`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=Expressions"},
 	},
 	{
