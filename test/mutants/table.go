@@ -68,7 +68,7 @@ var table = []mutant{
 		name:   "marks of Keystone are compared one by one",
 		file:   "internal/server/admission/published/rules.go",
 		before: `m.keystone[i+1] = present + value`,
-		after:  `m.keystone[0*i] += present + value`,
+		after:  `m.keystone[0] += []string{"==", "==="}[i] + value`,
 		tests:  []string{"./internal/server/admission/published", "-run=TestRules"},
 	},
 	{
