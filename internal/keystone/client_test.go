@@ -285,6 +285,20 @@ func TestAuthorities(t *testing.T) {
 	}
 }
 
+// TestURL: clouds give the URL of Keystone with its version or without, and below a path.
+func TestURL(t *testing.T) {
+	server := newFake(t)
+	server.Know(fake.Token(1), fake.Body("jane", nil))
+	below := httptest.NewServer(http.StripPrefix("/identity", server.Config.Handler))
+	t.Cleanup(below.Close)
+	for _, url := range []string{server.URL, server.URL + "/", server.URL + "/v3", server.URL + "/v3/", below.URL + "/identity", below.URL + "/identity/", below.URL + "/identity/v3"} {
+		client := newClient(t, server, func(c *keystone.Config) { c.URL = url })
+		if _, err := client.Validate(t.Context(), keystone.Secret(fake.Token(1))); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestSecret(t *testing.T) {
 	secret := keystone.Secret("s3cret")
 	for _, text := range []string{fmt.Sprint(secret), fmt.Sprintf("%q %s %v %+v %#v", secret, secret, secret, secret, struct{ S keystone.Secret }{secret})} {
