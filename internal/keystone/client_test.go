@@ -140,6 +140,8 @@ func TestFailures(t *testing.T) {
 		"404 of what is in front":      {instead: answer(404, "<html>no such service "+token), says: "status 404, request req-7"},
 		"JSON 404 of what is in front": {instead: answer(404, `{"message":"no Route matched with those values"}`), says: "status 404"},
 		"403":                          {instead: answer(403, `{"error":{"message":"`+token+`"}}`), says: "status 403"},
+		"forbidden token":              {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action."}}`), says: "not valid", invalid: true},
+		"forbidden account":            {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action: identity:validate_token."}}`), says: "status 403"},
 		"500":                          {instead: answer(500, token), says: "status 500, request req-7"},
 		"503":                          {instead: answer(503, token), says: "status 503"},
 		"429":                          {instead: answer(429, token), says: "status 429"},
