@@ -634,8 +634,14 @@ func (m *model) compare(ctx context.Context, questions int, answers map[int]int)
 			}
 		})
 	}
-	for range questions {
-		work <- m.question()
+	all := make([]question, questions)
+	for n := range all {
+		all[n] = m.question()
+	}
+	// Those of a token together, so that Keystone is asked about it once.
+	slices.SortStableFunc(all, func(a, b question) int { return slices.Index(m.tokens, a.token) - slices.Index(m.tokens, b.token) })
+	for _, q := range all {
+		work <- q
 	}
 	close(work)
 	group.Wait()
