@@ -58,7 +58,7 @@ var rights = []struct {
 	{"create", "rbac.authorization.k8s.io", "rolebindings", "", admin}, {"get", "rbac.authorization.k8s.io", "roles", "", admin},
 	{"create", "authorization.k8s.io", "localsubjectaccessreviews", "", admin},
 	{"create", "rbac.authorization.k8s.io", "clusterroles", "", everything}, {"bind", "rbac.authorization.k8s.io", "clusterroles", "", everything},
-	{"delete", "", "namespaces", "", everything}, {"create", "", "resourcequotas", "", everything}, {"list", "", "nodes", "", everything},
+	{"delete", "", "namespaces", "", everything}, {"create", "", "resourcequotas", "", everything}, {"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", everything},
 }
 
 // place is a domain or, with a parent, a project.
