@@ -59,7 +59,7 @@ e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 keystone: ## Test against a real Keystone, whose Debian packages are installed once.
 	@dir=$$(mktemp -d) && trap 'test/keystone/down --dir $$dir --purge' EXIT && \
 		test/keystone/up --dir $$dir --port $${KEYSTONE_PORT:-5055} --set identity.password_hash_rounds=4 && . $$dir/openrc && \
-		go test -count 1 -tags keystone -timeout 20m ./test/keystone
+		go test -count 1 -tags keystone -timeout 40m ./test/keystone
 
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }

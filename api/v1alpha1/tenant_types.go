@@ -311,12 +311,11 @@ type TenantStatus struct {
 // Tenants name enter neither.
 type TenantKeystone struct {
 	// keystone is the name of the Keystone, as the server's KeystoneConfiguration has it.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Keystone string `json:"keystone"`
 	// domainID is the id of the domain, which does not change as its name may.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.@-]{1,64}$`
 	DomainID string `json:"domainID"`
 }
 

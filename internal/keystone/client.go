@@ -196,7 +196,7 @@ func (c *Client) Validate(ctx context.Context, token Secret) (*Token, error) {
 		JSONResponse: &answer,
 	})
 	switch {
-	case isNotFound(err):
+	case isNotValid(err):
 		return nil, ErrNotValid
 	case err != nil:
 		return nil, failure(doing, err)

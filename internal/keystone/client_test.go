@@ -140,6 +140,8 @@ func TestFailures(t *testing.T) {
 		"404 of what is in front":      {instead: answer(404, "<html>no such service "+token), says: "status 404, request req-7"},
 		"JSON 404 of what is in front": {instead: answer(404, `{"message":"no Route matched with those values"}`), says: "status 404"},
 		"403":                          {instead: answer(403, `{"error":{"message":"`+token+`"}}`), says: "status 403"},
+		"forbidden token":              {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action."}}`), says: "not valid", invalid: true},
+		"forbidden account":            {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action: identity:validate_token."}}`), says: "status 403"},
 		"500":                          {instead: answer(500, token), says: "status 500, request req-7"},
 		"503":                          {instead: answer(503, token), says: "status 503"},
 		"429":                          {instead: answer(429, token), says: "status 429"},
@@ -281,6 +283,20 @@ func TestAuthorities(t *testing.T) {
 		}
 		if _, err := client.Validate(t.Context(), keystone.Secret(fake.Token(1))); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// TestURL: clouds give the URL of Keystone with its version or without, and below a path.
+func TestURL(t *testing.T) {
+	server := newFake(t)
+	server.Know(fake.Token(1), fake.Body("jane", nil))
+	below := httptest.NewServer(http.StripPrefix("/identity", server.Config.Handler))
+	t.Cleanup(below.Close)
+	for _, url := range []string{server.URL, server.URL + "/", server.URL + "/v3", server.URL + "/v3/", below.URL + "/identity", below.URL + "/identity/", below.URL + "/identity/v3"} {
+		client := newClient(t, server, func(c *keystone.Config) { c.URL = url })
+		if _, err := client.Validate(t.Context(), keystone.Secret(fake.Token(1))); err != nil {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }

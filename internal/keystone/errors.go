@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -80,17 +81,21 @@ func requestID(header http.Header) string {
 	return id
 }
 
-// isNotFound reports whether Keystone itself says that there is no such token: what stands
-// in front of it may answer 404 while it is away.
-func isNotFound(err error) bool {
+// isNotValid reports whether Keystone itself says that there is no such token: what stands
+// in front of it may answer 404 while it is away. Tokens of a trust whose giver is disabled or
+// has lost a role are forbidden, by an error that does not name the action as that does of an
+// account without the right to ask.
+func isNotValid(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &answer) || answer.Actual != http.StatusNotFound {
-		return false
-	}
 	var body struct {
 		Error struct {
-			Code int `json:"code"`
+			Code    int    `json:"code"`
+			Message string `json:"message"`
 		} `json:"error"`
 	}
-	return json.Unmarshal(answer.Body, &body) == nil && body.Error.Code == http.StatusNotFound
+	if !errors.As(err, &answer) || json.Unmarshal(answer.Body, &body) != nil || body.Error.Code != answer.Actual {
+		return false
+	}
+	forbidden := answer.Actual == http.StatusForbidden && body.Error.Message != "" && !strings.Contains(body.Error.Message, "identity:")
+	return forbidden || answer.Actual == http.StatusNotFound
 }

@@ -104,6 +104,22 @@ func parse(path, content string) (Page, error) {
 	return page, nil
 }
 
+var file = regexp.MustCompile(`^# ([\w.-]+\.yaml)(?:\n|:)`)
+
+// File returns the name of the file that a block in YAML is, empty for none.
+func (b Block) File() string {
+	name := file.FindStringSubmatch(b.Text)
+	if b.Language != "yaml" || name == nil {
+		return ""
+	}
+	return name[1]
+}
+
+var fails = regexp.MustCompile(`(?m)^(?:Error|error:|The .* is invalid|tenantry: |no\b)`)
+
+// Fails returns whether the page says that a command fails.
+func (c Command) Fails() bool { return fails.MatchString(strings.Join(c.Output, "\n")) }
+
 // Commands returns the commands of a console block.
 func (b Block) Commands() []Command {
 	var commands []Command

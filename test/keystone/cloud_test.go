@@ -25,11 +25,10 @@ import (
 
 // cloud is what the administrator does in Keystone.
 type cloud struct {
-	url, token string
-	// secrets are all tokens and passwords that were made or used.
-	mu      sync.Mutex
-	secrets []string
-	made    int
+	url, token, password string
+
+	mu   sync.Mutex
+	made int
 }
 
 // object is one of Keystone's, or a part of one.
@@ -38,10 +37,9 @@ type object = map[string]any
 // connect logs in as the administrator of the environment.
 func connect() *cloud {
 	GinkgoHelper()
-	c := &cloud{url: os.Getenv("OS_AUTH_URL")}
+	c := &cloud{url: os.Getenv("OS_AUTH_URL"), password: os.Getenv("OS_PASSWORD")}
 	Expect(c.url).NotTo(BeEmpty(), "OS_AUTH_URL and the other variables of an openrc file are needed; run make keystone")
-	password := os.Getenv("OS_PASSWORD")
-	c.token = c.logIn(object{"name": os.Getenv("OS_USERNAME"), "domain": object{"id": os.Getenv("OS_USER_DOMAIN_ID")}, "password": password},
+	c.token = c.logIn(object{"name": os.Getenv("OS_USERNAME"), "domain": object{"id": os.Getenv("OS_USER_DOMAIN_ID")}, "password": c.password},
 		object{"system": object{"all": true}})
 	return c
 }
@@ -106,22 +104,15 @@ func (c *cloud) set(kind, id string, fields object) {
 	c.do(http.MethodPatch, "/"+kind+"s/"+id, object{kind: fields})
 }
 
-// password is that of a user.
-func (c *cloud) password(name string) string { return c.secret("pw-" + name + "-s3cret") }
-
-func (c *cloud) secret(secret string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.secrets = append(c.secrets, secret)
-	return secret
-}
+// newPassword returns a password or another secret, by which searchForSecrets knows it.
+func (c *cloud) newPassword() string { return c.name("pw") + "-s3cret" }
 
 // user is one with its password.
 type user struct{ id, password string }
 
 func (c *cloud) user(domain, name string) user {
 	GinkgoHelper()
-	password := c.password(c.name("user"))
+	password := c.newPassword()
 	return user{c.create("user", name, object{"domain_id": domain, "password": password}), password}
 }
 
@@ -133,7 +124,7 @@ func (c *cloud) authenticate(identity, scope any) (string, int) {
 		auth["scope"] = scope
 	}
 	status, header, _ := c.call("", http.MethodPost, "/auth/tokens", object{"auth": auth})
-	return c.secret(header.Get("X-Subject-Token")), status
+	return header.Get("X-Subject-Token"), status
 }
 
 func (c *cloud) logIn(u object, scope any) string {

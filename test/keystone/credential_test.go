@@ -35,7 +35,7 @@ type person struct {
 
 func newPerson(t *testing.T) *person {
 	t.Helper()
-	p := &person{url: os.Getenv("OS_AUTH_URL"), password: os.Getenv("OS_PASSWORD"), bin: t.TempDir(), cache: filepath.Join(t.TempDir(), "cache")}
+	p := &person{url: os.Getenv("OS_AUTH_URL"), password: os.Getenv("OS_PASSWORD"), cache: filepath.Join(t.TempDir(), "cache")}
 	if p.url == "" {
 		options, _, _, err := clouds.Parse()
 		if err != nil {
@@ -43,10 +43,11 @@ func newPerson(t *testing.T) *person {
 		}
 		p.url, p.password = options.IdentityEndpoint, options.Password
 	}
-	build := exec.Command("go", "build", "-o", p.bin, "github.com/tenantry/tenantry/cmd/tenantry")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building tenantry: %v\n%s", err, out)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
 	}
+	p.bin = filepath.Dir(path)
 	token, said := p.logIn(t)
 	if token == "" {
 		t.Fatal(said)

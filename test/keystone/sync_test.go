@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -29,7 +28,6 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/docs"
 	"github.com/tenantry/tenantry/test/env/suite"
 	"github.com/tenantry/tenantry/test/harness"
 )
@@ -420,51 +418,4 @@ func writeKubeconfig(config *rest.Config) string {
 		CurrentContext: "x",
 	}, path)).To(Succeed())
 	return path
-}
-
-var _ = Describe("The guide", func() {
-	It("synchronises as it says", func(ctx SpecContext) {
-		if _, err := exec.LookPath("kubectl"); err != nil {
-			Skip("kubectl is not installed")
-		}
-		name := ks.name("initrode")
-		domain := ks.create("domain", name, nil)
-		project := ks.create("project", "web", object{"domain_id": domain})
-		ids := strings.NewReplacer("2b6f0258b165460d957ecee13a467c31", domain, "acme-2b6f0258b165", name+"-"+domain[:12], `"acme"`, fmt.Sprintf("%q", name),
-			"b5e0e0c7eecf4de09591b5fc84c0c372", project, "b5e0e0c7eecf", project[:12], "072593f079b8477187f0d8fd0c1e3ddb", member)
-		dir := GinkgoT().TempDir()
-		followed, admin := 0, writeKubeconfig(tenantry.Config(tenant.System))
-		for _, block := range page("docs/guides/keystone.md").Blocks {
-			if file, ok := strings.CutPrefix(strings.SplitN(block.Text, "\n", 2)[0], "# "); ok && block.Language == "yaml" {
-				Expect(os.WriteFile(filepath.Join(dir, file), []byte(ids.Replace(block.Text)), 0o600)).To(Succeed())
-			}
-			for _, command := range block.Commands() {
-				if !strings.Contains(command.Text, "keystonesync") && !strings.Contains(command.Text, "sync.yaml") && !strings.Contains(command.Text, "acme-2b6f") {
-					continue
-				}
-				shell := exec.CommandContext(ctx, "bash", "-c", ids.Replace(command.Text))
-				shell.Dir, shell.Env = dir, append(os.Environ(), "KUBECONFIG="+admin)
-				out, err := shell.CombinedOutput()
-				Expect(err).NotTo(HaveOccurred(), "%s: %s", command.Text, out)
-				Expect(strings.TrimSpace(string(out))).To(Equal(strings.TrimSpace(ids.Replace(strings.Join(command.Output, "\n")))), command.Text)
-				followed++
-			}
-		}
-		Expect(followed).To(Equal(7))
-		Expect(namespaceOf(ctx, tenantOf(ctx, domain), project)).To(Equal("web-" + project[:12]))
-	}, SpecTimeout(2*time.Minute))
-})
-
-// page returns one of the project's pages.
-func page(path string) docs.Page {
-	GinkgoHelper()
-	pages, err := docs.Read("../..")
-	Expect(err).NotTo(HaveOccurred())
-	for _, p := range pages {
-		if p.Path == path {
-			return p
-		}
-	}
-	Fail("there is no " + path)
-	return docs.Page{}
 }

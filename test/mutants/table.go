@@ -375,7 +375,14 @@ var table = []mutant{
 	{
 		name:   "404 of what is in front of Keystone",
 		file:   "internal/keystone/errors.go",
-		before: ` && body.Error.Code == http.StatusNotFound`,
+		before: ` || body.Error.Code != answer.Actual`,
+		after:  ``,
+		tests:  []string{"./internal/keystone", "-run=TestFailures"},
+	},
+	{
+		name:   "an account that may not ask Keystone",
+		file:   "internal/keystone/errors.go",
+		before: ` && !strings.Contains(body.Error.Message, "identity:")`,
 		after:  ``,
 		tests:  []string{"./internal/keystone", "-run=TestFailures"},
 	},

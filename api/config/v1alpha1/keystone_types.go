@@ -21,8 +21,9 @@ const (
 type KeystoneConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// url is that of the identity service, version 3: https://keystone.example.com/v3. It is
-	// used instead of the auth_url of the cloud. Without TLS it must be a loopback address.
+	// url is that of the identity service, version 3: https://keystone.example.com/v3. The end
+	// /v3 may be left out. It is used instead of the auth_url of the cloud. Without TLS it must be
+	// a loopback address.
 	URL string `json:"url"`
 	// name is how Tenants name this Keystone in status.keystone. Defaults to "default".
 	// +optional

@@ -120,6 +120,14 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		Expect(again(ctx, interval()).Changes).To(BeZero())
 	})
 
+	It("has Tenants that name a Keystone and a domain, or nothing that could be one", func(ctx SpecContext) {
+		t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: space.String()}}
+		for _, mark := range []string{`{"keystone":"a b","domainID":"d"}`, `{"keystone":"default","domainID":"a/b"}`, `{"keystone":"","domainID":"d"}`, `{"keystone":"default","domainID":""}`} {
+			err := objects.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"keystone":%s}}`, mark)))
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", mark, err)
+		}
+	})
+
 	It("has marks that administrators of the Tenant cannot write", func(ctx SpecContext) {
 		_, err := admin().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: "forged", Labels: map[string]string{tenant.KeystoneLabel: tenant.KeystoneProject}}}, metav1.CreateOptions{})

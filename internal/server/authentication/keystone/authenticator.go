@@ -156,7 +156,12 @@ func (a *Authenticator) lookUp(client, digest, token string) (verdict, error) {
 	switch {
 	case errors.Is(err, keystone.ErrNotValid):
 		return a.forget(digest), nil
-	case err != nil:
+	case err == nil && !answer.ExpiresAt.After(time.Now()):
+		return a.forget(digest), nil
+	case err == nil && time.Since(begin) >= a.config.TTL:
+		err = errSlow // which is no denial
+	}
+	if err != nil {
 		lookups.WithLabelValues(resultOutage).Inc()
 		a.outages.Do(func() {
 			klog.ErrorS(err, "Keystone cannot be asked about tokens; requests with tokens that are not remembered get 503", "nextLog", outageLogInterval)
@@ -165,9 +170,6 @@ func (a *Authenticator) lookUp(client, digest, token string) (verdict, error) {
 	}
 	// Not from now on: the answer may be as old as the request.
 	ttl := min(time.Until(begin.Add(a.config.TTL)), time.Until(answer.ExpiresAt))
-	if ttl <= 0 {
-		return a.forget(digest), nil
-	}
 	found := verdict{}
 	found.identity, found.refused = identityOf(answer, a.config.AcceptTrusts)
 	if found.refused != nil {
@@ -186,4 +188,7 @@ func (a *Authenticator) forget(digest string) verdict {
 	return verdict{}
 }
 
-var errBusy = errors.New("too many tokens wait to be looked up in Keystone")
+var (
+	errBusy = errors.New("too many tokens wait to be looked up in Keystone")
+	errSlow = errors.New("an answer of Keystone took longer than cacheTTL, for which it may be believed")
+)

@@ -63,7 +63,7 @@ func newAuthenticator(a *asked) *Authenticator {
 	if a.life == 0 {
 		a.life = time.Hour
 	}
-	return New(Config{Validate: a.validate, Timeout: 20 * time.Second, TTL: time.Minute, NegativeTTL: 10 * time.Second})
+	return New(Config{Validate: a.validate, Timeout: 2 * time.Minute, TTL: time.Minute, NegativeTTL: 10 * time.Second})
 }
 
 // verdictOf says what becomes of a token: "valid", "invalid", "refused", "unavailable".
@@ -134,6 +134,7 @@ func TestRemembered(t *testing.T) {
 		"ends soon":               {life: 7 * time.Second, first: "valid", within: 6 * time.Second, later: 8 * time.Second},
 		"has ended":               {life: -time.Second, first: "invalid", within: 9 * time.Second, later: 11 * time.Second},
 		"not valid":               {life: time.Hour, err: keystone.ErrNotValid, first: "invalid", within: 9 * time.Second, later: 11 * time.Second},
+		"valid, and not any more": {life: time.Hour, took: time.Minute, first: "unavailable", later: 1},
 		"outage":                  {life: time.Hour, err: &keystone.Error{Doing: "asking", Status: 503}, first: "unavailable", later: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
