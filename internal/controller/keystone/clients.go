@@ -13,14 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/user"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -55,15 +53,11 @@ func newWriter(config *rest.Config, scheme *runtime.Scheme) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
 	}
-	publisher := rest.CopyConfig(config)
-	publisher.QPS = -1 // the server's priority and fairness limits, not the client
-	publisher.ContentType, publisher.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
-	publisher.Impersonate = rest.ImpersonationConfig{UserName: tenant.Publisher, Groups: []string{user.SystemPrivilegedGroup}}
-	publisher.APIPath, publisher.GroupVersion = "/", &schema.GroupVersion{Version: "v1"} // all paths are absolute
-	publisher.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
-	spaces, err := rest.RESTClientFor(publisher)
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	spaces, err := publisher.NewClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client of the publisher: %w", err)
+		return nil, err
 	}
 	return &writer{system, spaces}, nil
 }

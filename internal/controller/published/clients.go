@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,9 +49,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of published objects: %w", err)
 	}
-	impersonating := rest.CopyConfig(shared)
-	impersonating.Impersonate = rest.ImpersonationConfig{UserName: tenant.Publisher, Groups: []string{user.SystemPrivilegedGroup}}
-	publisher, err := rest.RESTClientFor(impersonating)
+	writer, err := rest.RESTClientFor(publisher.Config(shared))
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the publisher: %w", err)
 	}
@@ -65,7 +63,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
 	}
-	return &clients{system: system, publisher: publisher, published: published, copies: copies}, nil
+	return &clients{system: system, publisher: writer, published: published, copies: copies}, nil
 }
 
 // source reads a published object.

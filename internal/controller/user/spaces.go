@@ -3,21 +3,18 @@ package user
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/user"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -43,14 +40,9 @@ type writer struct{ spaces rest.Interface }
 var _ spaces = &writer{}
 
 func newWriter(config *rest.Config) (*writer, error) {
-	publisher := rest.CopyConfig(config)
-	publisher.QPS = -1 // the server's priority and fairness limits, not the client
-	publisher.Impersonate = rest.ImpersonationConfig{UserName: tenant.Publisher, Groups: []string{user.SystemPrivilegedGroup}}
-	publisher.APIPath, publisher.GroupVersion = "/", &schema.GroupVersion{Version: "v1"} // all paths are absolute
-	publisher.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
-	client, err := rest.RESTClientFor(publisher)
+	client, err := publisher.NewClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client of the publisher: %w", err)
+		return nil, err
 	}
 	return &writer{client}, nil
 }
