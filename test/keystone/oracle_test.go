@@ -154,6 +154,8 @@ type issued struct {
 	of    *someone
 	at    *place
 	limit map[string]bool
+	// trust is whether what these roles imply now is among them.
+	trust bool
 	// ended is whether Keystone has withdrawn it.
 	ended bool
 }
@@ -192,7 +194,11 @@ func (m *model) close(roles map[string]bool) {
 func (m *model) rolesOf(t *issued) map[string]bool {
 	roles := m.effective(t.of, t.at)
 	if t.limit != nil {
-		maps.DeleteFunc(roles, func(role string, _ bool) bool { return !t.limit[role] })
+		limit := maps.Clone(t.limit)
+		if t.trust {
+			m.close(limit)
+		}
+		maps.DeleteFunc(roles, func(role string, _ bool) bool { return !limit[role] })
 	}
 	return roles
 }
@@ -505,8 +511,7 @@ func (m *model) logIn(u *someone, at *place) {
 		m.tokens = append(m.tokens, limited)
 		return
 	}
-	limited.about = "of a trust for " + kind + at.id
-	m.close(limited.limit)
+	limited.about, limited.trust = "of a trust for "+kind+at.id, true
 	taker := pick(m, m.people)
 	if taker == u || !taker.enabled {
 		return
