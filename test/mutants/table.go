@@ -1225,6 +1225,13 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestUnscheduledPods"},
 	},
 	{
+		name:   "namespaces go when they are empty",
+		file:   "internal/server/admission/spacepolicy/plugin.go",
+		before: `checkClusterRole, checkFinalize}`,
+		after:  `checkClusterRole}`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFinalize"},
+	},
+	{
 		name:   "definitions that webhooks hold",
 		file:   "internal/server/admission/spacepolicy/expressions.go",
 		before: `	e.pending.include(n, all)`,

@@ -1,0 +1,34 @@
+package spacepolicy
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const notEmptied = `"kubernetes" in spec.finalizers of a namespace in a space is taken out by its controller alone, when the namespace is empty; ` +
+	"see its conditions for what it waits for"
+
+// checkFinalize refuses users who have a namespace go before it is empty. What stays would be there, rights
+// included, for whoever creates a namespace of the name.
+func checkFinalize(a admission.Attributes) error {
+	is, ok := a.GetObject().(*core.Namespace)
+	if !ok || a.GetOperation() != admission.Update {
+		return nil
+	}
+	was, ok := a.GetOldObject().(*core.Namespace)
+	if !ok || !slices.Contains(was.Spec.Finalizers, core.FinalizerKubernetes) || slices.Contains(is.Spec.Finalizers, core.FinalizerKubernetes) {
+		return nil
+	}
+	userTenant, err := tenant.OfUser(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if userTenant != tenant.System {
+		return forbidden(a, notEmptied)
+	}
+	return nil
+}
