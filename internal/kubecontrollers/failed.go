@@ -21,6 +21,10 @@ const (
 	// lastRetry, which is upstream's.
 	firstRetry = time.Second
 	lastRetry  = 1000 * time.Second
+	// retryInterval and retryBurst are how often, and how many at once, objects of one tenant come again: as often as
+	// upstream has those of all tenants.
+	retryInterval = 100 * time.Millisecond
+	retryBurst    = 100
 )
 
 // again notes how a worker is done with an object. If it has failed, the controller hears of it again.
@@ -33,16 +37,29 @@ func (i *inTurn) again(n tenant.Name, key string, failed bool) {
 	}
 	if !failed || i.failed == nil {
 		delete(i.failed, key)
+		if i.slots[n].Before(i.turns.now()) {
+			delete(i.slots, n)
+		}
 		return
 	}
 	now := &failure{}
-	delay := firstRetry
 	if before != nil {
 		now.times = before.times + 1
-		delay = min(firstRetry<<min(now.times, 10), lastRetry)
 	}
+	delay := max(i.slot(n), min(firstRetry<<min(now.times, 10), lastRetry))
 	now.timer = time.AfterFunc(delay, func() { i.retry(n, key) })
 	i.failed[key] = now
+}
+
+// slot returns after what time the next object of a tenant may come again. It is called with the lock.
+func (i *inTurn) slot(n tenant.Name) time.Duration {
+	now := i.turns.now()
+	slot := i.slots[n]
+	if earliest := now.Add(-retryBurst * retryInterval); slot.Before(earliest) {
+		slot = earliest
+	}
+	i.slots[n] = slot.Add(retryInterval)
+	return slot.Sub(now)
 }
 
 // retry has the controller hear of an object when it is its turn.

@@ -1,6 +1,8 @@
 package kubecontrollers
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestFailuresComeAgain checks that a controller hears of an object with which it has failed, later and later,
@@ -88,4 +92,46 @@ func TestFailuresComeAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailuresOfOneTenant checks that of a tenant of which hundreds of objects fail, few come again in a second, and
+// that another's does not wait for them.
+func TestFailuresOfOneTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
+		informer := newTurns(1).quotas(quotas).Informer().(*inTurn)
+		c := newController(t, informer, func(string) error { return nil })
+		const many = 3 * retryBurst
+		fail := func(namespace, name string) {
+			addTo(t, quotas.Informer(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+			informer.again(tenant.Flat(namespace).Space(), namespace+"/"+name, true)
+		}
+		for i := range many {
+			fail("a|ns", fmt.Sprint(i))
+		}
+		fail("b|ns", "x")
+		count := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if len(c.heard) != want {
+				t.Errorf("the controller hears of %d, want %d", len(c.heard), want)
+			}
+		}
+		time.Sleep(firstRetry)
+		count(retryBurst + 10 + 2) // one of each at the beginning and the end of the second
+		if !slices.Contains(c.heard, "b|ns/x") {
+			t.Error("another tenant's object waits")
+		}
+		time.Sleep(time.Second)
+		count(retryBurst + 20 + 2)
+		time.Sleep(time.Minute)
+		count(many + 1)
+		for i := range many {
+			informer.again("a", fmt.Sprintf("a|ns/%d", i), false)
+		}
+		informer.again("b", "b|ns/x", false)
+		if len(informer.failed)+len(informer.slots) > 0 {
+			t.Errorf("still known: %v, %v", informer.failed, informer.slots)
+		}
+	})
 }

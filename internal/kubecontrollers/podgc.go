@@ -21,8 +21,9 @@ import (
 const (
 	// podGCPeriod is upstream's.
 	podGCPeriod = 20 * time.Second
-	// maxUnscheduled is how many pods of a space fail in a period. One comes after the other.
-	maxUnscheduled = 200
+	// podGCTime is how long it works for a space in a period. One pod comes after the other, and webhooks may take
+	// their time, or take back that a pod has failed.
+	podGCTime = time.Second
 )
 
 // podGC has pods fail that are deleted before they had a node. Jobs that replace pods which have failed alone wait
@@ -52,18 +53,17 @@ func (c *podGC) collect(ctx context.Context) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Listing pods")
 		return
 	}
-	counts := map[tenant.Name]int{}
+	spent := map[tenant.Name]time.Duration{}
 	for _, pod := range pods {
-		if !isUnscheduled(pod) {
-			continue
-		}
 		n := tenant.Flat(pod.Namespace).Space()
-		if counts[n]++; counts[n] > maxUnscheduled {
+		if !isUnscheduled(pod) || spent[n] > podGCTime {
 			continue
 		}
+		begin := time.Now()
 		if err := c.fail(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			utilruntime.HandleErrorWithContext(ctx, err, "Having a deleted pod without a node fail", "pod", cache.MetaObjectToName(pod))
 		}
+		spent[n] += time.Since(begin)
 	}
 }
 

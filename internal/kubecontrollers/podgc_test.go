@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,10 @@ import (
 // TestUnscheduledPods checks which pods are to fail: those that are deleted without a node, not all of one space at
 // once.
 func TestUnscheduledPods(t *testing.T) {
+	synctest.Test(t, testUnscheduledPods)
+}
+
+func testUnscheduledPods(t *testing.T) {
 	pods := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods()
 	var objects []runtime.Object
 	add := func(namespace, name string, change func(*corev1.Pod)) {
@@ -34,12 +39,18 @@ func TestUnscheduledPods(t *testing.T) {
 	add("a|ns", "scheduled", func(p *corev1.Pod) { p.Spec.NodeName = "n" })
 	add("a|ns", "failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	add("a|ns", "succeeded", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
-	for i := range maxUnscheduled + 1 {
+	const each = 10 * time.Millisecond
+	const most = int(podGCTime/each) + 1
+	for i := range most + 1 {
 		add("a|ns", fmt.Sprint(i), func(*corev1.Pod) {})
 	}
 	add("b|ns", "x", func(*corev1.Pod) {})
 	add("ns", "x", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
 	clients := fake.NewClientset(objects...)
+	clients.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		time.Sleep(each)
+		return false, nil, nil
+	})
 	(&podGC{client: clients, pods: pods.Lister()}).collect(t.Context())
 	failed, deleted := map[tenant.Name]int{}, map[tenant.Name]int{}
 	for _, action := range clients.Actions() {
@@ -53,7 +64,7 @@ func TestUnscheduledPods(t *testing.T) {
 			deleted[n]++
 		}
 	}
-	want := map[tenant.Name]int{"a": maxUnscheduled, "b": 1, tenant.System: 1}
+	want := map[tenant.Name]int{"a": most, "b": 1, tenant.System: 1}
 	if diff := cmp.Diff(want, failed); diff != "" {
 		t.Error(diff)
 	}

@@ -44,6 +44,8 @@ type inTurn struct {
 	given map[tenant.Name]map[string]given
 	// failed are the keys of objects with which a worker has failed, nil if these are not to come again.
 	failed map[string]*failure
+	// slots are when the next of a tenant's may come again.
+	slots map[tenant.Name]time.Time
 }
 
 type given struct {
@@ -88,7 +90,7 @@ func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
 	t.measured = true
 	i := &inTurn{
 		turns: t, handling: newTurns(1), most: int(max(1, t.parallel/2)), countQueued: true,
-		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{},
+		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, slots: map[tenant.Name]time.Time{},
 	}
 	i.SharedIndexInformer = wrapping{of, i.hears}
 	return i

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
@@ -114,9 +115,10 @@ func (c *configs) installStorage(s *stores, p *policy) {
 		options := guarded(*getter)
 		options.Defaults = defaults
 		options.Prepare = map[schema.GroupResource]storage.Preparation{
-			customResourceDefinitions:   c.crds.Prepare,
-			apps.Resource("daemonsets"): spacepolicy.PrepareDaemonSet,
-			core.Resource("namespaces"): s.users.Prepare,
+			customResourceDefinitions:     c.crds.Prepare,
+			apps.Resource("daemonsets"):   spacepolicy.PrepareDaemonSet,
+			core.Resource("namespaces"):   s.users.Prepare,
+			rbac.Resource("rolebindings"): s.users.PrepareBinding,
 		}
 		*getter = options
 	}

@@ -130,8 +130,8 @@ var table = []mutant{
 	{
 		name:   "a User that is being deleted creates nothing",
 		file:   "internal/server/registry/user/index.go",
-		before: "if u.DeletionTimestamp != nil {\n\t\treturn",
-		after:  "if false {\n\t\treturn",
+		before: "	if u.DeletionTimestamp != nil {",
+		after:  "	if false {",
 		tests:  []string{"./internal/server/registry/user", "-run=TestPrepareNamespace"},
 	},
 	{
@@ -235,7 +235,7 @@ var table = []mutant{
 	{
 		name:   "namespaces say who has created them",
 		file:   "internal/server/config.go",
-		before: `core.Resource("namespaces"): s.users.Prepare,`,
+		before: `core.Resource("namespaces"):   s.users.Prepare,`,
 		after:  `core.Resource("secrets"): s.users.Prepare,`,
 		tests:  []string{"./test/integration/users", "--ginkgo.focus=is never what clients say"},
 	},
@@ -927,7 +927,7 @@ var table = []mutant{
 	{
 		name:   "ClusterRoles of a space have a bounded number of rules",
 		file:   "internal/server/admission/spacepolicy/plugin.go",
-		before: `checkSchedule, checkClusterRole}`,
+		before: `checkSchedule, checkClusterRole, checkFinalize}`,
 		after:  `checkSchedule}`,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestCheckClusterRole"},
 	},
@@ -1218,11 +1218,25 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestUnmeasured"},
 	},
 	{
-		name:   "pods of a space that fail at a time",
+		name:   "time in which pods of a space fail",
 		file:   "internal/kubecontrollers/podgc.go",
-		before: `counts[n] > maxUnscheduled`,
+		before: `spent[n] > podGCTime`,
 		after:  `false`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestUnscheduledPods"},
+	},
+	{
+		name:   "nobody is bound whose User is being deleted",
+		file:   "internal/server/registry/user/creator.go",
+		before: `s.Kind == rbac.UserKind && i.isEnding(n, s.Name)`,
+		after:  `false && i.isEnding(n, s.Name)`,
+		tests:  []string{"./internal/server/registry/user", "-run=TestPrepareBinding"},
+	},
+	{
+		name:   "the turn of a tenant with a User that is bound many times",
+		file:   "internal/controller/user/reconciler.go",
+		before: `			return errLater`,
+		after:  ``,
+		tests:  []string{"./internal/controller/user", "-run=TestManyBindings"},
 	},
 	{
 		name:   "namespaces go when they are empty",

@@ -30,9 +30,15 @@ const (
 	perTurn = 20
 	// looks is how often it is looked whether a User that is being deleted is still bound somewhere.
 	looks = 10
+	// turnTime is how long RoleBindings of a namespace are looked at in a turn, and patchesAtOnce how many at a time.
+	turnTime      = 500 * time.Millisecond
+	patchesAtOnce = 4
 	// soon is after how long a tenant with more to do is at the end of the queue again.
 	soon = time.Millisecond
 )
+
+// errLater is what is left of an item when its tenant's turn is over.
+var errLater = errors.New("the turn is over")
 
 // Reconciler gives the Users of all spaces their rights.
 type Reconciler struct {
@@ -64,6 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 		again, err := r.look(ctx, key{n, i.uid}, i, t.DeletionTimestamp != nil)
 		if err != nil {
 			again = &i
+		}
+		if errors.Is(err, errLater) {
+			err = nil
 		}
 		if again != nil {
 			r.backlog.add(n, *again)
@@ -307,6 +316,7 @@ func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *
 // It looks again for what was made meanwhile.
 func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
 	names := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind && s.Name == u.Spec.Username }
+	begin := time.Now()
 	for range looks {
 		bindings, err := r.spaces.RoleBindings(ctx, k.tenant, namespace)
 		if err != nil {
@@ -316,11 +326,22 @@ func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namesp
 		if len(bindings) == 0 {
 			return nil
 		}
+		group, groupCtx := errgroup.WithContext(ctx)
+		group.SetLimit(patchesAtOnce)
 		for _, b := range bindings {
-			// Whoever changes it meanwhile is looked at again.
-			if err := r.spaces.Patch(ctx, k.tenant, &b, "", map[string]any{"subjects": slices.DeleteFunc(b.Subjects, names)}); err != nil {
-				return err
+			if time.Since(begin) > turnTime {
+				break
 			}
+			// Whoever changes it meanwhile is looked at again.
+			group.Go(func() error {
+				return r.spaces.Patch(groupCtx, k.tenant, &b, "", map[string]any{"subjects": slices.DeleteFunc(b.Subjects, names)})
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if time.Since(begin) > turnTime {
+			return errLater
 		}
 	}
 	return fmt.Errorf("user %q is bound again and again", u.Spec.Username)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -35,6 +37,8 @@ type memory struct {
 	status  v1alpha1.UserStatus
 	// meanwhile is what somebody does after the next list of RoleBindings.
 	meanwhile func()
+	// slow is how long a patch takes.
+	slow time.Duration
 }
 
 func flatten(n tenant.Name, o client.Object) client.Object {
@@ -80,6 +84,7 @@ func (m *memory) Patch(ctx context.Context, n tenant.Name, o client.Object, subr
 		m.status = *status.(*v1alpha1.UserStatus)
 		return nil
 	}
+	time.Sleep(m.slow)
 	if err := m.note(n, "patch"+subresource, o); err != nil {
 		return err
 	}
@@ -283,6 +288,35 @@ func TestUnbind(t *testing.T) {
 }
 
 // TestEndLate checks what becomes of a namespace that appears while its User is being deleted.
+// TestManyBindings checks that a User that is bound many times keeps other tenants waiting for a turn alone.
+func TestManyBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := []client.Object{alice(deleted), namespace("hers", "a")}
+		const many = 100
+		for i := range many {
+			binding := ownerBinding(alice(), "hers")
+			binding.Name = fmt.Sprint("mine-", i)
+			objects = append(objects, flatten("acme", binding))
+		}
+		r, m := world(t, objects...)
+		m.slow = 100 * time.Millisecond
+		r.backlog = backlog{}
+		r.backlog.add("acme", item{uid: "a"})
+		begin := time.Now()
+		result, err := r.Reconcile(t.Context(), "acme")
+		if took := time.Since(begin); err != nil || result.RequeueAfter != soon || took > turnTime+2*m.slow {
+			t.Errorf("got %v, %v after %s", result, err, took)
+		}
+		if len(m.done) < patchesAtOnce || len(m.done) >= many || slices.Contains(m.done, toFinalize) {
+			t.Errorf("a turn does %d", len(m.done))
+		}
+		m.run(t, r)
+		if left, err := m.RoleBindings(t.Context(), "acme", "hers"); err != nil || slices.ContainsFunc(left, func(b rbacv1.RoleBinding) bool { return len(b.Subjects) > 0 }) {
+			t.Errorf("the user is still bound: %v, %v", left, err)
+		}
+	})
+}
+
 func TestEndLate(t *testing.T) {
 	deletes := func(u *v1alpha1.User) { u.Spec.NamespacePolicy = v1alpha1.UserNamespacesDelete }
 	bound := flatten("acme", ownerBinding(alice(), "hers"))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -192,6 +193,22 @@ var _ = Describe("A User", func() {
 			Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "alice"}, {Kind: "User", APIGroup: rbacv1.GroupName, Name: "bob"}},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		By("binding itself again and again")
+		binds, stop := context.WithCancel(ctx)
+		var binding sync.WaitGroup
+		defer binding.Wait()
+		defer stop()
+		for range 4 {
+			binding.Go(func() {
+				for i := 0; binds.Err() == nil && i < 10_000; i++ {
+					_, _ = alice.RbacV1().RoleBindings("hers").Create(binds, &rbacv1.RoleBinding{
+						ObjectMeta: metav1.ObjectMeta{GenerateName: "again-"},
+						Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "alice"}},
+						RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+					}, metav1.CreateOptions{})
+				}
+			})
+		}
 		_, err = alice.RbacV1().RoleBindings("hers").Patch(ctx, "tenantry:user", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(writesSecret(ctx, by(n, "bob"), "hers")).Should(Succeed())

@@ -3,11 +3,15 @@ package user
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -46,6 +50,28 @@ func (i *Index) Prepare(ctx context.Context, n tenant.Name, before runtime.Objec
 		}
 		accessor.SetAnnotations(with(accessor.GetAnnotations(), tenant.CreatorAnnotation, is.creator))
 		accessor.SetLabels(with(accessor.GetLabels(), tenant.CreatedByLabel, is.createdBy))
+		return nil
+	}
+}
+
+// PrepareBinding refuses to give rights in a namespace to a User that is being deleted: its user could do so faster than
+// the controller takes them away. See storage.Preparation.
+func (i *Index) PrepareBinding(_ context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	var was []rbac.Subject
+	if binding, ok := before.(*rbac.RoleBinding); ok {
+		was = slices.Clone(binding.Subjects)
+	}
+	return func(after runtime.Object) error {
+		is, ok := after.(*rbac.RoleBinding)
+		if !n.IsSpace() || !ok {
+			return nil
+		}
+		for _, s := range is.Subjects {
+			if s.Kind == rbac.UserKind && i.isEnding(n, s.Name) && !slices.Contains(was, s) {
+				return apierrors.NewForbidden(rbac.Resource("rolebindings"), is.Name,
+					fmt.Errorf("the User of %q is being deleted; bind it when that is done", s.Name))
+			}
+		}
 		return nil
 	}
 }

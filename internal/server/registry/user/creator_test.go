@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -104,6 +106,47 @@ func TestPrepareWaits(t *testing.T) {
 	after := namespace(nil, nil)
 	if err := index.Prepare(as(t.Context(), "alice", "acme", "acme"), "acme", nil)(after); err != nil || stampOf(after).createdBy != "1" {
 		t.Errorf("got %v, %v", stampOf(after), err)
+	}
+}
+
+// TestPrepareBinding checks that nobody is bound whose User is being deleted.
+func TestPrepareBinding(t *testing.T) {
+	index := NewIndex()
+	ending := stored("acme", "a", "alice", "1")
+	ending.DeletionTimestamp = &metav1.Time{}
+	index.Replace([]*v1alpha1.User{ending, stored("acme", "b", "bob", "2"), stored("globex", "a", "carol", "3")})
+	binding := func(kind string, names ...string) runtime.Object {
+		b := &rbac.RoleBinding{}
+		for _, name := range names {
+			b.Subjects = append(b.Subjects, rbac.Subject{Kind: kind, Name: name})
+		}
+		return b
+	}
+	for name, tc := range map[string]struct {
+		space   tenant.Name
+		was, is runtime.Object
+		refused bool
+	}{
+		"created":              {"acme", nil, binding(rbac.UserKind, "bob", "alice"), true},
+		"added":                {"acme", binding(rbac.UserKind, "bob"), binding(rbac.UserKind, "bob", "alice"), true},
+		"there already":        {"acme", binding(rbac.UserKind, "alice"), binding(rbac.UserKind, "alice", "bob"), false},
+		"taken out":            {"acme", binding(rbac.UserKind, "alice", "bob"), binding(rbac.UserKind, "bob"), false},
+		"a group of the name":  {"acme", nil, binding(rbac.GroupKind, "alice"), false},
+		"a User that is there": {"acme", nil, binding(rbac.UserKind, "bob"), false},
+		"in another space":     {"globex", nil, binding(rbac.UserKind, "alice"), false},
+		"in the system space":  {tenant.System, nil, binding(rbac.UserKind, "alice"), false},
+	} {
+		prepared := index.PrepareBinding(t.Context(), tc.space, tc.was)
+		if was, ok := tc.was.(*rbac.RoleBinding); ok { // which may be changed in place
+			was.Subjects = append(was.Subjects[:0], tc.is.(*rbac.RoleBinding).Subjects[0])
+		}
+		if err := prepared(tc.is); apierrors.IsForbidden(err) != tc.refused || !tc.refused && err != nil {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	index.Delete(ending)
+	if err := index.PrepareBinding(t.Context(), "acme", nil)(binding(rbac.UserKind, "alice")); err != nil || len(index.ending) > 0 {
+		t.Errorf("after its end: %v, %v", err, index.ending)
 	}
 }
 

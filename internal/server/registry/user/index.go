@@ -7,24 +7,29 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Index knows the Users of all spaces that are not being deleted.
+// Index knows the Users of all spaces.
 type Index struct {
 	mu sync.RWMutex
 	// users have more than one element only if several servers have each stored a User of
 	// one name in the same moment.
 	users map[key][]entry
+	// ending are the UIDs of those that are being deleted.
+	ending map[key]sets.Set[types.UID]
 	// read is closed when all have been read.
 	read chan struct{}
 }
 
 // NewIndex returns an empty index.
-func NewIndex() *Index { return &Index{users: map[key][]entry{}, read: make(chan struct{})} }
+func NewIndex() *Index {
+	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[types.UID]{}, read: make(chan struct{})}
+}
 
 // key is a name that authentication gives, in a tenant.
 type key struct {
@@ -55,6 +60,10 @@ func (i *Index) Set(u *v1alpha1.User) {
 func (i *Index) set(u *v1alpha1.User) {
 	i.remove(u)
 	if u.DeletionTimestamp != nil {
+		if i.ending[keyOf(u)] == nil {
+			i.ending[keyOf(u)] = sets.New[types.UID]()
+		}
+		i.ending[keyOf(u)].Insert(u.UID)
 		return
 	}
 	all := append(slices.Clone(i.users[keyOf(u)]), entry{u.Name, u.UID, u.CreationTimestamp.Unix()})
@@ -63,6 +72,9 @@ func (i *Index) set(u *v1alpha1.User) {
 }
 
 func (i *Index) remove(u *v1alpha1.User) {
+	if i.ending[keyOf(u)].Delete(u.UID).Len() == 0 {
+		delete(i.ending, keyOf(u))
+	}
 	left := slices.DeleteFunc(slices.Clone(i.users[keyOf(u)]), func(e entry) bool { return e.uid == u.UID })
 	if len(left) == 0 {
 		delete(i.users, keyOf(u))
@@ -82,7 +94,7 @@ func (i *Index) Delete(u *v1alpha1.User) {
 func (i *Index) Replace(all []*v1alpha1.User) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.users = make(map[key][]entry, len(all))
+	i.users, i.ending = make(map[key][]entry, len(all)), map[key]sets.Set[types.UID]{}
 	for _, u := range all {
 		i.set(u)
 	}
@@ -112,4 +124,11 @@ func (i *Index) find(n tenant.Name, username string) (entry, bool) {
 		return entry{}, false
 	}
 	return all[0], true
+}
+
+// isEnding reports whether a User with a name is being deleted.
+func (i *Index) isEnding(n tenant.Name, username string) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(i.ending[key{n, username}]) > 0
 }
