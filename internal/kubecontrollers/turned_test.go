@@ -283,10 +283,11 @@ func TestParkedFirst(t *testing.T) {
 		quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
 		informer := newTurns(1).quotas(quotas).Informer().(*inTurn)
 		c := newController(t, informer, func(key string) error {
-			if _, exists, err := informer.GetIndexer().GetByKey(key); err != nil || !exists {
-				return fmt.Errorf("%s waits, %v", key, err)
+			_, exists, err := informer.GetIndexer().GetByKey(key)
+			if err == nil && !exists {
+				err = fmt.Errorf("%s waits", key)
 			}
-			return nil
+			return err
 		})
 		addTo(t, quotas.Informer(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: "x"}})
 		indebt(informer.handling, "a")

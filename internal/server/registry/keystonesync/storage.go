@@ -5,8 +5,8 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -136,7 +136,7 @@ func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old
 		if seen[at] {
 			errs = append(errs, field.Duplicate(path.Child("roleID"), mapping.RoleID))
 		}
-		for _, message := range pathvalidation.IsValidPathSegmentName(mapping.ClusterRole) {
+		for _, message := range content.IsPathSegmentName(mapping.ClusterRole) {
 			errs = append(errs, field.Invalid(path.Child("clusterRole"), mapping.ClusterRole, message))
 		}
 		seen[at] = true
