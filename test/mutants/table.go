@@ -1227,8 +1227,8 @@ var table = []mutant{
 	{
 		name:   "nobody is bound whose User is being deleted",
 		file:   "internal/server/registry/user/creator.go",
-		before: `s.Kind == rbac.UserKind && i.isEnding(n, s.Name)`,
-		after:  `false && i.isEnding(n, s.Name)`,
+		before: `s.Kind == rbac.UserKind && i.isEnding(n, s.Name, s.Name == by)`,
+		after:  `false && i.isEnding(n, s.Name, s.Name == by)`,
 		tests:  []string{"./internal/server/registry/user", "-run=TestPrepareBinding"},
 	},
 	{

@@ -56,7 +56,7 @@ func (i *Index) Prepare(ctx context.Context, n tenant.Name, before runtime.Objec
 
 // PrepareBinding refuses to give rights in a namespace to a User that is being deleted: its user could do so faster than
 // the controller takes them away. See storage.Preparation.
-func (i *Index) PrepareBinding(_ context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+func (i *Index) PrepareBinding(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	var was []rbac.Subject
 	if binding, ok := before.(*rbac.RoleBinding); ok {
 		was = slices.Clone(binding.Subjects)
@@ -66,10 +66,14 @@ func (i *Index) PrepareBinding(_ context.Context, n tenant.Name, before runtime.
 		if !n.IsSpace() || !ok {
 			return nil
 		}
+		by := ""
+		if u, ok := request.UserFrom(ctx); ok {
+			by = u.GetName()
+		}
 		for _, s := range is.Subjects {
-			if s.Kind == rbac.UserKind && i.isEnding(n, s.Name) && !slices.Contains(was, s) {
+			if s.Kind == rbac.UserKind && i.isEnding(n, s.Name, s.Name == by) && !slices.Contains(was, s) {
 				return apierrors.NewForbidden(rbac.Resource("rolebindings"), is.Name,
-					fmt.Errorf("the User of %q is being deleted; bind it when that is done", s.Name))
+					fmt.Errorf("the User of %q is being deleted, or was a moment ago; bind it when that is done", s.Name))
 			}
 		}
 		return nil

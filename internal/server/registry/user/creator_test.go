@@ -145,8 +145,21 @@ func TestPrepareBinding(t *testing.T) {
 		}
 	}
 	index.Delete(ending)
-	if err := index.PrepareBinding(t.Context(), "acme", nil)(binding(rbac.UserKind, "alice")); err != nil || len(index.ending) > 0 {
+	if err := index.PrepareBinding(as(t.Context(), "bob", "acme", "acme"), "acme", nil)(binding(rbac.UserKind, "alice")); err != nil || len(index.ending) > 0 {
 		t.Errorf("after its end: %v, %v", err, index.ending)
+	}
+	alice := as(t.Context(), "alice", "acme", "acme")
+	if err := index.PrepareBinding(alice, "acme", nil)(binding(rbac.UserKind, "alice")); !apierrors.IsForbidden(err) {
+		t.Errorf("by a request from before its end: %v", err)
+	}
+	index.ended[key{"acme", "alice"}] = time.Now()
+	if err := index.PrepareBinding(alice, "acme", nil)(binding(rbac.UserKind, "alice")); err != nil {
+		t.Errorf("when all requests from before have ended: %v", err)
+	}
+	index.ended[key{"acme", "alice"}] = time.Now().Add(time.Minute)
+	index.Set(stored("acme", "a", "alice", "4"))
+	if err := index.PrepareBinding(alice, "acme", nil)(binding(rbac.UserKind, "alice")); err != nil {
+		t.Errorf("with another User: %v", err)
 	}
 }
 

@@ -3,8 +3,10 @@ package user
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,13 +24,15 @@ type Index struct {
 	users map[key][]entry
 	// ending are the UIDs of those that are being deleted.
 	ending map[key]sets.Set[types.UID]
+	// ended is until when requests may end that began before a User was gone.
+	ended map[key]time.Time
 	// read is closed when all have been read.
 	read chan struct{}
 }
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[types.UID]{}, read: make(chan struct{})}
+	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[types.UID]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
 }
 
 // key is a name that authentication gives, in a tenant.
@@ -88,7 +92,13 @@ func (i *Index) Delete(u *v1alpha1.User) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.remove(u)
+	now := time.Now()
+	maps.DeleteFunc(i.ended, func(_ key, until time.Time) bool { return now.After(until) })
+	i.ended[keyOf(u)] = now.Add(longestRequest)
 }
+
+// longestRequest is longer than upstream lets a request take that is no watch.
+const longestRequest = 2 * time.Minute
 
 // Replace implements follow.Index.
 func (i *Index) Replace(all []*v1alpha1.User) {
@@ -126,9 +136,11 @@ func (i *Index) find(n tenant.Name, username string) (entry, bool) {
 	return all[0], true
 }
 
-// isEnding reports whether a User with a name is being deleted.
-func (i *Index) isEnding(n tenant.Name, username string) bool {
+// isEnding reports whether a User with a name is being deleted or, for a request of its user, was a short while ago:
+// a webhook may have held the request since before.
+func (i *Index) isEnding(n tenant.Name, username string, own bool) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return len(i.ending[key{n, username}]) > 0
+	k := key{n, username}
+	return len(i.ending[k]) > 0 || own && len(i.users[k]) == 0 && time.Now().Before(i.ended[k])
 }
