@@ -243,6 +243,10 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 		return nil, nil
 	}
 	binding := creatorBinding(u)
+	// It may have a finalizer, with which it would hold after its deletion.
+	if err := r.spaces.Patch(ctx, k.tenant, binding, "", map[string]any{"subjects": []rbacv1.Subject{}}); err != nil {
+		return nil, fmt.Errorf("emptying ClusterRoleBinding %q: %w", binding.Name, err)
+	}
 	if err := r.spaces.Delete(ctx, k.tenant, binding); err != nil {
 		return nil, fmt.Errorf("deleting ClusterRoleBinding %q: %w", binding.Name, err)
 	}

@@ -67,12 +67,17 @@ func pathOf(n tenant.Name, o client.Object) string {
 // Apply implements spaces.
 func (w *writer) Apply(ctx context.Context, n tenant.Name, o client.Object) error {
 	err := w.apply(ctx, n, o)
-	if apierrors.IsInvalid(err) { // a binding has another role, which cannot be changed
-		if err = w.Delete(ctx, n, o); err == nil {
-			err = w.apply(ctx, n, o)
-		}
+	if !apierrors.IsInvalid(err) {
+		return err
 	}
-	return err
+	// A binding has another role, which cannot be changed, and perhaps a finalizer of whoever has made it.
+	if err := w.Delete(ctx, n, o); err != nil {
+		return err
+	}
+	if err := w.Patch(ctx, n, o, "", map[string]any{"metadata": map[string]any{"finalizers": nil}}); err != nil {
+		return err
+	}
+	return w.apply(ctx, n, o)
 }
 
 func (w *writer) apply(ctx context.Context, n tenant.Name, o client.Object) error {

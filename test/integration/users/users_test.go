@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -212,7 +213,15 @@ var _ = Describe("A User", func() {
 		_, err = alice.RbacV1().RoleBindings("hers").Patch(ctx, "tenantry:user", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(writesSecret(ctx, by(n, "bob"), "hers")).Should(Succeed())
+		hold, release := []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), []byte(`{"metadata":{"finalizers":null}}`)
+		creators := tenantry.Client(n).RbacV1().ClusterRoleBindings()
+		_, err = creators.Patch(ctx, "tenantry:user:alice", types.MergePatchType, hold, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		remove(ctx, n, u)
+		_, err = alice.CoreV1().Namespaces().Create(ctx, newNamespace("late"), metav1.CreateOptions{})
+		Expect(err).To(beForbidden)
+		_, err = creators.Patch(ctx, "tenantry:user:alice", types.MergePatchType, release, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		Expect(writesSecret(ctx, alice, "hers")()).To(beForbidden)
 		Expect(writesSecret(ctx, by(n, "bob"), "hers")()).To(Succeed())
 		for _, name := range []string{"mine", "tenantry:user"} {
@@ -248,6 +257,17 @@ var _ = Describe("A User", func() {
 		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
 		Expect(admin.RbacV1().RoleBindings("hers").Delete(ctx, "tenantry:user", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		By("another role, with a finalizer")
+		Eventually(func() error {
+			_ = alice.RbacV1().RoleBindings("hers").Delete(ctx, "tenantry:user", metav1.DeleteOptions{})
+			_, err := admin.RbacV1().RoleBindings("hers").Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "tenantry:user", Finalizers: []string{"example.com/hold"}},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+			}, metav1.CreateOptions{})
+			return err
+		}).WithPolling(time.Millisecond).Should(Succeed())
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		By("other subjects")
 		_, err := alice.RbacV1().RoleBindings("hers").Patch(ctx, "tenantry:user", types.MergePatchType,
 			[]byte(`{"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"mallory"}]}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
