@@ -117,7 +117,7 @@ var _ = Describe("A copy", Ordered, func() {
 		Entry("by finalizing its namespace", func(ctx context.Context) error {
 			object, err := admin.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
-			object.Spec.Finalizers = nil
+			object.Spec.Finalizers = append(object.Spec.Finalizers, "example.com/hold")
 			_, err = admin.CoreV1().Namespaces().Finalize(ctx, object, metav1.UpdateOptions{})
 			return err
 		}),
