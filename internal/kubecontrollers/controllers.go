@@ -26,6 +26,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/pvcprotection"
 	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // runner is a controller that has been created. It runs until the context ends.
@@ -50,9 +52,9 @@ type builder struct {
 	// ownsPods is for controllers of which one worker at a time changes all pods of one
 	// owner. The workers of the garbage collector take each pod by itself.
 	ownsPods bool
-	// requestsTakeTurns is for a controller that sends thousands of requests for one item, and gets no
-	// items from a lister.
-	requestsTakeTurns bool
+	// inTurn is for a controller that may send thousands of requests for one item, nil for others. It returns whether
+	// a worker may send one for a tenant.
+	inTurn func(t *turns, method string, n tenant.Name) bool
 }
 
 // controllers is the list of all controllers.
@@ -65,19 +67,19 @@ var controllers = []builder{
 	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
 	{name: "pod-certificate-request-cleaner", workers: oneWorker, build: newPodRequestCleaner},
 	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
-	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, requestsTakeTurns: true},
+	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, inTurn: (*turns).collects},
 	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
 	{name: "validatingadmissionpolicy-status", workers: oneWorker, build: newPolicyStatus},
-	{name: "deployment", workers: workloadWorkers, build: newDeployment},
+	{name: "deployment", workers: workloadWorkers, build: newDeployment, inTurn: isShort},
 	{name: "replicaset", workers: workloadWorkers, build: newReplicaSet, ownsPods: true},
 	{name: "replication", workers: fewWorkers, build: newReplication, ownsPods: true},
-	{name: "statefulset", workers: workloadWorkers, build: newStatefulSet, ownsPods: true},
+	{name: "statefulset", workers: workloadWorkers, build: newStatefulSet, ownsPods: true, inTurn: isShort},
 	{name: "job", workers: workloadWorkers, build: newJob, ownsPods: true},
-	{name: "cronjob", workers: fewWorkers, build: newCronJob},
+	{name: "cronjob", workers: fewWorkers, build: newCronJob, inTurn: isShort},
 	{name: "endpoints", workers: fewWorkers, build: newEndpoints},
 	{name: "endpointslice", workers: fewWorkers, build: newEndpointSlice},
-	{name: "endpointslice-mirroring", workers: fewWorkers, build: newEndpointSliceMirroring},
-	{name: "disruption", workers: oneWorker, build: newDisruption},
+	{name: "endpointslice-mirroring", workers: fewWorkers, build: newEndpointSliceMirroring, inTurn: isShort},
+	{name: "disruption", workers: oneWorker, build: newDisruption, inTurn: isShort},
 	{name: "ttl-after-finished", workers: fewWorkers, build: newTTLAfterFinished},
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},

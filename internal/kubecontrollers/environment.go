@@ -108,10 +108,8 @@ func (e *environment) with(c builder) (*environment, error) {
 	}
 	own.turns = newTurns(c.workers)
 	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.turns.request)}
-	if c.requestsTakeTurns {
-		options = append(options, spaces.WithTurns(func(n tenant.Name) bool {
-			return own.turns.debt(n) < maxOwed-maxTurnDebt/2 || !own.turns.contended(n)
-		}))
+	if c.inTurn != nil {
+		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(own.turns, method, n) }))
 	}
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)

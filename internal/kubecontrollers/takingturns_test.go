@@ -28,7 +28,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
+	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -201,6 +203,42 @@ func TestMirroredEndpoints(t *testing.T) {
 		cancel()
 		e.informers.Shutdown()
 	})
+}
+
+// TestLongItems checks that a worker sends no more requests for an item after some time, if its controller goes on where it was.
+func TestLongItems(t *testing.T) {
+	config := &rest.Config{Transport: &requested{}}
+	e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, goesOn := range map[string]bool{"cronjob": true, "deployment": true, "statefulset": true, "disruption": true,
+		"endpointslice-mirroring": true, "namespace": false, "resourcequota": false, "horizontal-pod-autoscaler": false} {
+		synctest.Test(t, func(t *testing.T) {
+			own, err := e.with(builderOf(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			send := func(refused bool) {
+				t.Helper()
+				if err := own.client.CoreV1().Pods("a|ns").Delete(t.Context(), "p", metav1.DeleteOptions{}); apierrors.IsTooManyRequests(err) != refused || apierrors.IsNotFound(err) == refused {
+					t.Errorf("%s: got %v", name, err)
+				}
+			}
+			queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "long"})
+			defer queue.ShutDown()
+			for range 2 {
+				queue.Add("item")
+				item, _ := queue.Get()
+				workers.OnDone(func(time.Duration, bool) {})
+				send(false)
+				time.Sleep(maxWorked)
+				send(goesOn)
+				queue.Done(item)
+			}
+			send(false) // of who is no worker
+		})
+	}
 }
 
 func builderOf(name string) builder {

@@ -2,10 +2,12 @@ package kubecontrollers
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -46,6 +48,8 @@ const (
 	maxOwed = 2 * maxTurnDebt
 	// contention is how long a tenant's work is a reason to make others wait.
 	contention = 5 * time.Second
+	// maxWorked is after what time a worker sends no more requests for an item. Some thousand have been answered by then.
+	maxWorked = 5 * time.Second
 )
 
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
@@ -106,6 +110,16 @@ func (t *turns) contended(n tenant.Name) bool {
 	}
 	return false
 }
+
+// collects is for the garbage collector, which gets no items from a lister. What it writes for a tenant is not refused: it has
+// read a lot for it before.
+func (t *turns) collects(method string, n tenant.Name) bool {
+	return method != http.MethodGet || t.debt(n) < maxOwed-maxTurnDebt/2 || !t.contended(n)
+}
+
+// isShort is for a controller that goes on where it was when an item comes again. Others' wait for at most as
+// many items as there are workers.
+func isShort(*turns, string, tenant.Name) bool { return workers.Worked() < maxWorked }
 
 // debt returns how long a tenant pays back for what it had done.
 func (t *turns) debt(n tenant.Name) time.Duration {

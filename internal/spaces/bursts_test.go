@@ -97,7 +97,7 @@ func TestTurns(t *testing.T) {
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`))}, nil
 	})}
 	nobody := func(tenant.Flat, string) types.UID { return "" }
-	client := kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(1, nobody), WithTurns(func(n tenant.Name) bool { return n != "a" })))
+	client := kubernetes.NewForConfigOrDie(NewClientConfig(config, WithWorkers(1, nobody), WithTurns(func(method string, n tenant.Name) bool { return method != http.MethodGet || n != "a" })))
 	for namespace, refused := range map[string]bool{"a|ns": true, "b|ns": false, "ns": false} {
 		before := sent
 		_, err := client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{})

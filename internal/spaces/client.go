@@ -71,7 +71,7 @@ type flatteningTransport struct {
 	ownerOf           func(namespace tenant.Flat, pod string) types.UID
 	bursts            *Bursts
 	// inTurn and meter are nil without WithTurns and WithMeter.
-	inTurn func(tenant.Name) bool
+	inTurn func(method string, n tenant.Name) bool
 	meter  func(tenant.Name, time.Duration)
 }
 
@@ -99,7 +99,7 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 		return exchange(req)
 	}
 	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
-		if t.inTurn != nil && shared == t.workers && req.Method == http.MethodGet && !t.inTurn(r.space) {
+		if t.inTurn != nil && shared == t.workers && !t.inTurn(req.Method, r.space) {
 			return nil, errShare
 		}
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")

@@ -68,9 +68,9 @@ func WithMeter(meter func(tenant.Name, time.Duration)) Option {
 	return func(t *flatteningTransport) { t.meter = meter }
 }
 
-// WithTurns says that what workers read for a tenant is refused, and tried again later, while it is
-// not the tenant's turn. What they write is not: they have read a lot for it before.
-func WithTurns(inTurn func(tenant.Name) bool) Option {
+// WithTurns says that requests of workers for a tenant are refused, and tried again later, of which inTurn says by their
+// method that it is not the tenant's turn.
+func WithTurns(inTurn func(method string, n tenant.Name) bool) Option {
 	return func(t *flatteningTransport) { t.inTurn = inTurn }
 }
 
@@ -142,7 +142,7 @@ type item struct {
 }
 
 // errShare ends requests beyond the share.
-var errShare = errors.New("other requests of this controller for the tenant take long, or wait for its webhooks; it tries this one again later")
+var errShare = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
 
 // share is how many items a tenant may have while others wait, or in debt.
 func (s *shares) share() int { return s.workers / shareDivisor }

@@ -1069,16 +1069,30 @@ var table = []mutant{
 	{
 		name:   "requests of the garbage collector take turns",
 		file:   "internal/kubecontrollers/controllers.go",
-		before: `build: newGarbageCollector, requestsTakeTurns: true}`,
+		before: `build: newGarbageCollector, inTurn: (*turns).collects}`,
 		after:  `build: newGarbageCollector}`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestRequestsTakeTurns"},
 	},
 	{
 		name:   "requests of controllers take turns",
 		file:   "internal/kubecontrollers/environment.go",
-		before: `if c.requestsTakeTurns {`,
-		after:  `if false && c.requestsTakeTurns {`,
+		before: `if c.inTurn != nil {`,
+		after:  `if false && c.inTurn != nil {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestRequestsTakeTurns"},
+	},
+	{
+		name:   "a worker of CronJobs stops",
+		file:   "internal/kubecontrollers/controllers.go",
+		before: `build: newCronJob, inTurn: isShort}`,
+		after:  `build: newCronJob}`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestLongItems"},
+	},
+	{
+		name:   "workers stop",
+		file:   "internal/kubecontrollers/turns.go",
+		before: `return workers.Worked() < maxWorked`,
+		after:  `return true || workers.Worked() < maxWorked`,
+		tests:  []string{"./internal/kubecontrollers", "-run=TestLongItems"},
 	},
 	{
 		name:   "clients refuse requests that are not in turn",
@@ -1131,9 +1145,9 @@ var table = []mutant{
 	},
 	{
 		name:   "the garbage collector refuses while others wait",
-		file:   "internal/kubecontrollers/environment.go",
-		before: `|| !own.turns.contended(n)`,
-		after:  `|| own.turns.contended(n)`,
+		file:   "internal/kubecontrollers/turns.go",
+		before: `|| !t.contended(n)`,
+		after:  `|| t.contended(n)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestRequestsTakeTurns"},
 	},
 	{

@@ -40,6 +40,15 @@ func OnDone(done func(took time.Duration, failed bool)) bool {
 	return true
 }
 
+// Worked returns for how long the calling worker has worked on the item of which OnDone was called, and zero if there is none.
+func Worked() time.Duration {
+	known, ok := items.Get(goroutine())
+	if !ok {
+		return 0
+	}
+	return time.Since(known.(*item).began)
+}
+
 // addRateLimited is the method by which a worker has an item tried again after a failure.
 const addRateLimited = ").AddRateLimited"
 

@@ -3,6 +3,7 @@ package workers
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -61,6 +62,28 @@ func TestOnDone(t *testing.T) {
 	if n, err := testutil.GetHistogramMetricCount(workDuration.WithLabelValues("test")); err != nil || n != workers*each {
 		t.Errorf("the metric has %d items, want %d (%v)", n, workers*each, err)
 	}
+}
+
+// TestWorked checks that only the worker of an item is told for how long it has worked on it.
+func TestWorked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		OnDone(func(time.Duration, bool) {})
+		time.Sleep(time.Second)
+		if got := Worked(); got != time.Second {
+			t.Errorf("worked for %v", got)
+		}
+		var other sync.WaitGroup
+		other.Go(func() {
+			if got := Worked(); got != 0 {
+				t.Errorf("another worked for %v", got)
+			}
+		})
+		other.Wait()
+		end()
+		if got := Worked(); got != 0 {
+			t.Errorf("worked for %v when done", got)
+		}
+	})
 }
 
 // TestFailed checks that an item has failed that a worker has come again after a failure, and no other.
