@@ -99,32 +99,12 @@ type spacedClusterRoles struct {
 }
 
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
-	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), turns: newTurns(1)}
-	return spacedClusterRoles{spacedInformer(shared.Informer(), lister), lister}
+	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), debts: newDebts(1)}
+	return spacedClusterRoles{noting(shared.Informer(), lister.changed), lister}
 }
 
 func (s spacedClusterRoles) Informer() cache.SharedIndexInformer   { return s.informer }
 func (s spacedClusterRoles) Lister() rbaclisters.ClusterRoleLister { return s.lister }
-
-// spacedInformer tells the lister which space's role a handler is called for.
-func spacedInformer(informer cache.SharedIndexInformer, lister *spacedLister) wrapping {
-	return wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
-		return cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc: func(obj any, initial bool) {
-				lister.changed(obj)
-				handler.OnAdd(obj, initial)
-			},
-			UpdateFunc: func(old, obj any) {
-				lister.changed(obj)
-				handler.OnUpdate(old, obj)
-			},
-			DeleteFunc: func(obj any) {
-				lister.changed(obj)
-				handler.OnDelete(obj)
-			},
-		}
-	}}
-}
 
 // spacedLister lists the ClusterRoles of one space.
 type spacedLister struct {
@@ -133,7 +113,7 @@ type spacedLister struct {
 	// current is the space of the role that the handler is called for. Handlers
 	// are called one after another, and only they list without a space.
 	current tenant.Name
-	turns   *turns
+	debts   *debts
 }
 
 func (l *spacedLister) changed(obj any) {
@@ -175,7 +155,7 @@ func (l *spacedLister) take(space tenant.Name, took time.Duration) error {
 	if !space.IsSpace() {
 		return nil
 	}
-	return l.turns.take(space, took)
+	return l.debts.take(space, took)
 }
 
 // List answers the selector of an aggregating role with all that it aggregates, and any

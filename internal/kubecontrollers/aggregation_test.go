@@ -26,7 +26,7 @@ func newLister(t *testing.T, roles ...*rbacv1.ClusterRole) *spacedLister {
 			t.Fatal(err)
 		}
 	}
-	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer, turns: newTurns(1)}
+	return &spacedLister{ClusterRoleLister: rbaclisters.NewClusterRoleLister(indexer), indexer: indexer, debts: newDebts(1)}
 }
 
 func role(name string, labels map[string]string) *rbacv1.ClusterRole {
@@ -234,7 +234,7 @@ func (i *countingIndexer) ByIndex(name, value string) ([]any, error) {
 func TestAggregationTakesTurns(t *testing.T) {
 	part := map[string]string{"part": "yes"}
 	l := newLister(t, aggregating("a|all", metav1.LabelSelector{MatchLabels: part}), withRules(role("a|x", part), "x", 1))
-	if err := l.turns.take("a", time.Hour); err != nil {
+	if err := l.debts.take("a", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if shown, err := l.Get("a|all"); err == nil {
@@ -251,7 +251,7 @@ func TestAggregationCountsWhatItLooksAt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, charged := l.turns.until["a"]; !charged || len(l.turns.until) != 1 {
-		t.Errorf("charged: %v", l.turns.until)
+	if _, charged := l.debts.until["a"]; !charged || len(l.debts.until) != 1 {
+		t.Errorf("charged: %v", l.debts.until)
 	}
 }

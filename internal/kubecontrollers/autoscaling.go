@@ -28,7 +28,7 @@ func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, er
 		return nil, err
 	}
 	c := podautoscaler.NewHorizontalController(ctx, e.client.CoreV1(), e.scales, e.client.AutoscalingV2(), e.mapper,
-		client, e.turns.autoscalers(e.informers.Autoscaling().V2().HorizontalPodAutoscalers()), e.informers.Core().V1().Pods(),
+		client, e.debts.autoscalers(e.informers.Autoscaling().V2().HorizontalPodAutoscalers()), e.informers.Core().V1().Pods(),
 		autoscalerPeriod, downscaleStabilisation, autoscalerTolerance, cpuInitialisation, initialReadinessDelayed)
 	return runFunc(func(ctx context.Context, workers int) {
 		go custom_metrics.PeriodicallyInvalidate(versions, autoscalerPeriod, ctx.Done())

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
@@ -54,7 +56,7 @@ type builder struct {
 	ownsPods bool
 	// inTurn is for a controller that may send thousands of requests for one item, nil for others. It returns whether
 	// a worker may send one for a tenant.
-	inTurn func(t *turns, method string, n tenant.Name) bool
+	inTurn func(t *debts, method string, n tenant.Name) bool
 }
 
 // controllers is the list of all controllers.
@@ -67,7 +69,7 @@ var controllers = []builder{
 	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
 	{name: "pod-certificate-request-cleaner", workers: oneWorker, build: newPodRequestCleaner},
 	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
-	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, inTurn: (*turns).collects},
+	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, inTurn: (*debts).collects},
 	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
 	{name: "validatingadmissionpolicy-status", workers: oneWorker, build: newPolicyStatus},
 	{name: "deployment", workers: workloadWorkers, build: newDeployment, inTurn: isShort},
@@ -112,7 +114,7 @@ const (
 
 func newNamespace(ctx context.Context, e *environment) (runner, error) {
 	return namespace.NewNamespaceController(ctx, e.client, definedMetadata{e.metadata, e.custom}, e.namespacedResources(),
-		e.turns.namespaces(e.informers.Core().V1().Namespaces()), namespaceResync, corev1.FinalizerKubernetes), nil
+		e.debts.namespaces(e.informers.Core().V1().Namespaces()), namespaceResync, corev1.FinalizerKubernetes), nil
 }
 
 func newServiceAccount(ctx context.Context, e *environment) (runner, error) {
@@ -136,7 +138,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
-		ResourceQuotaInformer:     e.turns.quotas(ofNamespaces),
+		ResourceQuotaInformer:     offeredIfInTurn(e.debts, ofNamespaces.Informer(), corelisters.NewResourceQuotaLister),
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
 		Registry:                  quotageneric.NewRegistry(linearly(quotas.Evaluators(), listers)),
@@ -154,7 +156,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 
 func newDeployment(ctx context.Context, e *environment) (runner, error) {
 	apps := e.informers.Apps().V1()
-	deployments, replicaSets, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), e.turns)
+	deployments, replicaSets, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), e.debts)
 	if err != nil {
 		return nil, err
 	}
@@ -163,63 +165,65 @@ func newDeployment(ctx context.Context, e *environment) (runner, error) {
 
 func newReplicaSet(ctx context.Context, e *environment) (runner, error) {
 	pods := e.informers.Core().V1().Pods()
-	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.turns)
-	return replicaset.NewReplicaSetController(ctx, replicaSets, e.turns.pods(pods), e.client, replicaset.BurstReplicas), err
+	replicaSets, err := newReplicaSets(e.informers.Apps().V1().ReplicaSets(), e.debts)
+	return replicaset.NewReplicaSetController(ctx, replicaSets, e.debts.pods(pods), e.client, replicaset.BurstReplicas), err
 }
 
 func newReplication(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.turns)
-	return replication.NewReplicationManager(ctx, e.turns.pods(core.Pods()), controllers, e.client, replication.BurstReplicas), err
+	controllers, err := newReplicationControllers(core.ReplicationControllers(), e.debts)
+	return replication.NewReplicationManager(ctx, e.debts.pods(core.Pods()), controllers, e.client, replication.BurstReplicas), err
 }
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(newSmallSets(apps.StatefulSets(), revisions.Lister()), e.turns)
+	sets, err := newStatefulSets(newSmallSets(apps.StatefulSets(), revisions.Lister()), e.debts)
 	return statefulset.NewStatefulSetController(ctx, handledPods(core.Pods()), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
 func newJob(ctx context.Context, e *environment) (runner, error) {
-	jobs, err := newJobs(e.informers.Batch().V1().Jobs(), e.turns)
+	jobs, err := newJobs(e.informers.Batch().V1().Jobs(), e.debts)
 	if err != nil {
 		return nil, err
 	}
-	return job.NewController(ctx, e.client, e.turns.pods(e.informers.Core().V1().Pods()), jobs, nil, nil)
+	return job.NewController(ctx, e.client, e.debts.pods(e.informers.Core().V1().Pods()), jobs, nil, nil)
 }
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), e.turns.services(core.Services()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), e.debts.services(core.Services()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), e.turns.services(core.Services()), core.Nodes(),
+	return endpointslice.NewController(ctx, core.Pods(), e.debts.services(core.Services()), core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslicemirroring.NewController(ctx, e.turns.endpoints(smallEndpoints{core.Endpoints()}), e.informers.Discovery().V1().EndpointSlices(),
+	// The EndpointSlices of absent Endpoints would be deleted.
+	endpoints := offeredFairly(e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.refusing()), corelisters.NewEndpointsLister)
+	return endpointslicemirroring.NewController(ctx, endpoints, e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }
 
 func newDisruption(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
 	budgets, err := newBudgets(e.informers.Policy().V1().PodDisruptionBudgets())
-	return disruption.NewDisruptionController(ctx, handledPods(core.Pods()), e.turns.budgets(budgets),
+	return disruption.NewDisruptionController(ctx, handledPods(core.Pods()), e.debts.budgets(budgets),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(),
 		e.client, e.mapper, e.scales, e.discovery), err
 }
 
 func newTTLAfterFinished(ctx context.Context, e *environment) (runner, error) {
-	return ttlafterfinished.New(ctx, e.turns.jobs(e.informers.Batch().V1().Jobs()), e.client), nil
+	return ttlafterfinished.New(ctx, offeredIfInTurn(e.debts, e.informers.Batch().V1().Jobs().Informer(), batchlisters.NewJobLister), e.client), nil
 }
 
 func newPVCProtection(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), e.turns.claims(core.PersistentVolumeClaims()), core.Pods(), e.client)
+	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), offeredIfInTurn(e.debts, core.PersistentVolumeClaims().Informer(), corelisters.NewPersistentVolumeClaimLister), core.Pods(), e.client)
 }
 
 func newPVProtection(ctx context.Context, e *environment) (runner, error) {

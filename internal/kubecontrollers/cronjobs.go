@@ -16,7 +16,7 @@ func newCronJob(ctx context.Context, e *environment) (runner, error) {
 	batch := e.informers.Batch().V1()
 	bounds := cronJobBounds{batch.Jobs().Lister(), time.Now}
 	return cronjob.NewControllerV2(ctx, ownedJobs{batch.Jobs(), batch.CronJobs().Lister()},
-		boundedCronJobs{e.turns.cronJobs(batch.CronJobs()), bounds}, boundedCronJobClient{e.client, bounds})
+		boundedCronJobs{offeredIfInTurn(e.debts, batch.CronJobs().Informer(), batchlisters.NewCronJobLister), bounds}, boundedCronJobClient{e.client, bounds})
 }
 
 // ownedJobs are the Jobs of CronJobs for upstream's controller, which looks for those of

@@ -14,8 +14,8 @@
 //   - Listers parse all selectors of a namespace for each event of a pod, while the events of
 //     other spaces wait; theirs are parsed when they are written (selectors.go).
 //   - Workers are measured. Of a tenant for which they have worked long, few objects are worked on at a time, and the
-//     others are parked (turned.go, turns.go, takingturns.go). Handlers of events are exempt (exempted.go).
-//   - What a worker has failed with comes again, whoever else's objects fail (failed.go).
+//     others are parked (fairinformer.go, debts.go, fairlisters.go). Handlers of events are exempt (exempted.go).
+//   - What a worker has failed with comes again, whoever else's objects fail (retries.go).
 //   - The controller of CronJobs calculates times only as far back as it has to (cronjobs_bounded.go).
 //
 // Queues and metrics have fixed names. An idle tenant costs no goroutine and no

@@ -41,8 +41,8 @@ type environment struct {
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	bursts            *spaces.Bursts
-	// turns are those of one controller.
-	turns   *turns
+	// debts are those of one controller.
+	debts   *debts
 	custom  *customResources
 	started chan struct{}
 }
@@ -106,10 +106,10 @@ func (e *environment) with(c builder) (*environment, error) {
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	own.turns = newTurns(c.workers)
-	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.turns.request)}
+	own.debts = newDebts(c.workers)
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.debts.request)}
 	if c.inTurn != nil {
-		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(own.turns, method, n) }))
+		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(own.debts, method, n) }))
 	}
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)

@@ -47,10 +47,10 @@ type replicaSetLister struct {
 	selecting[*appsv1.ReplicaSet]
 }
 
-func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *turns) (offered[appslisters.ReplicaSetLister], error) {
+func newReplicaSets(informer appsinformers.ReplicaSetInformer, t *debts) (offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return notEmpty(rs.Spec.Selector) })
-	s, inTurn := s.taking(t, informer.Informer())
-	return offered[appslisters.ReplicaSetLister]{inTurn, replicaSetLister{appslisters.NewReplicaSetLister(inTurn.GetIndexer()), s}}, err
+	s, fair := s.taking(t, informer.Informer())
+	return offered[appslisters.ReplicaSetLister]{fair, replicaSetLister{appslisters.NewReplicaSetLister(fair.GetIndexer()), s}}, err
 }
 
 // GetPodReplicaSets implements appslisters.ReplicaSetListerExpansion.
@@ -63,12 +63,12 @@ type controllerLister struct {
 	selecting[*corev1.ReplicationController]
 }
 
-func newReplicationControllers(informer coreinformers.ReplicationControllerInformer, t *turns) (offered[corelisters.ReplicationControllerLister], error) {
+func newReplicationControllers(informer coreinformers.ReplicationControllerInformer, t *debts) (offered[corelisters.ReplicationControllerLister], error) {
 	s, err := newSelecting(informer.Informer(), func(rc *corev1.ReplicationController) *metav1.LabelSelector {
 		return notEmpty(&metav1.LabelSelector{MatchLabels: rc.Spec.Selector})
 	})
-	s, inTurn := s.taking(t, informer.Informer())
-	return offered[corelisters.ReplicationControllerLister]{inTurn, controllerLister{corelisters.NewReplicationControllerLister(inTurn.GetIndexer()), s}}, err
+	s, fair := s.taking(t, informer.Informer())
+	return offered[corelisters.ReplicationControllerLister]{fair, controllerLister{corelisters.NewReplicationControllerLister(fair.GetIndexer()), s}}, err
 }
 
 // GetPodControllers implements corelisters.ReplicationControllerListerExpansion.
@@ -83,10 +83,10 @@ type statefulSetLister struct {
 
 // newStatefulSets returns the small ones. Those of a pod, which are queued, are all: to look
 // at how large each is takes longer.
-func newStatefulSets(small smallSets, t *turns) (offered[appslisters.StatefulSetLister], error) {
+func newStatefulSets(small smallSets, t *debts) (offered[appslisters.StatefulSetLister], error) {
 	s, err := newSelecting(small.StatefulSetInformer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
-	s, inTurn := s.taking(t, small.Informer())
-	return offered[appslisters.StatefulSetLister]{inTurn, statefulSetLister{appslisters.NewStatefulSetLister(inTurn.GetIndexer()), s}}, err
+	s, fair := s.taking(t, small.Informer())
+	return offered[appslisters.StatefulSetLister]{fair, statefulSetLister{appslisters.NewStatefulSetLister(fair.GetIndexer()), s}}, err
 }
 
 // GetPodStatefulSets implements appslisters.StatefulSetListerExpansion.
@@ -99,10 +99,10 @@ type jobLister struct {
 	selecting[*batchv1.Job]
 }
 
-func newJobs(informer batchinformers.JobInformer, t *turns) (offered[batchlisters.JobLister], error) {
+func newJobs(informer batchinformers.JobInformer, t *debts) (offered[batchlisters.JobLister], error) {
 	s, err := newSelecting(informer.Informer(), func(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector })
-	s, inTurn := s.taking(t, informer.Informer())
-	return offered[batchlisters.JobLister]{inTurn, jobLister{batchlisters.NewJobLister(inTurn.GetIndexer()), s}}, err
+	s, fair := s.taking(t, informer.Informer())
+	return offered[batchlisters.JobLister]{fair, jobLister{batchlisters.NewJobLister(fair.GetIndexer()), s}}, err
 }
 
 // GetPodJobs implements batchlisters.JobListerExpansion.
@@ -135,12 +135,12 @@ func (l budgetLister) GetPodPodDisruptionBudgets(pod *corev1.Pod) ([]*policyv1.P
 // event. So the handler notes the ReplicaSet, and the lister lists what selects it.
 
 // newDeployments returns what the Deployment controller is offered.
-func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets appsinformers.ReplicaSetInformer, t *turns) (
+func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets appsinformers.ReplicaSetInformer, t *debts) (
 	offered[appslisters.DeploymentLister], offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(deployments.Informer(), func(d *appsv1.Deployment) *metav1.LabelSelector { return notEmpty(d.Spec.Selector) })
 	handled := &atomic.Pointer[appsv1.ReplicaSet]{}
-	inTurn := t.absentInformer(deployments.Informer())
-	return offered[appslisters.DeploymentLister]{inTurn, deploymentLister{appslisters.NewDeploymentLister(inTurn.GetIndexer()), s, handled}},
+	fair := t.informer(deployments.Informer(), t.absent())
+	return offered[appslisters.DeploymentLister]{fair, deploymentLister{appslisters.NewDeploymentLister(fair.GetIndexer()), s, handled}},
 		offered[appslisters.ReplicaSetLister]{newNotedReplicaSets(replicaSets.Informer(), handled), replicaSets.Lister()}, err
 }
 
@@ -152,18 +152,11 @@ type notedReplicaSets struct {
 }
 
 func newNotedReplicaSets(informer cache.SharedIndexInformer, handled *atomic.Pointer[appsv1.ReplicaSet]) notedReplicaSets {
-	note := func(obj any) {
+	return notedReplicaSets{noting(exempting(informer), func(obj any) {
 		if rs, ok := obj.(*appsv1.ReplicaSet); ok {
 			handled.Store(rs)
 		}
-	}
-	return notedReplicaSets{wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
-		return exempted{cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc:    func(obj any, initial bool) { note(obj); handler.OnAdd(obj, initial) },
-			UpdateFunc: func(old, obj any) { note(obj); handler.OnUpdate(old, obj) },
-			DeleteFunc: handler.OnDelete,
-		}}
-	}}, handled}
+	}), handled}
 }
 
 type deploymentLister struct {

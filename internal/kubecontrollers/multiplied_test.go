@@ -98,7 +98,7 @@ func TestSmallEndpoints(t *testing.T) {
 		if err := core.Endpoints().Informer().GetStore().Add(endpoints); err != nil {
 			t.Fatal(err)
 		}
-		for _, lister := range []corelisters.EndpointsLister{shown.Lister(), newTurns(1).endpoints(shown).Lister()} {
+		for _, lister := range []corelisters.EndpointsLister{shown.Lister(), offeredFairly(newDebts(1).informer(shown.Informer(), sharing{}), corelisters.NewEndpointsLister).Lister()} {
 			got, err := lister.Endpoints(tc.namespace).Get("e")
 			if err != nil || got.ResourceVersion != "1" {
 				t.Fatalf("got %v, %v", got, err)

@@ -37,7 +37,7 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 	}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), turns: newTurns(1)},
+		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), debts: newDebts(1)},
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
@@ -74,7 +74,7 @@ func (l spacedPolicyLister) Get(name string) (*admissionregistrationv1.Validatin
 			unchecked.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{}
 			return &unchecked, nil
 		}
-		if err := l.types.turns.take(n, time.Duration(work)*workTime); err != nil {
+		if err := l.types.debts.take(n, time.Duration(work)*workTime); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ type spaceTypes struct {
 	client  *http.Client
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
-	turns   *turns
+	debts   *debts
 }
 
 // of has the checker look in a space. Nothing of it is kept for the next policy.

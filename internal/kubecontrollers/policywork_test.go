@@ -67,7 +67,7 @@ func TestPoliciesAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, turns: newTurns(1)}
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, debts: newDebts(1)}
 	lister := spacedPolicyLister{admissionlisters.NewValidatingAdmissionPolicyLister(indexer), types}
 	checked := map[string]bool{}
 	for _, name := range indexer.ListKeys() {
@@ -83,7 +83,7 @@ func TestPoliciesAreShort(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"a|short": true, "a|long": false, "a|combined": false, "long": true}, checked); diff != "" {
 		t.Errorf("checked policies (-want +got):\n%s", diff)
 	}
-	if err := types.turns.take("a", time.Hour); err != nil {
+	if err := types.debts.take("a", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := lister.Get("a|short"); err == nil {

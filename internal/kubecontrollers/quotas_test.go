@@ -18,6 +18,7 @@ import (
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/utils/ptr"
@@ -145,7 +146,7 @@ func TestQuotasOfNamespaces(t *testing.T) {
 			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "tenant-quota"}},
 			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "of-the-namespace"}}), 0)
 		var heard []string
-		if _, err := newTurns(1).quotas(namespaceQuotas{f.Core().V1().ResourceQuotas()}).Informer().AddEventHandlerWithResyncPeriod(
+		if _, err := offeredIfInTurn(newDebts(1), namespaceQuotas{f.Core().V1().ResourceQuotas()}.Informer(), corelisters.NewResourceQuotaLister).Informer().AddEventHandlerWithResyncPeriod(
 			cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { heard = append(heard, obj.(*corev1.ResourceQuota).Name) }}, quotaResync); err != nil {
 			t.Fatal(err)
 		}

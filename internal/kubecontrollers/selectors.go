@@ -19,14 +19,14 @@ import (
 type selecting[T metav1.Object] struct {
 	indexer  cache.Indexer
 	selector func(T) *metav1.LabelSelector
-	// events, if not nil, are the objects' turns: the controller looks at each that selects a pod
+	// events, if not nil, are the objects' debts: the controller looks at each that selects a pod
 	// afterwards.
-	events *inTurn
+	events *fairInformer
 }
 
 // taking returns the same for events of pods that take turns, and the informer to offer.
-func (s selecting[T]) taking(t *turns, informer cache.SharedIndexInformer) (selecting[T], *inTurn) {
-	s.events = t.openInformer(informer)
+func (s selecting[T]) taking(t *debts, informer cache.SharedIndexInformer) (selecting[T], *fairInformer) {
+	s.events = t.informer(informer, t.open())
 	return s, s.events
 }
 

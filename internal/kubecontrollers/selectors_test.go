@@ -87,18 +87,18 @@ func selections(tb testing.TB, f informers.SharedInformerFactory, ours bool) fun
 				tb.Fatal(err)
 			}
 		}
-		turns := newTurns(1)
-		turns.now = func() time.Time { return time.Unix(0, 0).Add(time.Since(time.Unix(0, 0)) * 1000) } // nobody has debts
-		d, noted, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
+		debts := newDebts(1)
+		debts.now = func() time.Time { return time.Unix(0, 0).Add(time.Since(time.Unix(0, 0)) * 1000) } // nobody has debts
+		d, noted, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), debts)
 		noError(err)
 		deployments, note = d.Lister(), noted.Informer().(notedReplicaSets).handled.Store
-		rs, err := newReplicaSets(apps.ReplicaSets(), turns)
+		rs, err := newReplicaSets(apps.ReplicaSets(), debts)
 		noError(err)
-		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers(), turns)
+		rc, err := newReplicationControllers(f.Core().V1().ReplicationControllers(), debts)
 		noError(err)
-		j, err := newJobs(f.Batch().V1().Jobs(), turns)
+		j, err := newJobs(f.Batch().V1().Jobs(), debts)
 		noError(err)
-		ss, err := newStatefulSets(newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister()), turns)
+		ss, err := newStatefulSets(newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister()), debts)
 		noError(err)
 		b, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		noError(err)
@@ -248,7 +248,7 @@ func TestSelectorsAreNotParsed(t *testing.T) {
 // TestControllersSelect checks that the controllers get these listers.
 func TestControllersSelect(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	e := &environment{informers: f, turns: newTurns(1), client: kubernetes.NewForConfigOrDie(&rest.Config{}), discovery: &fakediscovery.FakeDiscovery{}}
+	e := &environment{informers: f, debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{}), discovery: &fakediscovery.FakeDiscovery{}}
 	for _, build := range []func(context.Context, *environment) (runner, error){newReplicaSet, newReplication, newStatefulSet, newJob, newDisruption, newDeployment} {
 		if _, err := build(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestControllersSelect(t *testing.T) {
 // gets short ones, and those alone that select the ReplicaSet.
 func TestDeploymentsAreShort(t *testing.T) {
 	f := selectorInformers(t, "a|ns", append(manySelectors(2, 100), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}))
-	deployments, noted, err := newDeployments(f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets(), newTurns(1))
+	deployments, noted, err := newDeployments(f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets(), newDebts(1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,3 +27,14 @@ func (w wrapping) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHan
 func (w wrapping) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return w.SharedIndexInformer.AddEventHandlerWithOptions(w.wrap(handler), options)
 }
+
+// noting returns an informer that calls note with each object that a handler is about to be called for.
+func noting(informer cache.SharedIndexInformer, note func(obj any)) wrapping {
+	return wrapping{informer, func(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+		return cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(obj any, initial bool) { note(obj); handler.OnAdd(obj, initial) },
+			UpdateFunc: func(old, obj any) { note(obj); handler.OnUpdate(old, obj) },
+			DeleteFunc: func(obj any) { note(obj); handler.OnDelete(obj) },
+		}
+	}}
+}

@@ -9,11 +9,11 @@ import (
 
 func TestTurns(t *testing.T) {
 	now := time.Time{}.Add(time.Hour)
-	turns := newTurns(1)
-	turns.now = func() time.Time { return now }
+	debts := newDebts(1)
+	debts.now = func() time.Time { return now }
 	const work = time.Second
 	count := func(n tenant.Name) (taken int) {
-		for turns.take(n, work) == nil {
+		for debts.take(n, work) == nil {
 			taken++
 		}
 		return taken
@@ -21,24 +21,24 @@ func TestTurns(t *testing.T) {
 	if got, want := count("a"), int(maxTurnDebt/work/turnDivisor)+1; got != want {
 		t.Errorf("%d turns at first, want %d", got, want)
 	}
-	if err := turns.take("b", work); err != nil {
+	if err := debts.take("b", work); err != nil {
 		t.Errorf("another tenant waits: %v", err)
 	}
 	if now = now.Add(40 * work); count("a") == 0 {
 		t.Error("what was done is not paid back")
 	}
 	now = now.Add(time.Hour)
-	turns.work("d", work)
-	if few, many := turns.owesMuch("d", 1), turns.owesMuch("d", 10); few || !many {
+	debts.work("d", work)
+	if few, many := debts.owesMuch("d", 1), debts.owesMuch("d", 10); few || !many {
 		t.Errorf("owes much with one item %v, and with ten %v", few, many)
 	}
-	if turns.contended("d") {
+	if debts.contended("d") {
 		t.Error("a tenant contends with itself")
 	}
-	if now = now.Add(contention - time.Second); !turns.contended("a") {
+	if now = now.Add(contention - time.Second); !debts.contended("a") {
 		t.Error("what another has had done is forgotten")
 	}
-	if now = now.Add(time.Hour); turns.take("c", work) != nil || len(turns.until) != 1 {
-		t.Errorf("tenants without a debt are remembered: %v", turns.until)
+	if now = now.Add(time.Hour); debts.take("c", work) != nil || len(debts.until) != 1 {
+		t.Errorf("tenants without a debt are remembered: %v", debts.until)
 	}
 }

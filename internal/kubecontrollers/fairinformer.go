@@ -16,15 +16,30 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// inTurn is the informer of the objects that a controller works on. A worker begins an item by
+// fairInformer is the informer of the objects that a controller works on. A worker begins an item by
 // getting its object from the lister. There it begins to be measured, or is told that it is not the turn of
 // the tenant. What is not in turn is parked, and the controller hears of it again: some controllers
 // give an item up after some errors. Handlers, which lose an event that they get no object for, get all
 // (see exempted).
-type inTurn struct {
+type fairInformer struct {
 	cache.SharedIndexInformer
-	// turns are those of the workers, and handling those of the handlers of the events of all spaces.
-	turns, handling *turns
+	// debts are those of the workers, and handling those of the handlers of the events of all spaces.
+	debts, handling *debts
+	sharing         sharing
+
+	mu       sync.Mutex
+	handlers []cache.ResourceEventHandler
+	parked   map[tenant.Name]*parked
+	// given are the keys of objects that the controller has heard of, and is not done with.
+	given map[tenant.Name]map[string]given
+	// failed are the keys of objects with which a worker has failed.
+	failed map[string]*failure
+	// slots are when the next of a tenant's may come again.
+	slots map[tenant.Name]time.Time
+}
+
+// sharing is how tenants share the workers of a controller.
+type sharing struct {
 	// absent is whether an object that is not in turn is shown as one that is not there. It is for
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
 	absent bool
@@ -36,16 +51,8 @@ type inTurn struct {
 	// is whether those count that are queued, and not only those that a worker works on.
 	most        int
 	countQueued bool
-
-	mu       sync.Mutex
-	handlers []cache.ResourceEventHandler
-	parked   map[tenant.Name]*parked
-	// given are the keys of objects that the controller has heard of, and is not done with.
-	given map[tenant.Name]map[string]given
-	// failed are the keys of objects with which a worker has failed, nil if these are not to come again.
-	failed map[string]*failure
-	// slots are when the next of a tenant's may come again.
-	slots map[tenant.Name]time.Time
+	// retries is whether objects come again with which a worker has failed.
+	retries bool
 }
 
 type given struct {
@@ -86,33 +93,45 @@ const (
 	manyGiven = 1024
 )
 
-func (t *turns) informer(of cache.SharedIndexInformer) *inTurn {
+// refusing is for controllers that do something for what is not there.
+func (t *debts) refusing() sharing {
+	return sharing{most: int(max(1, t.parallel/2)), countQueued: true, retries: true}
+}
+
+// absent is for controllers that have nothing to do for what is not there.
+func (t *debts) absent() sharing {
+	s := t.refusing()
+	s.absent = true
+	return s
+}
+
+// open is for controllers that get all objects, and whose events wait.
+func (t *debts) open() sharing {
+	s := t.refusing()
+	s.open, s.most = true, max(1, min(releasedAtOnce, t.workers/2))
+	return s
+}
+
+func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer {
 	t.measured = true
-	i := &inTurn{
-		turns: t, handling: newTurns(1), most: int(max(1, t.parallel/2)), countQueued: true,
+	i := &fairInformer{
+		debts: t, handling: newDebts(1), sharing: s,
 		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, slots: map[tenant.Name]time.Time{},
 	}
 	i.SharedIndexInformer = wrapping{of, i.hears}
 	return i
 }
 
-// openInformer is informer for a controller that gets all objects, and whose events wait.
-func (t *turns) openInformer(of cache.SharedIndexInformer) *inTurn {
-	i := t.informer(of)
-	i.open, i.most = true, max(1, min(releasedAtOnce, t.workers/2))
-	return i
-}
-
 // hears notes the handler of a controller, which hears of what was parked.
-func (i *inTurn) hears(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+func (i *fairInformer) hears(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 	handler = exempted{handler}
 	i.handlers = append(i.handlers, handler)
 	return i.delayed(handler)
 }
 
 // delayed returns the handler of a controller that is to hear of objects in turn.
-func (i *inTurn) delayed(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
-	if !i.open {
+func (i *fairInformer) delayed(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+	if !i.sharing.open {
 		return handler
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
@@ -131,7 +150,7 @@ func (i *inTurn) delayed(handler cache.ResourceEventHandler) cache.ResourceEvent
 }
 
 // delay parks an object that is not in turn, which was another one before.
-func (i *inTurn) delay(was, obj any) bool {
+func (i *fairInformer) delay(was, obj any) bool {
 	object, ok := obj.(metav1.Object)
 	if !ok {
 		return false
@@ -146,7 +165,7 @@ func (i *inTurn) delay(was, obj any) bool {
 
 // give notes that the controller gets an object, or parks it if it is not its turn. known is whether it was noted
 // before.
-func (i *inTurn) give(n tenant.Name, key string, was any, working bool) (gets, known bool) {
+func (i *fairInformer) give(n tenant.Name, key string, was any, working bool) (gets, known bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	_, known = i.given[n][key]
@@ -158,15 +177,15 @@ func (i *inTurn) give(n tenant.Name, key string, was any, working bool) (gets, k
 	return true, known
 }
 
-func (i *inTurn) isWorkedOn(n tenant.Name, key string) bool {
+func (i *fairInformer) isWorkedOn(n tenant.Name, key string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.given[n][key].working
 }
 
 // note is called with the lock. What a worker works on stays that when the controller hears of it again.
-func (i *inTurn) note(n tenant.Name, key string, working bool) {
-	if before := i.given[n][key]; before.working && !working && i.turns.now().Before(before.until) {
+func (i *fairInformer) note(n tenant.Name, key string, working bool) {
+	if before := i.given[n][key]; before.working && !working && i.debts.now().Before(before.until) {
 		return
 	}
 	if len(i.given[n])%manyGiven == manyGiven-1 {
@@ -179,18 +198,18 @@ func (i *inTurn) note(n tenant.Name, key string, working bool) {
 	if working {
 		counts = workingTime
 	}
-	i.given[n][key] = given{working, i.turns.now().Add(counts)}
+	i.given[n][key] = given{working, i.debts.now().Add(counts)}
 }
 
 // room returns how many more objects of a tenant may be given. It is called with the lock.
-func (i *inTurn) room(n tenant.Name) int {
-	most, countQueued := i.most, i.countQueued
-	if !i.turns.owesMuch(n, len(i.given[n])) {
-		if !i.absent || i.turns.debt(n) > 0 {
+func (i *fairInformer) room(n tenant.Name) int {
+	most, countQueued := i.sharing.most, i.sharing.countQueued
+	if !i.debts.owesMuch(n, len(i.given[n])) {
+		if !i.sharing.absent || i.debts.debt(n) > 0 {
 			return releasedAtOnce
 		}
 		// How long workers will work for it is not known before one of them is done.
-		most, countQueued = max(1, i.turns.workers/2), false
+		most, countQueued = max(1, i.debts.workers/2), false
 	}
 	i.prune(n)
 	count := 0
@@ -203,15 +222,15 @@ func (i *inTurn) room(n tenant.Name) int {
 }
 
 // prune forgets what counts no more. It is called with the lock.
-func (i *inTurn) prune(n tenant.Name) {
-	maps.DeleteFunc(i.given[n], func(_ string, g given) bool { return i.turns.now().After(g.until) })
+func (i *fairInformer) prune(n tenant.Name) {
+	maps.DeleteFunc(i.given[n], func(_ string, g given) bool { return i.debts.now().After(g.until) })
 	if len(i.given[n]) == 0 {
 		delete(i.given, n)
 	}
 }
 
 // done is called when a worker is done with an object, or does not find it any more.
-func (i *inTurn) done(n tenant.Name, key string) {
+func (i *fairInformer) done(n tenant.Name, key string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.given[n], key)
@@ -224,17 +243,17 @@ func (i *inTurn) done(n tenant.Name, key string) {
 }
 
 // GetIndexer implements cache.SharedIndexInformer.
-func (i *inTurn) GetIndexer() cache.Indexer {
-	return indexerInTurn{i.SharedIndexInformer.GetIndexer(), i}
+func (i *fairInformer) GetIndexer() cache.Indexer {
+	return fairIndexer{i.SharedIndexInformer.GetIndexer(), i}
 }
 
-type indexerInTurn struct {
+type fairIndexer struct {
 	cache.Indexer
-	of *inTurn
+	of *fairInformer
 }
 
 // GetByKey implements cache.Store.
-func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
+func (i fairIndexer) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := i.Indexer.GetByKey(key)
 	if err != nil {
 		return nil, false, err
@@ -249,7 +268,7 @@ func (i indexerInTurn) GetByKey(key string) (any, bool, error) {
 		return nil, false, nil
 	case i.of.take(n, key):
 		return obj, true, nil
-	case i.of.absent:
+	case i.of.sharing.absent:
 		return nil, false, nil
 	default:
 		return nil, false, errNotInTurn(n)
@@ -265,7 +284,7 @@ func spaceOfKey(key string) (tenant.Name, error) {
 }
 
 // take measures how long the worker that asks for an object works on it, or parks it.
-func (i *inTurn) take(n tenant.Name, key string) bool {
+func (i *fairInformer) take(n tenant.Name, key string) bool {
 	if !n.IsSpace() {
 		workers.OnDone(func(_ time.Duration, failed bool) {
 			i.done(n, key)
@@ -274,11 +293,11 @@ func (i *inTurn) take(n tenant.Name, key string) bool {
 		return true
 	}
 	done := func(took time.Duration, failed bool) {
-		i.turns.work(n, took)
+		i.debts.work(n, took)
 		i.done(n, key)
 		i.again(n, key, failed)
 	}
-	if i.open {
+	if i.sharing.open {
 		// A worker may ask for the owner of each of thousands of pods.
 		if !i.isWorkedOn(n, key) && workers.OnDone(done) {
 			i.mu.Lock()
@@ -295,7 +314,7 @@ func (i *inTurn) take(n tenant.Name, key string) bool {
 }
 
 // parkAll parks all objects of a namespace.
-func (i *inTurn) parkAll(n tenant.Name, namespace string) {
+func (i *fairInformer) parkAll(n tenant.Name, namespace string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.of(n).namespaces.Insert(namespace)
@@ -303,7 +322,7 @@ func (i *inTurn) parkAll(n tenant.Name, namespace string) {
 
 // look calls find, which looks for objects that an event concerns, and charges the tenant of the namespace
 // for it. If its events have taken long, it parks all objects of the namespace instead, and returns false.
-func (i *inTurn) look(namespace string, find func()) bool {
+func (i *fairInformer) look(namespace string, find func()) bool {
 	n := tenant.Flat(namespace).Space()
 	if !n.IsSpace() {
 		find()
@@ -321,7 +340,7 @@ func (i *inTurn) look(namespace string, find func()) bool {
 
 // of returns what is parked of a tenant. It is called with the lock. There is one timer for each tenant
 // that has parked objects.
-func (i *inTurn) of(n tenant.Name) *parked {
+func (i *fairInformer) of(n tenant.Name) *parked {
 	p := i.parked[n]
 	if p == nil {
 		p = &parked{was: map[string]any{}, namespaces: sets.New[string]()}
@@ -332,7 +351,7 @@ func (i *inTurn) of(n tenant.Name) *parked {
 }
 
 // releaseAgain releases objects until none is parked.
-func (i *inTurn) releaseAgain(n tenant.Name) {
+func (i *fairInformer) releaseAgain(n tenant.Name) {
 	i.release(n)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -342,7 +361,7 @@ func (i *inTurn) releaseAgain(n tenant.Name) {
 }
 
 // release has the controller hear of parked objects, if they are still there, as far as it is their turn.
-func (i *inTurn) release(n tenant.Name) {
+func (i *fairInformer) release(n tenant.Name) {
 	defer utilruntime.HandleCrash()
 	for _, next := range i.next(n) {
 		obj, exists, err := i.SharedIndexInformer.GetIndexer().GetByKey(next.key)
@@ -366,7 +385,7 @@ type released struct {
 }
 
 // next returns what to release.
-func (i *inTurn) next(n tenant.Name) (next []released) {
+func (i *fairInformer) next(n tenant.Name) (next []released) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	p := i.parked[n]

@@ -28,16 +28,16 @@ const (
 )
 
 // again notes how a worker is done with an object. If it has failed, the controller hears of it again.
-func (i *inTurn) again(n tenant.Name, key string, failed bool) {
+func (i *fairInformer) again(n tenant.Name, key string, failed bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	before := i.failed[key]
 	if before != nil {
 		before.timer.Stop()
 	}
-	if !failed || i.failed == nil {
+	if !failed || !i.sharing.retries {
 		delete(i.failed, key)
-		if i.slots[n].Before(i.turns.now()) {
+		if i.slots[n].Before(i.debts.now()) {
 			delete(i.slots, n)
 		}
 		return
@@ -52,8 +52,8 @@ func (i *inTurn) again(n tenant.Name, key string, failed bool) {
 }
 
 // slot returns after what time the next object of a tenant may come again. It is called with the lock.
-func (i *inTurn) slot(n tenant.Name) time.Duration {
-	now := i.turns.now()
+func (i *fairInformer) slot(n tenant.Name) time.Duration {
+	now := i.debts.now()
 	slot := i.slots[n]
 	if earliest := now.Add(-retryBurst * retryInterval); slot.Before(earliest) {
 		slot = earliest
@@ -63,7 +63,7 @@ func (i *inTurn) slot(n tenant.Name) time.Duration {
 }
 
 // retry has the controller hear of an object when it is its turn.
-func (i *inTurn) retry(n tenant.Name, key string) {
+func (i *fairInformer) retry(n tenant.Name, key string) {
 	i.mu.Lock()
 	i.of(n).add(key, nil)
 	i.mu.Unlock()
@@ -71,7 +71,7 @@ func (i *inTurn) retry(n tenant.Name, key string) {
 }
 
 // gone forgets an object that is not there any more.
-func (i *inTurn) gone(n tenant.Name, key string) {
+func (i *fairInformer) gone(n tenant.Name, key string) {
 	i.done(n, key)
 	i.again(n, key, false)
 }

@@ -66,7 +66,7 @@ func (podDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceL
 		{Name: "pods", Namespaced: true, Kind: "Pod", Verbs: metav1.Verbs{"create", "list", "watch", "delete"}}}}}, nil
 }
 
-// TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured, in
+// TestControllersTakeTurns checks that the controllers are offered what takes debts: that their workers are measured, in
 // spaces alone.
 func TestControllersTakeTurns(t *testing.T) {
 	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
@@ -141,7 +141,7 @@ func TestControllersTakeTurns(t *testing.T) {
 				}
 				server := &requested{}
 				config := &rest.Config{Transport: server, QPS: -1}
-				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(1), started: make(chan struct{}),
+				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), debts: newDebts(1), started: make(chan struct{}),
 					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
 				controller, err := builderOf(name).build(ctx, e)
 				if err != nil {
@@ -152,9 +152,9 @@ func TestControllersTakeTurns(t *testing.T) {
 				go controller.Run(ctx, 1)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				e.turns.mu.Lock()
-				measured := []tenant.Name{e.turns.latest[0].tenant, e.turns.latest[1].tenant}
-				e.turns.mu.Unlock()
+				e.debts.mu.Lock()
+				measured := []tenant.Name{e.debts.latest[0].tenant, e.debts.latest[1].tenant}
+				e.debts.mu.Unlock()
 				if diff := cmp.Diff([]tenant.Name{"a", "b"}, slices.Sorted(slices.Values(measured))); diff != "" {
 					t.Error(diff)
 				}
@@ -185,7 +185,7 @@ func TestMirroredEndpoints(t *testing.T) {
 			objects = append(objects, &corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{subset}})
 		}
 		server := &requested{}
-		e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), turns: newTurns(1),
+		e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), debts: newDebts(1),
 			client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
 		controller, err := builderOf("endpointslice-mirroring").build(ctx, e)
 		if err != nil {
@@ -258,7 +258,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own.turns.charge("a", time.Minute)
+		own.debts.charge("a", time.Minute)
 		ask := func(namespace string, refused bool) {
 			t.Helper()
 			if _, err := own.client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{}); apierrors.IsTooManyRequests(err) != refused || apierrors.IsNotFound(err) == refused {
@@ -267,7 +267,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 		}
 		ask("a|ns", false) // nobody else has anything to do
 		ask("b|ns", false)
-		own.turns.charge("b", time.Millisecond)
+		own.debts.charge("b", time.Millisecond)
 		ask("a|ns", refused)
 		ask("b|ns", false)
 	}

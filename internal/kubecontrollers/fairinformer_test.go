@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -93,7 +95,7 @@ func addTo(t *testing.T, informer cache.SharedIndexInformer, objects ...runtime.
 }
 
 // indebt makes a tenant owe as much as one can.
-func indebt(t *turns, n tenant.Name) { t.charge(n, time.Minute) }
+func indebt(t *debts, n tenant.Name) { t.charge(n, time.Minute) }
 
 // TestTakingTurns checks that objects of a tenant that owes much are worked on a few at a time, that the others come back
 // as soon as a worker is done, and that another tenant, the system and the handlers of the controller do not wait.
@@ -103,26 +105,26 @@ func TestTakingTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		informer cache.SharedIndexInformer
 		object   func(metav1.ObjectMeta) runtime.Object
-		offer    func(*turns) (cache.SharedIndexInformer, func(namespace, name string) error)
+		offer    func(*debts) (cache.SharedIndexInformer, func(namespace, name string) error)
 	}{
 		"Namespaces": {core.Namespaces().Informer(), func(meta metav1.ObjectMeta) runtime.Object {
 			meta.Namespace, meta.Name = "", meta.Namespace+meta.Name
 			return &corev1.Namespace{ObjectMeta: meta}
-		}, func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+		}, func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
 			offered := t.namespaces(core.Namespaces())
 			return offered.Informer(), func(_, name string) error { _, err := offered.Lister().Get(name); return err }
 		}},
 		"ResourceQuotas": {core.ResourceQuotas().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.ResourceQuota{ObjectMeta: meta} },
-			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
-				offered := t.quotas(core.ResourceQuotas())
+			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := offeredIfInTurn(t, core.ResourceQuotas().Informer(), corelisters.NewResourceQuotaLister)
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().ResourceQuotas(namespace).Get(name)
 					return err
 				}
 			}},
 		"Deployments": {apps.Deployments().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &appsv1.Deployment{ObjectMeta: meta} },
-			func(turns *turns) (cache.SharedIndexInformer, func(string, string) error) {
-				offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), turns)
+			func(debts *debts) (cache.SharedIndexInformer, func(string, string) error) {
+				offered, _, err := newDeployments(apps.Deployments(), apps.ReplicaSets(), debts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,15 +134,15 @@ func TestTakingTurns(t *testing.T) {
 				}
 			}},
 		"CronJobs": {batch.CronJobs().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &batchv1.CronJob{ObjectMeta: meta} },
-			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
-				offered := t.cronJobs(batch.CronJobs())
+			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := offeredIfInTurn(t, batch.CronJobs().Informer(), batchlisters.NewCronJobLister)
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().CronJobs(namespace).Get(name)
 					return err
 				}
 			}},
 		"Services": {core.Services().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Service{ObjectMeta: meta} },
-			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
 				offered := t.services(core.Services())
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().Services(namespace).Get(name)
@@ -148,8 +150,8 @@ func TestTakingTurns(t *testing.T) {
 				}
 			}},
 		"Endpoints": {core.Endpoints().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Endpoints{ObjectMeta: meta} },
-			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
-				offered := t.endpoints(core.Endpoints())
+			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
+				offered := offeredFairly(t.informer(core.Endpoints().Informer(), t.refusing()), corelisters.NewEndpointsLister)
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().Endpoints(namespace).Get(name)
 					return err
@@ -159,7 +161,7 @@ func TestTakingTurns(t *testing.T) {
 			func(meta metav1.ObjectMeta) runtime.Object {
 				return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}
 			},
-			func(t *turns) (cache.SharedIndexInformer, func(string, string) error) {
+			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
 				offered := t.autoscalers(f.Autoscaling().V2().HorizontalPodAutoscalers())
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().HorizontalPodAutoscalers(namespace).Get(name)
@@ -174,8 +176,8 @@ func TestTakingTurns(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns(40)
-				informer, get := tc.offer(turns)
+				debts := newDebts(40)
+				informer, get := tc.offer(debts)
 				key := func(space string, i int) string {
 					if name == "Namespaces" {
 						return fmt.Sprintf("%sns%02d", space, i)
@@ -193,8 +195,8 @@ func TestTakingTurns(t *testing.T) {
 					c.work(key("a|", i), time.Second)
 				}
 				time.Sleep(time.Minute)
-				indebt(turns, "a")
-				most := informer.(*inTurn).most
+				indebt(debts, "a")
+				most := informer.(*fairInformer).sharing.most
 				for i := range most {
 					c.work(key("a|", i), 10*time.Second)
 				}
@@ -241,7 +243,7 @@ func TestUnmeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		const workers = 10
-		offered := newTurns(workers).quotas(f.Core().V1().ResourceQuotas())
+		offered := offeredIfInTurn(newDebts(workers), f.Core().V1().ResourceQuotas().Informer(), corelisters.NewResourceQuotaLister)
 		c := newController(t, offered.Informer(), func(key string) error {
 			namespace, name, err := cache.SplitMetaNamespaceKey(key)
 			if err != nil {
@@ -281,7 +283,7 @@ func TestUnmeasured(t *testing.T) {
 func TestParkedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
-		informer := newTurns(1).quotas(quotas).Informer().(*inTurn)
+		informer := offeredIfInTurn(newDebts(1), quotas.Informer(), corelisters.NewResourceQuotaLister).Informer().(*fairInformer)
 		c := newController(t, informer, func(key string) error {
 			_, exists, err := informer.GetIndexer().GetByKey(key)
 			if err == nil && !exists {
@@ -307,8 +309,8 @@ func TestParkedFirst(t *testing.T) {
 func TestNothingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		turns := newTurns(1)
-		offered := turns.services(f.Core().V1().Services())
+		debts := newDebts(1)
+		offered := debts.services(f.Core().V1().Services())
 		var worked []string
 		c := newController(t, offered.Informer(), func(key string) error {
 			namespace, name, err := cache.SplitMetaNamespaceKey(key)
@@ -320,11 +322,11 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			return err
 		})
-		indebt(turns, "a")
+		indebt(debts, "a")
 		for i := range 1000 {
 			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a|ns", Name: fmt.Sprintf("%03d", i)}})
 		}
-		most := offered.Informer().(*inTurn).most
+		most := offered.Informer().(*fairInformer).sharing.most
 		for i := range most {
 			c.work(fmt.Sprintf("a|ns/%03d", i), time.Second)
 		}
@@ -347,7 +349,7 @@ func TestNothingIsLost(t *testing.T) {
 		if got := len(slices.Compact(worked)); got != 1000 || len(worked) != 1000 {
 			t.Errorf("%d objects, %d times", got, len(worked))
 		}
-		if informer := offered.Informer().(*inTurn); len(informer.given)+len(informer.parked) > 0 {
+		if informer := offered.Informer().(*fairInformer); len(informer.given)+len(informer.parked) > 0 {
 			t.Errorf("%v are still given, and %v parked", informer.given, informer.parked)
 		}
 	})
@@ -363,9 +365,9 @@ func TestWorkersAreMeasured(t *testing.T) {
 			addTo(t, f.Apps().V1().ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: meta})
 			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: meta})
 		}
-		for name, offer := range map[string]func(t *turns) (cache.SharedIndexInformer, func(namespace string) error){
-			"open": func(turns *turns) (cache.SharedIndexInformer, func(string) error) {
-				offered, err := newReplicaSets(f.Apps().V1().ReplicaSets(), turns)
+		for name, offer := range map[string]func(t *debts) (cache.SharedIndexInformer, func(namespace string) error){
+			"open": func(debts *debts) (cache.SharedIndexInformer, func(string) error) {
+				offered, err := newReplicaSets(f.Apps().V1().ReplicaSets(), debts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -374,20 +376,20 @@ func TestWorkersAreMeasured(t *testing.T) {
 					return err
 				}
 			},
-			"others": func(turns *turns) (cache.SharedIndexInformer, func(string) error) {
-				offered := turns.services(f.Core().V1().Services())
+			"others": func(debts *debts) (cache.SharedIndexInformer, func(string) error) {
+				offered := debts.services(f.Core().V1().Services())
 				return offered.Informer(), func(namespace string) error { _, err := offered.Lister().Services(namespace).Get("x"); return err }
 			},
 		} {
-			turns := newTurns(1)
-			turns.request("a", time.Second) // of a controller that asks for nothing else
-			if got := turns.debt("a"); got != turnDivisor*time.Second {
+			debts := newDebts(1)
+			debts.request("a", time.Second) // of a controller that asks for nothing else
+			if got := debts.debt("a"); got != turnDivisor*time.Second {
 				t.Errorf("%s: owes %v for a request of a worker that is not measured", name, got)
 			}
-			turns = newTurns(1)
-			informer, get := offer(turns)
+			debts = newDebts(1)
+			informer, get := offer(debts)
 			c := newController(t, informer, func(namespace string) error {
-				turns.request("a", time.Second)
+				debts.request("a", time.Second)
 				return get(namespace)
 			})
 			for _, namespace := range []string{"a|ns", "ns"} {
@@ -395,13 +397,13 @@ func TestWorkersAreMeasured(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if got := turns.debt("a"); got != turnDivisor*time.Second-time.Second { // paid back since then
+			if got := debts.debt("a"); got != turnDivisor*time.Second-time.Second { // paid back since then
 				t.Errorf("%s: owes %v", name, got)
 			}
-			if len(turns.until) != 1 {
-				t.Errorf("%s: the system owes, too: %v", name, turns.until)
+			if len(debts.until) != 1 {
+				t.Errorf("%s: the system owes, too: %v", name, debts.until)
 			}
-			if informer := informer.(*inTurn); len(informer.given) > 0 {
+			if informer := informer.(*fairInformer); len(informer.given) > 0 {
 				t.Errorf("%s: %v are still given", name, informer.given)
 			}
 		}
@@ -414,12 +416,12 @@ func TestEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		apps := f.Apps().V1()
-		turns := newTurns(2 * releasedAtOnce)
-		offered, err := newReplicaSets(apps.ReplicaSets(), turns)
+		debts := newDebts(2 * releasedAtOnce)
+		offered, err := newReplicaSets(apps.ReplicaSets(), debts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		informer := offered.Informer().(*inTurn)
+		informer := offered.Informer().(*fairInformer)
 		var heard []string
 		note := func(what string) func(any) {
 			return func(obj any) {
@@ -438,7 +440,7 @@ func TestEventsWait(t *testing.T) {
 			return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%02d", i)},
 				Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"i": fmt.Sprint(i)}}}}
 		}
-		indebt(turns, "a")
+		indebt(debts, "a")
 		for _, namespace := range []string{"a|ns", "b|ns", "ns"} {
 			for i := range 3 * releasedAtOnce {
 				addTo(t, apps.ReplicaSets().Informer(), replicaSet(namespace, i))
@@ -494,13 +496,12 @@ func TestEventsWait(t *testing.T) {
 // TestHalfOfTheWorkers checks that a tenant that owes much has half of the workers at most, on a machine of any size.
 func TestHalfOfTheWorkers(t *testing.T) {
 	for workers, want := range map[int]int{1: 1, 5: 2, 10: 5, 100: releasedAtOnce} {
-		turns := newTurns(workers)
-		pods := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
-		if got := turns.openInformer(pods).most; got != want {
+		debts := newDebts(workers)
+		if got := debts.open().most; got != want {
 			t.Errorf("%d of %d workers, whose events wait; want %d", got, workers, want)
 		}
-		turns.parallel = time.Duration(workers) // more cores than workers
-		if got := turns.informer(pods).most; got != max(1, workers/2) {
+		debts.parallel = time.Duration(workers) // more cores than workers
+		if got := debts.refusing().most; got != max(1, workers/2) {
 			t.Errorf("%d of %d workers", got, workers)
 		}
 	}
@@ -515,8 +516,8 @@ func TestHandlersTakeTurns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns := newTurns(1)
-		budgets, services := turns.budgets(from), turns.services(f.Core().V1().Services())
+		debts := newDebts(1)
+		budgets, services := debts.budgets(from), debts.services(f.Core().V1().Services())
 		for _, namespace := range []string{"a|ns", "b|ns"} {
 			meta := metav1.ObjectMeta{Namespace: namespace, Name: "x"}
 			addTo(t, f.Core().V1().Services().Informer(), &corev1.Service{ObjectMeta: meta})
@@ -533,11 +534,11 @@ func TestHandlersTakeTurns(t *testing.T) {
 			selecting, _ := budgets.Lister().GetPodPodDisruptionBudgets(pod)
 			return [2]int{len(listed), len(selecting)}
 		}
-		indebt(turns, "a")
+		indebt(debts, "a")
 		if got := found("a|ns"); got != [2]int{1, 1} {
 			t.Errorf("found %v for a tenant whose workers have worked long", got)
 		}
-		for _, informer := range []*inTurn{services.Informer().(*inTurn), budgets.Informer().(*inTurn)} {
+		for _, informer := range []*fairInformer{services.Informer().(*fairInformer), budgets.Informer().(*fairInformer)} {
 			informer.look("ns", func() { time.Sleep(time.Second) })
 			informer.look("a|ns", func() { time.Sleep(time.Minute) })
 			if debt := informer.handling.debt("a"); debt != maxOwed || len(informer.handling.until) != 1 {
@@ -545,7 +546,7 @@ func TestHandlersTakeTurns(t *testing.T) {
 			}
 			informer.handling.charge("a", time.Minute) // while the other one looks
 		}
-		services.Informer().(*inTurn).handling.charge("a", time.Minute)
+		services.Informer().(*fairInformer).handling.charge("a", time.Minute)
 		if got := found("a|ns"); got != [2]int{} {
 			t.Errorf("found %v for a tenant whose handlers have looked long", got)
 		}
@@ -566,15 +567,15 @@ func TestHandlersTakeTurns(t *testing.T) {
 // TestOfThousands checks that what is looked for again and again in one item is refused to a tenant that owes much.
 func TestOfThousands(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	turns := newTurns(1)
+	debts := newDebts(1)
 	now := time.Now()
-	turns.now = func() time.Time { return now }
-	pods := turns.pods(f.Core().V1().Pods()).Lister()
+	debts.now = func() time.Time { return now }
+	pods := debts.pods(f.Core().V1().Pods()).Lister()
 	list := func(namespace string) error { _, err := pods.Pods(namespace).List(labels.Everything()); return err }
-	if err := list("a|ns"); err != nil || turns.debt("a") == 0 {
-		t.Errorf("got %v, and owes %v", err, turns.debt("a"))
+	if err := list("a|ns"); err != nil || debts.debt("a") == 0 {
+		t.Errorf("got %v, and owes %v", err, debts.debt("a"))
 	}
-	indebt(turns, "a")
+	indebt(debts, "a")
 	if list("a|ns") == nil {
 		t.Error("a tenant that owes much lists pods")
 	}
@@ -601,13 +602,13 @@ func TestOrphansTakeTurns(t *testing.T) {
 		}
 		server := &requested{}
 		clients := fake.NewClientset(objects...)
-		e := &environment{informers: informers.NewSharedInformerFactory(clients, 0), turns: newTurns(1), client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
+		e := &environment{informers: informers.NewSharedInformerFactory(clients, 0), debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
 		ctx, cancel := context.WithCancel(t.Context())
 		controller, err := newJob(ctx, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		indebt(e.turns, "a")
+		indebt(e.debts, "a")
 		e.informers.Start(ctx.Done())
 		go controller.Run(ctx, 1)
 		synctest.Wait()

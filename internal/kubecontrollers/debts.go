@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// turns are what tenants owe for the time of a controller's workers, which package spaces sees
+// debts are what tenants owe for the time of a controller's workers, which package spaces sees
 // only as far as single requests take long: four times what has been worked for them, paid back as time
 // goes by. Who owes much is served when others do not wait, see inTurn.
-type turns struct {
+type debts struct {
 	now     func() time.Time
 	workers int
 	// parallel is how many workers count as one: as many as there are cores work at the same time.
@@ -36,9 +36,9 @@ type charged struct {
 	at     time.Time
 }
 
-func newTurns(workers int) *turns {
+func newDebts(workers int) *debts {
 	parallel := time.Duration(min(workers, runtime.GOMAXPROCS(0)))
-	return &turns{now: time.Now, workers: workers, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
+	return &debts{now: time.Now, workers: workers, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
 }
 
 const (
@@ -54,7 +54,7 @@ const (
 
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
 // returns an error, after which the controller tries again later.
-func (t *turns) take(n tenant.Name, took time.Duration) error {
+func (t *debts) take(n tenant.Name, took time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.owes(n) > maxTurnDebt {
@@ -70,14 +70,14 @@ func errNotInTurn(n tenant.Name) error {
 }
 
 // charge is take for work that has been done. What it took may be a stall of the server.
-func (t *turns) charge(n tenant.Name, took time.Duration) {
+func (t *debts) charge(n tenant.Name, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(n, took, maxOwed)
 }
 
 // work charges a tenant for what a worker has done.
-func (t *turns) work(n tenant.Name, took time.Duration) {
+func (t *debts) work(n tenant.Name, took time.Duration) {
 	took /= t.parallel
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,21 +86,21 @@ func (t *turns) work(n tenant.Name, took time.Duration) {
 }
 
 // owesMuch reports whether a tenant owes much, or will when workers are done with a number of items.
-func (t *turns) owesMuch(n tenant.Name, items int) bool {
+func (t *debts) owesMuch(n tenant.Name, items int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.owes(n)+time.Duration(items)*turnDivisor*t.usual[n] > maxTurnDebt
 }
 
 // request charges a tenant for a request of a worker, unless that worker is measured.
-func (t *turns) request(n tenant.Name, took time.Duration) {
+func (t *debts) request(n tenant.Name, took time.Duration) {
 	if !t.measured {
 		t.work(n, took)
 	}
 }
 
 // contended reports whether another tenant was charged a short while ago.
-func (t *turns) contended(n tenant.Name) bool {
+func (t *debts) contended(n tenant.Name) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.latest {
@@ -113,25 +113,25 @@ func (t *turns) contended(n tenant.Name) bool {
 
 // collects is for the garbage collector, which gets no items from a lister. What it writes for a tenant is not refused: it has
 // read a lot for it before.
-func (t *turns) collects(method string, n tenant.Name) bool {
+func (t *debts) collects(method string, n tenant.Name) bool {
 	return method != http.MethodGet || t.debt(n) < maxOwed-maxTurnDebt/2 || !t.contended(n)
 }
 
 // isShort is for a controller that goes on where it was when an item comes again. Others' wait for at most as
 // many items as there are workers.
-func isShort(*turns, string, tenant.Name) bool { return workers.Worked() < maxWorked }
+func isShort(*debts, string, tenant.Name) bool { return workers.Worked() < maxWorked }
 
 // debt returns how long a tenant pays back for what it had done.
-func (t *turns) debt(n tenant.Name) time.Duration {
+func (t *debts) debt(n tenant.Name) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.owes(n)
 }
 
 // owes returns the time until what a tenant had done is paid back.
-func (t *turns) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
+func (t *debts) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
 
-func (t *turns) add(n tenant.Name, took, most time.Duration) {
+func (t *debts) add(n tenant.Name, took, most time.Duration) {
 	if t.latest[0].tenant != n {
 		t.latest[1] = t.latest[0]
 	}

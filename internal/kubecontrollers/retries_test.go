@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -23,8 +24,8 @@ func TestFailuresComeAgain(t *testing.T) {
 	for _, namespace := range []string{"a|ns", "ns"} {
 		synctest.Test(t, func(t *testing.T) {
 			core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1()
-			offered := newTurns(1).quotas(core.ResourceQuotas())
-			informer := offered.Informer().(*inTurn)
+			offered := offeredIfInTurn(newDebts(1), core.ResourceQuotas().Informer(), corelisters.NewResourceQuotaLister)
+			informer := offered.Informer().(*fairInformer)
 			c := newController(t, informer, func(name string) error {
 				_, err := offered.Lister().ResourceQuotas(namespace).Get(name)
 				return err
@@ -99,7 +100,7 @@ func TestFailuresComeAgain(t *testing.T) {
 func TestFailuresOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
-		informer := newTurns(1).quotas(quotas).Informer().(*inTurn)
+		informer := offeredIfInTurn(newDebts(1), quotas.Informer(), corelisters.NewResourceQuotaLister).Informer().(*fairInformer)
 		c := newController(t, informer, func(string) error { return nil })
 		const many = 3 * retryBurst
 		fail := func(namespace, name string) {
