@@ -2,9 +2,11 @@ package etcdstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Fence keeps transactions out of a space that has ended, by keys that are written when it
@@ -28,6 +30,17 @@ func WithFence(ctx context.Context, f Fence) context.Context {
 	return context.WithValue(ctx, fenceKey{}, f)
 }
 
+// maxValue is less than etcd takes by default (1.5 MiB), so that what is at the limit can still be marked as
+// deleted, and be changed by who cleans up.
+const maxValue = 1536<<10 - 64<<10
+
+type reserveKey struct{}
+
+// WithReserve returns a context whose transactions may write objects up to etcd's own limit.
+func WithReserve(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reserveKey{}, true)
+}
+
 // fenced adds the fence of a context to its transactions.
 type fenced struct{ clientv3.KV }
 
@@ -35,17 +48,21 @@ type fenced struct{ clientv3.KV }
 func (k fenced) Txn(ctx context.Context) clientv3.Txn {
 	txn := k.KV.Txn(ctx)
 	if f, ok := ctx.Value(fenceKey{}).(Fence); ok {
-		return &fencedTxn{txn: txn, fence: f}
+		reserve, _ := ctx.Value(reserveKey{}).(bool)
+		return &fencedTxn{txn: txn, fence: f, reserve: reserve}
 	}
 	return txn
 }
 
-// fencedTxn is a transaction that fails with the fence's error if its key exists.
+// fencedTxn is a transaction that fails with the fence's error if its key exists, and if it writes a value that is too large.
 type fencedTxn struct {
 	txn     clientv3.Txn
 	fence   Fence
 	key     string
 	elseOps []clientv3.Op
+	reserve bool
+	// tooLarge is the size of a value that is, or zero.
+	tooLarge int
 }
 
 // If implements clientv3.Txn.
@@ -67,6 +84,11 @@ func creates(c clientv3.Cmp) bool {
 
 // Then implements clientv3.Txn.
 func (t *fencedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	for _, op := range ops {
+		if size := len(op.ValueBytes()); size > maxValue && !t.reserve {
+			t.tooLarge = size
+		}
+	}
 	t.txn = t.txn.Then(ops...)
 	return t
 }
@@ -80,6 +102,10 @@ func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
 // Commit implements clientv3.Txn. The last of the reads in the Else branch is that of the
 // fence's key.
 func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.tooLarge > 0 {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the object has %d bytes as it is stored, and at most %d are allowed; make several objects of it", t.tooLarge, maxValue))
+	}
 	response, err := t.txn.Else(append(t.elseOps, clientv3.OpGet(t.key, clientv3.WithCountOnly()))...).Commit()
 	if err != nil || response.Succeeded {
 		return response, err

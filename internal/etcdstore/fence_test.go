@@ -3,11 +3,13 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Every write in a space has a fence. What is not asked for need not be made.
@@ -41,6 +43,23 @@ func TestTransactionsAskForOneKey(t *testing.T) {
 				t.Errorf("got %d answers, want %d", len(response.Responses), tc.read)
 			}
 		})
+	}
+}
+
+// TestLargeValues checks that what is as large as etcd takes can still be marked as deleted.
+func TestLargeValues(t *testing.T) {
+	for size, want := range map[int]struct{ refused, refusedWithReserve bool }{maxValue: {false, false}, maxValue + 1: {true, false}} {
+		for reserve, refused := range map[bool]bool{false: want.refused, true: want.refusedWithReserve} {
+			ctx := WithFence(t.Context(), &asked{})
+			if reserve {
+				ctx = WithReserve(ctx)
+			}
+			_, err := fenced{answering{answer: succeeded()}}.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision("k"), "=", 1)).
+				Then(clientv3.OpPut("k", strings.Repeat("v", size))).Commit()
+			if apierrors.IsRequestEntityTooLargeError(err) != refused || !refused && err != nil {
+				t.Errorf("%d bytes, with reserve %v: got %v", size, reserve, err)
+			}
+		}
 	}
 }
 

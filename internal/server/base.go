@@ -1,11 +1,15 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -25,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/version"
 )
 
@@ -72,6 +77,16 @@ func newBase(opts CompletedOptions) (*base, error) {
 	}
 	b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0)
 	return b, err
+}
+
+// namespace returns a namespace of the flattened view, by a request of the server's own if the cache does not know it, or
+// not yet.
+func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
+	found, err := b.views.Core().V1().Namespaces().Lister().Get(name.String())
+	if apierrors.IsNotFound(err) {
+		return b.flattened.CoreV1().Namespaces().Get(context.Background(), name.String(), metav1.GetOptions{})
+	}
+	return found, err
 }
 
 // buildGeneric builds upstream's configuration. Its authentication is that of

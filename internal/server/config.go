@@ -94,19 +94,19 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 		},
 	})
 	p.definitions = c.crds
-	c.installStorage(s, p)
+	c.installStorage(b, s, p)
 	return c, nil
 }
 
 // installStorage puts the storage of spaces below every resource.
-func (c *configs) installStorage(s *stores, p *policy) {
+func (c *configs) installStorage(b *base, s *stores, p *policy) {
 	defaults := defaultObjects(s.lookup.Terminating)
 	defaults[customResourceDefinitions] = c.crds.Defaults()
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
 		options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger
 		options.Terminating = s.lookup.Terminating
-		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of)
+		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, storage.ProtectNamespaces(b.namespace))
 		return options
 	}
 	for _, getter := range []*generic.RESTOptionsGetter{

@@ -142,8 +142,9 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		return err
 	}
 	p.grants = authorization.NewGrants(s.inService)
-	b.generic.Authorization.Authorizer = authorization.New(inside, p.grants, inside.ABAC())
-	b.generic.RuleResolver = authorization.NewRuleResolver(inside, p.grants, inside.ABAC())
+	unended := user.Ending{Rights: inside, Index: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
+	b.generic.Authorization.Authorizer = authorization.New(unended, p.grants, inside.ABAC())
+	b.generic.RuleResolver = authorization.NewRuleResolver(unended, p.grants, inside.ABAC())
 	return nil
 }
 

@@ -228,8 +228,8 @@ var table = []mutant{
 	{
 		name:   "a User goes after its rights",
 		file:   "internal/controller/user/reconciler.go",
-		before: `if len(namespaces) > perTurn {`,
-		after:  `if false {`,
+		before: `again || len(namespaces) > perTurn {`,
+		after:  `again {`,
 		tests:  []string{"./internal/controller/user", "-run=TestEndOfMany"},
 	},
 	{
@@ -1248,8 +1248,8 @@ var table = []mutant{
 	{
 		name:   "the turn of a tenant with a User that is bound many times",
 		file:   "internal/controller/user/reconciler.go",
-		before: `			return errLater`,
-		after:  ``,
+		before: `return found, errLater`,
+		after:  `return true, nil`,
 		tests:  []string{"./internal/controller/user", "-run=TestManyBindings"},
 	},
 	{
@@ -1489,5 +1489,77 @@ var table = []mutant{
 		before: `if opts.Predicate.Limit <= 0 {`,
 		after:  `if opts.Predicate.Limit == 0 {`,
 		tests:  []string{"./internal/server/storage", "-run=TestListsAreLimited"},
+	},
+	{
+		name:   "namespaces are looked at when something is stored late",
+		file:   "internal/server/config.go",
+		before: `p.published.Of, storage.ProtectNamespaces(b.namespace))`,
+		after:  `p.published.Of)`,
+		tests:  []string{"./test/integration/users", "-ginkgo.focus=stored late"},
+	},
+	{
+		name:   "a namespace that is another one",
+		file:   "internal/server/storage/lasting.go",
+		before: `case ns.CreationTimestamp.After(received):`,
+		after:  `case false && ns.CreationTimestamp.After(received):`,
+		tests:  []string{"./internal/server/storage", "-run=TestProtectNamespaces"},
+	},
+	{
+		name:   "a namespace that is going",
+		file:   "internal/server/storage/lasting.go",
+		before: `case isNew && ns.DeletionTimestamp != nil:`,
+		after:  `case false && ns.DeletionTimestamp != nil:`,
+		tests:  []string{"./internal/server/storage", "-run=TestProtectNamespaces"},
+	},
+	{
+		name:   "rights of a User that is being deleted",
+		file:   "internal/server/registry/user/ending.go",
+		before: `return err == nil && ending.Has(`,
+		after:  `return false && ending.Has(`,
+		tests:  []string{"./internal/server/registry/user", "-run=TestEnding"},
+	},
+	{
+		name:   "Users that are being deleted are denied",
+		file:   "internal/server/policy.go",
+		before: `b.generic.Authorization.Authorizer = authorization.New(unended, `,
+		after:  `b.generic.Authorization.Authorizer = authorization.New(inside, `,
+		tests:  []string{"./test/integration/users", "-ginkgo.focus=being deleted"},
+	},
+	{
+		name:   "a turn of a User begins when its bindings are listed",
+		file:   "internal/controller/user/reconciler.go",
+		before: `found, began = true, time.Now()`,
+		after:  `found = true`,
+		tests:  []string{"./internal/controller/user", "-run=TestManyBindings"},
+	},
+	{
+		name: "one namespace of a User that fails",
+		file: "internal/controller/user/reconciler.go",
+		before: `			i.failed = true
+		}`,
+		after: `			return true
+		}`,
+		tests: []string{"./internal/controller/user", "-run=TestFailedEnd"},
+	},
+	{
+		name:   "versions of definitions",
+		file:   "internal/server/admission/spacepolicy/expressions.go",
+		before: `if costs.Versions > before.Versions && `,
+		after:  `if false && costs.Versions > before.Versions && `,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestExpressionsInSpace"},
+	},
+	{
+		name:   "objects as large as etcd takes",
+		file:   "internal/etcdstore/fence.go",
+		before: `if size := len(op.ValueBytes()); size > maxValue && !t.reserve {`,
+		after:  `if size := len(op.ValueBytes()); false && size > maxValue && !t.reserve {`,
+		tests:  []string{"./internal/etcdstore", "-run=TestLargeValues"},
+	},
+	{
+		name:   "purges of definitions end",
+		file:   "internal/server/crd/purge.go",
+		before: `context.WithTimeout(ctx, purgeTime)`,
+		after:  `context.WithTimeout(ctx, 100*purgeTime)`,
+		tests:  []string{"./internal/server/crd", "-run=TestPurgeIsFair"},
 	},
 }

@@ -12,6 +12,8 @@ type item struct {
 	uid, namespace string
 	// after is the namespace up to which a User that is being deleted is done with.
 	after string
+	// failed is whether something has failed in one of these.
+	failed bool
 }
 
 // backlog is what is to be looked at, by tenant. A tenant is in the queue of the controller

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -30,9 +31,12 @@ const (
 	perTurn = 20
 	// looks is how often it is looked whether a User that is being deleted is still bound somewhere.
 	looks = 10
-	// turnTime is how long RoleBindings of a namespace are looked at in a turn, and patchesAtOnce how many at a time.
+	// turnTime is how long RoleBindings of a namespace are changed in a turn, and patchesAtOnce how many at a time.
 	turnTime      = 500 * time.Millisecond
 	patchesAtOnce = 4
+	// namespacesAtOnce and bindingsAtOnce bound how many RoleBindings are in memory, of a megabyte each.
+	namespacesAtOnce = 4
+	bindingsAtOnce   = 20
 	// soon is after how long a tenant with more to do is at the end of the queue again.
 	soon = time.Millisecond
 )
@@ -68,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 	failed := map[string]error{}
 	for _, i := range r.backlog.take(n, perTurn) {
 		again, err := r.look(ctx, key{n, i.uid}, i, t.DeletionTimestamp != nil)
-		if err != nil {
+		if err != nil && again == nil {
 			again = &i
 		}
 		if errors.Is(err, errLater) {
@@ -257,17 +261,11 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 	namespaces = slices.DeleteFunc(namespaces, func(ns corev1.Namespace) bool {
 		return tenant.Flat(ns.Name).Plain() <= i.after
 	})
-	turn := namespaces[:min(len(namespaces), perTurn)]
-	group, groupCtx := errgroup.WithContext(ctx) // a list may wait for the server's cache
-	for _, ns := range turn {
-		group.Go(func() error { return r.endOwner(groupCtx, k, u, &ns) })
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	if len(namespaces) > perTurn {
-		i.after = tenant.Flat(turn[perTurn-1].Name).Plain()
+	if again := r.endOwners(ctx, k, u, namespaces[:min(len(namespaces), perTurn)], &i); again || len(namespaces) > perTurn {
 		return &i, nil
+	}
+	if i.failed {
+		return &item{uid: i.uid}, fmt.Errorf("not all rights of user %q in its namespaces could be taken away: the log says why; it has none there until they are", plain(u).Name)
 	}
 	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
 	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{
@@ -281,6 +279,32 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 	default:
 		return nil, nil
 	}
+}
+
+// endOwners is endOwner for namespaces, notes in i how far it came, and reports whether one of them needs another turn.
+// What fails in one does not keep the rights in others.
+func (r *Reconciler) endOwners(ctx context.Context, k key, u *v1alpha1.User, namespaces []corev1.Namespace, i *item) (again bool) {
+	results := make([]error, len(namespaces))
+	var group errgroup.Group // a list may wait for the server's cache
+	group.SetLimit(namespacesAtOnce)
+	for at := range namespaces {
+		group.Go(func() error {
+			results[at] = r.endOwner(ctx, k, u, &namespaces[at])
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for at, err := range results {
+		if errors.Is(err, errLater) {
+			return true
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Ending the rights of a user", "tenant", k.tenant, "user", plain(u).Name)
+			i.failed = true
+		}
+		i.after = tenant.Flat(namespaces[at].Name).Plain()
+	}
+	return false
 }
 
 // endLate is endOwner for a namespace of which something has changed. Most often that was done by
@@ -319,36 +343,57 @@ func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *
 // have made others, or have given ours a finalizer, with which it would hold after its deletion.
 // It looks again for what was made meanwhile.
 func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
-	names := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind && s.Name == u.Spec.Username }
-	begin := time.Now()
 	for range looks {
-		bindings, err := r.spaces.RoleBindings(ctx, k.tenant, namespace)
-		if err != nil {
+		found, err := r.unbindAll(ctx, k, u, namespace)
+		if err != nil || !found {
 			return err
 		}
-		bindings = slices.DeleteFunc(bindings, func(b rbacv1.RoleBinding) bool { return !slices.ContainsFunc(b.Subjects, names) })
-		if len(bindings) == 0 {
-			return nil
+	}
+	return fmt.Errorf("user %q is bound again and again", u.Spec.Username)
+}
+
+// unbindAll takes a User out of all RoleBindings that are there, and reports whether it was in any.
+func (r *Reconciler) unbindAll(ctx context.Context, k key, u *v1alpha1.User, namespace string) (found bool, _ error) {
+	names := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind && s.Name == u.Spec.Username }
+	var began time.Time
+	page := ""
+	for {
+		bindings, next, err := r.spaces.RoleBindings(ctx, k.tenant, namespace, page)
+		if err != nil {
+			return found, err
 		}
 		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(patchesAtOnce)
 		for _, b := range bindings {
-			if time.Since(begin) > turnTime {
-				break
+			switch named := slices.ContainsFunc(b.Subjects, names); {
+			case !named:
+				continue
+			case !found:
+				found, began = true, time.Now() // however long it took to find it
+			case time.Since(began) >= turnTime:
+				continue
 			}
-			// Whoever changes it meanwhile is looked at again.
 			group.Go(func() error {
-				return r.spaces.Patch(groupCtx, k.tenant, &b, "", map[string]any{"subjects": slices.DeleteFunc(b.Subjects, names)})
+				err := r.spaces.Patch(groupCtx, k.tenant, &b, "", map[string]any{
+					"metadata": map[string]any{"uid": b.UID, "resourceVersion": b.ResourceVersion},
+					"subjects": slices.DeleteFunc(b.Subjects, names),
+				})
+				if apierrors.IsConflict(err) { // it is looked at again
+					return nil
+				}
+				return err
 			})
 		}
-		if err := group.Wait(); err != nil {
-			return err
+		switch err := group.Wait(); {
+		case err != nil:
+			return found, err
+		case found && time.Since(began) >= turnTime:
+			return found, errLater
+		case next == "":
+			return found, nil
 		}
-		if time.Since(begin) > turnTime {
-			return errLater
-		}
+		page = next
 	}
-	return fmt.Errorf("user %q is bound again and again", u.Spec.Username)
 }
 
 // plain returns the name of a User of the cache in its space.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,8 +38,10 @@ type memory struct {
 	status  v1alpha1.UserStatus
 	// meanwhile is what somebody does after the next list of RoleBindings.
 	meanwhile func()
-	// slow is how long a patch takes.
-	slow time.Duration
+	// stuck is a namespace in which nothing can be deleted.
+	stuck string
+	// slow is how long a patch takes, and slowList how long a list.
+	slow, slowList time.Duration
 }
 
 func flatten(n tenant.Name, o client.Object) client.Object {
@@ -72,6 +75,9 @@ func (m *memory) Apply(ctx context.Context, n tenant.Name, o client.Object) erro
 }
 
 func (m *memory) Delete(ctx context.Context, n tenant.Name, o client.Object) error {
+	if o.GetNamespace() != "" && o.GetNamespace() == m.stuck {
+		return errors.New("stuck")
+	}
 	if err := m.note(n, "delete", o); err != nil {
 		return err
 	}
@@ -107,10 +113,11 @@ func (m *memory) Patch(ctx context.Context, n tenant.Name, o client.Object, subr
 	return m.Update(ctx, found)
 }
 
-func (m *memory) RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error) {
+func (m *memory) RoleBindings(ctx context.Context, n tenant.Name, namespace, page string) ([]rbacv1.RoleBinding, string, error) {
+	time.Sleep(m.slowList)
 	list := &rbacv1.RoleBindingList{}
 	if err := m.List(ctx, list, client.InNamespace(tenant.Flatten(n, namespace).String())); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for i := range list.Items {
 		list.Items[i].Namespace = namespace
@@ -119,7 +126,11 @@ func (m *memory) RoleBindings(ctx context.Context, n tenant.Name, namespace stri
 		m.meanwhile()
 		m.meanwhile = nil
 	}
-	return list.Items, nil
+	from, _ := strconv.Atoi(page)
+	if to := from + bindingsAtOnce; to < len(list.Items) {
+		return list.Items[from:to], strconv.Itoa(to), nil
+	}
+	return list.Items[from:], "", nil
 }
 
 func alice(changes ...func(*v1alpha1.User)) *v1alpha1.User {
@@ -289,7 +300,6 @@ func TestUnbind(t *testing.T) {
 	}
 }
 
-// TestEndLate checks what becomes of a namespace that appears while its User is being deleted.
 // TestManyBindings checks that a User that is bound many times keeps other tenants waiting for a turn alone.
 func TestManyBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,24 +311,56 @@ func TestManyBindings(t *testing.T) {
 			objects = append(objects, flatten("acme", binding))
 		}
 		r, m := world(t, objects...)
-		m.slow = 100 * time.Millisecond
+		m.slow, m.slowList = 100*time.Millisecond, 2*turnTime
 		r.backlog = backlog{}
 		r.backlog.add("acme", item{uid: "a"})
 		begin := time.Now()
 		result, err := r.Reconcile(t.Context(), "acme")
-		if took := time.Since(begin); err != nil || result.RequeueAfter != soon || took > turnTime+3*m.slow {
+		if took := time.Since(begin); err != nil || result.RequeueAfter != soon || took > m.slowList+turnTime+3*m.slow {
 			t.Errorf("got %v, %v after %s", result, err, took)
 		}
 		if len(m.done) < patchesAtOnce || len(m.done) >= many || slices.Contains(m.done, toFinalize) {
 			t.Errorf("a turn does %d", len(m.done))
 		}
 		m.run(t, r)
-		if left, err := m.RoleBindings(t.Context(), "acme", "hers"); err != nil || slices.ContainsFunc(left, func(b rbacv1.RoleBinding) bool { return len(b.Subjects) > 0 }) {
+		left := &rbacv1.RoleBindingList{}
+		if err := m.List(t.Context(), left); err != nil || slices.ContainsFunc(left.Items, func(b rbacv1.RoleBinding) bool { return len(b.Subjects) > 0 }) {
 			t.Errorf("the user is still bound: %v, %v", left, err)
 		}
 	})
 }
 
+// TestFailedEnd checks that a User has no rights in namespaces after one in which they cannot be taken away, and stays.
+func TestFailedEnd(t *testing.T) {
+	objects := []client.Object{alice(deleted)}
+	const many = 2 * perTurn
+	for i := range many {
+		name := fmt.Sprintf("ns-%02d", i)
+		objects = append(objects, namespace(name, "a"), flatten("acme", ownerBinding(alice(), name)))
+	}
+	r, m := world(t, objects...)
+	m.stuck = "ns-00"
+	r.backlog = backlog{}
+	r.backlog.add("acme", item{uid: "a"})
+	var err error
+	for turn := 0; err == nil && turn < many; turn++ {
+		_, err = r.Reconcile(t.Context(), "acme")
+	}
+	if err == nil || slices.Contains(m.done, toFinalize) {
+		t.Errorf("got %v, and the User goes", err)
+	}
+	left := &rbacv1.RoleBindingList{}
+	if err := m.List(t.Context(), left); err != nil || len(left.Items) != 1 {
+		t.Errorf("%d bindings are left, want one: %v", len(left.Items), err)
+	}
+	m.stuck = ""
+	m.run(t, r)
+	if !slices.Contains(m.done, toFinalize) {
+		t.Error("the User stays")
+	}
+}
+
+// TestEndLate checks what becomes of a namespace that appears while its User is being deleted.
 func TestEndLate(t *testing.T) {
 	deletes := func(u *v1alpha1.User) { u.Spec.NamespacePolicy = v1alpha1.UserNamespacesDelete }
 	bound := flatten("acme", ownerBinding(alice(), "hers"))

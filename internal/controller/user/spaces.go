@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -30,8 +31,9 @@ type spaces interface {
 	Delete(ctx context.Context, n tenant.Name, o client.Object) error
 	// Patch merges a change into an object, or into its subresource, if there is one.
 	Patch(ctx context.Context, n tenant.Name, o client.Object, subresource string, change any) error
-	// RoleBindings returns those that are now in a namespace.
-	RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error)
+	// RoleBindings returns some of those that are in a namespace, from the first page on if none is given, and which page
+	// is next, empty after the last one.
+	RoleBindings(ctx context.Context, n tenant.Name, namespace, page string) (found []rbacv1.RoleBinding, next string, _ error)
 }
 
 // writer writes into spaces as the publisher.
@@ -113,8 +115,9 @@ func (w *writer) Patch(ctx context.Context, n tenant.Name, o client.Object, subr
 }
 
 // RoleBindings implements spaces.
-func (w *writer) RoleBindings(ctx context.Context, n tenant.Name, namespace string) ([]rbacv1.RoleBinding, error) {
+func (w *writer) RoleBindings(ctx context.Context, n tenant.Name, namespace, page string) ([]rbacv1.RoleBinding, string, error) {
 	list := &rbacv1.RoleBindingList{}
-	err := w.spaces.Get().AbsPath(path.Dir(pathOf(n, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any"}}))).Do(ctx).Into(list)
-	return list.Items, err
+	err := w.spaces.Get().AbsPath(path.Dir(pathOf(n, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any"}}))).
+		Param("limit", strconv.Itoa(bindingsAtOnce)).Param("continue", page).Do(ctx).Into(list)
+	return list.Items, list.Continue, err
 }

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -24,21 +27,39 @@ const (
 	// purgeAfter is how long after its deletion there are no more requests that do not
 	// know of it.
 	purgeAfter = 2 * time.Second
+	// atOnce is how many definitions are looked at at once, and in how many spaces objects of each are deleted. purgeTime is how
+	// long that takes in one space at most before the others are looked at again: webhooks may take very long.
+	atOnce    = 16
+	purgeTime = 5 * time.Second
 )
 
 // purge deletes what spaces have of published definitions that are being deleted, as
 // upstream does in the system space, and then lets the definitions go.
 func (s *Servers) purge(ctx context.Context) error {
-	var failed []error
-	for _, name := range s.index.deleted() {
+	return each(s.index.deleted(), func(name string) error {
 		done, err := s.purgeDefinition(ctx, name)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("deleting the objects of definition %q in all spaces: %w", name, err))
+			return fmt.Errorf("deleting the objects of definition %q in all spaces: %w", name, err)
 		}
-		if !done && err == nil {
+		if !done {
 			s.purges.AddAfter(tenant.System, purgePeriod)
 		}
+		return nil
+	})
+}
+
+// each calls do with some of what there is at once, and returns all errors.
+func each[T any](all []T, do func(T) error) error {
+	failed := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, one := range all {
+		group.Go(func() error {
+			failed[i] = do(one)
+			return nil
+		})
 	}
+	_ = group.Wait()
 	return errors.Join(failed...)
 }
 
@@ -79,28 +100,41 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 	if err != nil {
 		return 0, err
 	}
-	type place struct {
-		space     tenant.Name
-		namespace string
-	}
-	places := make(map[place]struct{})
+	places := map[tenant.Name]sets.Set[string]{}
 	for i := range list.Items {
 		if object := &list.Items[i]; object.DeletionTimestamp == nil {
-			places[place{spaceOf(object), object.Namespace}] = struct{}{}
+			space := spaceOf(object)
+			if places[space] == nil {
+				places[space] = sets.New[string]()
+			}
+			places[space].Insert(object.Namespace)
 		}
 	}
-	var failed []error // a tenant's webhook may refuse; others' objects go nevertheless
-	for at := range places {
-		client, err := s.metadataIn(at.space.Scope())
-		if err != nil {
-			return 0, err
+	// A tenant's webhook may refuse; others' objects go nevertheless.
+	return len(list.Items), each(slices.Collect(maps.Keys(places)), func(space tenant.Name) error {
+		ctx, cancel := context.WithTimeout(ctx, purgeTime)
+		defer cancel()
+		if err := s.deleteIn(ctx, space, resource, places[space]); err != nil {
+			return fmt.Errorf("in the space of tenant %q: %w", space, err)
 		}
-		err = client.Resource(resource).Namespace(at.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		if err != nil {
-			failed = append(failed, fmt.Errorf("in the space of tenant %q: %w", at.space, err))
+		return nil
+	})
+}
+
+// deleteIn deletes the objects of a resource in namespaces of a space.
+func (s *Servers) deleteIn(ctx context.Context, space tenant.Name, resource schema.GroupVersionResource, namespaces sets.Set[string]) error {
+	client, err := s.metadataIn(space.Scope())
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for namespace := range namespaces {
+		failed = append(failed, client.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return len(list.Items), errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 // systemDefinitions returns a client of the definitions of the system space.

@@ -107,10 +107,23 @@ func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
 // fenced returns the context of a write in the space of n. etcd refuses the write if the
 // tenant for which the request was admitted has ended.
 func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
-	if uid, known := tenant.UIDFrom(ctx, n); known && s.fence != nil {
-		return etcdstore.WithFence(ctx, s.fence(n, uid))
+	uid, known := tenant.UIDFrom(ctx, n)
+	if !known || s.fence == nil {
+		return ctx
 	}
-	return ctx
+	if cleansUp(ctx) {
+		ctx = etcdstore.WithReserve(ctx)
+	}
+	return etcdstore.WithFence(ctx, s.fence(n, uid))
+}
+
+// cleansUp reports whether a request is a deletion, which may only mark an object, or one of the platform.
+func cleansUp(ctx context.Context) bool {
+	if info, ok := request.RequestInfoFrom(ctx); ok && (info.Verb == "delete" || info.Verb == "deletecollection") {
+		return true
+	}
+	of, err := tenant.UserTenant(ctx)
+	return err == nil && of == tenant.System
 }
 
 // mayChange returns the function that decides about a change of an object; see

@@ -93,6 +93,38 @@ func makes(ctx context.Context, who *kubernetes.Clientset, name string) *corev1.
 	return ns
 }
 
+// hold has a webhook of a space call a function while it looks at a RoleBinding named late.
+func hold(ctx context.Context, n tenant.Name, do func()) {
+	GinkgoHelper()
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		review := &admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(req.Body).Decode(review); err != nil {
+			return
+		}
+		if review.Request.Name == "late" {
+			do()
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	DeferCleanup(hook.Close)
+	_, err := tenantry.Client(n).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "slow"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "slow.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(30)),
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{rbacv1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"rolebindings"}},
+			}},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: &hook.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+			},
+		}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
 // writesSecret returns a function that says whether a user may write secrets in a namespace.
 func writesSecret(ctx context.Context, who *kubernetes.Clientset, namespace string) func() error {
 	return func() error {
@@ -228,6 +260,55 @@ var _ = Describe("A User", func() {
 			_, err = tenantry.Client(n).RbacV1().RoleBindings("hers").Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
+	})
+
+	It("has no rights in its namespaces while it is being deleted", func(ctx SpecContext) {
+		admin, alice := objects(tenantry.Config(n)), by(n, "alice")
+		u := newUser("alice", "alice", "")
+		u.Finalizers = []string{"example.com/hold"}
+		create(ctx, n, u)
+		makes(ctx, alice, "hers")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		_, err := tenantry.Client(n).RbacV1().RoleBindings("hers").Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(admin.WithWatch.Delete(ctx, u)).To(Succeed())
+		Eventually(writesSecret(ctx, alice, "hers")).Should(beForbidden)
+		Consistently(writesSecret(ctx, alice, "hers")).WithTimeout(time.Second).Should(beForbidden)
+		Expect(writesSecret(ctx, by(n, "bob"), "hers")()).To(Succeed())
+		Expect(admin.WithWatch.Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed(), "whose group has rights")
+	})
+
+	It("gains nothing by what is stored late", func(ctx SpecContext) {
+		alice, bob := by(n, "alice"), by(n, "bob")
+		for _, name := range []string{"alice", "bob"} {
+			create(ctx, n, newUser(name, name, ""))
+		}
+		held, release := make(chan struct{}), make(chan struct{})
+		hold(ctx, n, func() { close(held); <-release })
+		makes(ctx, alice, "hers")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		late := make(chan error, 1)
+		go func() {
+			_, err := alice.RbacV1().RoleBindings("hers").Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "late"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+				Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "alice"}},
+			}, metav1.CreateOptions{})
+			late <- err
+		}()
+		Eventually(held).Should(BeClosed())
+		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() error { _, err := alice.CoreV1().Namespaces().Get(ctx, "hers", metav1.GetOptions{}); return err }).Should(beForbidden)
+		Eventually(func() error {
+			_, err := bob.CoreV1().Namespaces().Create(ctx, newNamespace("hers"), metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		close(release)
+		Eventually(late).Should(Receive(Satisfy(apierrors.IsConflict)))
+		Expect(writesSecret(ctx, alice, "hers")()).To(beForbidden)
 	})
 
 	It("takes its namespaces with it if it is to", func(ctx SpecContext) {

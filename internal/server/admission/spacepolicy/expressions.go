@@ -34,6 +34,9 @@ const (
 	// upstream makes of it.
 	maxSchemas        = 25_000
 	maxSchemasInSpace = 100_000
+	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, and OpenAPI documents, which take
+	// some 500 kB of memory however small it is.
+	maxVersionsInSpace = 1_500
 )
 
 // Expressions are the CEL expressions that there are in a space.
@@ -52,6 +55,8 @@ type DefinitionCosts struct {
 	Rules int
 	// Schemas are those of all values in all versions.
 	Schemas int
+	// Versions are those of the definition.
+	Versions int
 	// Bytes are those in the encoding in which definitions are sent most briefly.
 	Bytes int
 }
@@ -89,6 +94,7 @@ func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition) map[
 func (c *DefinitionCosts) add(more DefinitionCosts) {
 	c.Rules += more.Rules
 	c.Schemas += more.Schemas
+	c.Versions += more.Versions
 	c.Bytes += more.Bytes
 }
 
@@ -112,7 +118,10 @@ const pendingTime = 10 * time.Second
 func (p *pendingDefinitions) include(n tenant.Name, all map[string]DefinitionCosts) {
 	for definition := range p.of[n] {
 		known, more := all[definition.name], definition.costs
-		all[definition.name] = DefinitionCosts{max(known.Rules, more.Rules), max(known.Schemas, more.Schemas), max(known.Bytes, more.Bytes)}
+		all[definition.name] = DefinitionCosts{
+			Rules: max(known.Rules, more.Rules), Schemas: max(known.Schemas, more.Schemas),
+			Versions: max(known.Versions, more.Versions), Bytes: max(known.Bytes, more.Bytes),
+		}
 	}
 }
 
@@ -138,7 +147,7 @@ func (p *pendingDefinitions) remove(n tenant.Name, definition *pendingDefinition
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
-	return DefinitionCosts{Rules: rulesOf(spec), Schemas: schemasOf(spec), Bytes: spec.Size()}
+	return DefinitionCosts{Rules: rulesOf(spec), Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
 }
 
 // check refuses policies and webhooks with very many expressions. One that had as
@@ -207,7 +216,7 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	if old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition); ok {
 		before = costsOfInternal(old)
 	}
-	if costs.Rules <= before.Rules && costs.Schemas <= before.Schemas && costs.Bytes <= before.Bytes {
+	if costs.Rules <= before.Rules && costs.Schemas <= before.Schemas && costs.Versions <= before.Versions && costs.Bytes <= before.Bytes {
 		return nil
 	}
 	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
@@ -224,6 +233,9 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	}
 	if costs.Schemas > before.Schemas && with.Schemas > maxSchemasInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", with.Schemas, maxSchemasInSpace))
+	}
+	if costs.Versions > before.Versions && with.Versions > maxVersionsInSpace {
+		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d versions, and at most %d may be there; leave out versions and definitions that nobody uses", with.Versions, maxVersionsInSpace))
 	}
 	if costs.Rules > before.Rules && with.Rules > maxRulesInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", with.Rules, maxRulesInSpace))

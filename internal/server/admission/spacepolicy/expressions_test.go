@@ -101,6 +101,7 @@ func TestExpressionsInSpace(t *testing.T) {
 		others, rules int
 		bytes         int
 		schemas       int
+		versions      int
 		message       string
 	}{
 		"as many as may be":           {object: webhooks(10), others: maxExpressionsInSpace - 10},
@@ -118,6 +119,9 @@ func TestExpressionsInSpace(t *testing.T) {
 		"too many fields before":      {object: fields(maxSchemas), old: fields(maxSchemas)},
 		"fields of many":              {object: fields(10), schemas: maxSchemasInSpace - 10, message: "with it the definitions of the space have 100001 schemas of values"},
 		"as many fields of many":      {object: fields(10), old: fields(10), schemas: maxSchemasInSpace},
+		"as many versions as may be":  {object: described(1000), versions: maxVersionsInSpace - 1},
+		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 1501 versions, and at most 1500 may be there"},
+		"as many versions as before":  {object: described(1000), old: described(999), versions: maxVersionsInSpace},
 		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
 		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
 	} {
@@ -133,7 +137,7 @@ func TestExpressionsInSpace(t *testing.T) {
 					if n != "a" {
 						t.Errorf("asked for %q", n)
 					}
-					return map[string]DefinitionCosts{"other": {Rules: tc.rules, Schemas: tc.schemas, Bytes: tc.bytes}, "x": {1 << 30, 1 << 30, 1 << 30}}
+					return map[string]DefinitionCosts{"other": {Rules: tc.rules, Schemas: tc.schemas, Versions: tc.versions, Bytes: tc.bytes}, "x": {1 << 30, 1 << 30, 1 << 30, 1 << 30}}
 				},
 			}
 			plugin, err := New(nil, Rules{Expressions: others})

@@ -193,4 +193,7 @@ func TestIndex(t *testing.T) {
 	index.Replace([]*v1alpha1.User{first})
 	index.Replace(nil)
 	is("")
+	if until := index.ended[key{"acme", "alice"}]; until.Before(time.Now()) {
+		t.Error("it is not known that a User has ended that a list has no more")
+	}
 }

@@ -23,7 +23,7 @@ type Index struct {
 	// one name in the same moment.
 	users map[key][]entry
 	// ending are the UIDs of those that are being deleted.
-	ending map[key]sets.Set[types.UID]
+	ending map[key]sets.Set[string]
 	// ended is until when requests may end that began before a User was gone.
 	ended map[key]time.Time
 	// read is closed when all have been read.
@@ -32,7 +32,7 @@ type Index struct {
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[types.UID]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
+	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[string]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
 }
 
 // key is a name that authentication gives, in a tenant.
@@ -65,9 +65,9 @@ func (i *Index) set(u *v1alpha1.User) {
 	i.remove(u)
 	if u.DeletionTimestamp != nil {
 		if i.ending[keyOf(u)] == nil {
-			i.ending[keyOf(u)] = sets.New[types.UID]()
+			i.ending[keyOf(u)] = sets.New[string]()
 		}
-		i.ending[keyOf(u)].Insert(u.UID)
+		i.ending[keyOf(u)].Insert(string(u.UID))
 		return
 	}
 	all := append(slices.Clone(i.users[keyOf(u)]), entry{u.Name, u.UID, u.CreationTimestamp.Unix()})
@@ -76,7 +76,7 @@ func (i *Index) set(u *v1alpha1.User) {
 }
 
 func (i *Index) remove(u *v1alpha1.User) {
-	if i.ending[keyOf(u)].Delete(u.UID).Len() == 0 {
+	if i.ending[keyOf(u)].Delete(string(u.UID)).Len() == 0 {
 		delete(i.ending, keyOf(u))
 	}
 	left := slices.DeleteFunc(slices.Clone(i.users[keyOf(u)]), func(e entry) bool { return e.uid == u.UID })
@@ -104,9 +104,15 @@ const longestRequest = 2 * time.Minute
 func (i *Index) Replace(all []*v1alpha1.User) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.users, i.ending = make(map[key][]entry, len(all)), map[key]sets.Set[types.UID]{}
+	known := slices.AppendSeq(slices.Collect(maps.Keys(i.users)), maps.Keys(i.ending))
+	i.users, i.ending = make(map[key][]entry, len(all)), map[key]sets.Set[string]{}
 	for _, u := range all {
 		i.set(u)
+	}
+	for _, k := range known {
+		if len(i.users[k])+len(i.ending[k]) == 0 {
+			i.ended[k] = time.Now().Add(longestRequest)
+		}
 	}
 	select {
 	case <-i.read:
@@ -143,4 +149,14 @@ func (i *Index) isEnding(n tenant.Name, username string, own bool) bool {
 	defer i.mu.RUnlock()
 	k := key{n, username}
 	return len(i.ending[k]) > 0 || own && len(i.users[k]) == 0 && time.Now().Before(i.ended[k])
+}
+
+// endingOf returns the UIDs of the Users with a name that are being deleted.
+func (i *Index) endingOf(n tenant.Name, username string) sets.Set[string] {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if len(i.ending) == 0 {
+		return nil
+	}
+	return i.ending[key{n, username}].Clone()
 }

@@ -1,0 +1,75 @@
+package user
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authuser "k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// everything allows all.
+type everything struct{}
+
+func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+func (everything) RulesFor(context.Context, authuser.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	return []authorizer.ResourceRuleInfo{&authorizer.DefaultResourceRuleInfo{}}, nil, false, nil
+}
+
+// TestEnding checks that nobody has rights in their namespaces while their User is being deleted, whatever binds them there.
+func TestEnding(t *testing.T) {
+	index := NewIndex()
+	mallory := stored("acme", "mallory", "mallory", "1")
+	mallory.DeletionTimestamp = &metav1.Time{}
+	index.Replace([]*v1alpha1.User{mallory, stored("acme", "alice", "alice", "2"), stored("globex", "mallory", "mallory", "3")})
+	namespaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for name, creator := range map[string]string{"acme|hers": "1", "acme|alices": "2", "acme|shared": "", "globex|hers": "3", "hers": "1"} {
+		if err := namespaces.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{tenant.CreatedByLabel: creator}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ending := Ending{Rights: everything{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
+	for name, tc := range map[string]struct {
+		user, namespace string
+		space           tenant.Name
+		denied          bool
+	}{
+		"her namespace":                   {"mallory", "hers", "acme", true},
+		"another's":                       {"mallory", "alices", "acme", false},
+		"one of the administrators":       {"mallory", "shared", "acme", false},
+		"none":                            {"mallory", "", "acme", false},
+		"one that is not there":           {"mallory", "gone", "acme", false},
+		"another in it":                   {"alice", "hers", "acme", false},
+		"who is not deleted":              {"alice", "alices", "acme", false},
+		"the User of a name elsewhere":    {"mallory", "hers", "globex", false},
+		"a namespace of the system space": {"mallory", "hers", tenant.System, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := as(t.Context(), tc.user, tc.space, tc.space)
+			u := &authuser.DefaultInfo{Name: tc.user}
+			decision, _, err := ending.Authorize(ctx, authorizer.AttributesRecord{User: u, Namespace: tc.namespace})
+			if err != nil || (decision == authorizer.DecisionDeny) != tc.denied || tc.denied == (decision == authorizer.DecisionAllow) {
+				t.Errorf("got %v, %v", decision, err)
+			}
+			rules, _, _, err := ending.RulesFor(ctx, u, tc.namespace)
+			if err != nil || (len(rules) == 0) != tc.denied {
+				t.Errorf("got rules %v, %v", rules, err)
+			}
+		})
+	}
+	index.Delete(mallory)
+	if decision, _, _ := ending.Authorize(as(t.Context(), "mallory", "acme", "acme"), authorizer.AttributesRecord{
+		User: &authuser.DefaultInfo{Name: "mallory"}, Namespace: "hers"}); decision != authorizer.DecisionAllow {
+		t.Error("whoever is bound again afterwards has no rights")
+	}
+}
