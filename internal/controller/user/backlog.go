@@ -2,8 +2,18 @@ package user
 
 import (
 	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// minBackoff and maxBackoff bound the time after which what has failed is tried again.
+	minBackoff, maxBackoff = 100 * time.Millisecond, time.Minute
+	// soon is after how long a tenant with more to do is at the end of the queue again.
+	soon = time.Millisecond
 )
 
 // item is what is to be looked at in a space: a User or, if there is a namespace, what belongs
@@ -17,43 +27,77 @@ type item struct {
 }
 
 // backlog is what is to be looked at, by tenant. A tenant is in the queue of the controller
-// once, however much that is.
+// once, however much that is. What has failed waits by itself: other items of the tenant do not.
 type backlog struct {
-	mu    sync.Mutex
-	items map[tenant.Name]map[item]bool
+	mu sync.Mutex
+	// items have the time at which they are due.
+	items  map[tenant.Name]map[item]time.Time
+	limits workqueue.TypedRateLimiter[of]
 }
 
-func (b *backlog) add(n tenant.Name, i item) {
+// of is an item of a tenant.
+type of struct {
+	tenant tenant.Name
+	item   item
+}
+
+func newBacklog() *backlog {
+	return &backlog{
+		items:  map[tenant.Name]map[item]time.Time{},
+		limits: workqueue.NewTypedItemExponentialFailureRateLimiter[of](minBackoff, maxBackoff),
+	}
+}
+
+// add adds an item that is due now.
+func (b *backlog) add(n tenant.Name, i item) { b.addAt(n, i, time.Now()) }
+
+// retry adds an item that has failed.
+func (b *backlog) retry(n tenant.Name, i item) {
+	b.addAt(n, i, time.Now().Add(b.limits.When(of{n, i})))
+}
+
+// done forgets how often an item has failed.
+func (b *backlog) done(n tenant.Name, i item) { b.limits.Forget(of{n, i}) }
+
+func (b *backlog) addAt(n tenant.Name, i item, due time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.items == nil {
-		b.items = map[tenant.Name]map[item]bool{}
-	}
 	if b.items[n] == nil {
-		b.items[n] = map[item]bool{}
+		b.items[n] = map[item]time.Time{}
 	}
-	b.items[n][i] = true
+	if before, ok := b.items[n][i]; !ok || due.Before(before) {
+		b.items[n][i] = due
+	}
 }
 
-// take returns at most so many items of a tenant.
+// take returns at most so many items of a tenant that are due.
 func (b *backlog) take(n tenant.Name, most int) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var taken []item
-	for i := range b.items[n] {
+	for i, due := range b.items[n] {
 		if len(taken) == most {
-			return taken
+			break
 		}
-		taken = append(taken, i)
-		delete(b.items[n], i)
+		if !due.After(time.Now()) {
+			taken = append(taken, i)
+			delete(b.items[n], i)
+		}
 	}
-	delete(b.items, n)
+	if len(b.items[n]) == 0 {
+		delete(b.items, n)
+	}
 	return taken
 }
 
-// has reports whether there are items of a tenant.
-func (b *backlog) has(n tenant.Name) bool {
+// next returns after what time an item of a tenant is due, zero if there is none.
+func (b *backlog) next(n tenant.Name) (after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.items[n]) > 0
+	for _, due := range b.items[n] {
+		if until := max(soon, time.Until(due)); after == 0 || until < after {
+			after = until
+		}
+	}
+	return after
 }

@@ -37,8 +37,6 @@ const (
 	// namespacesAtOnce and bindingsAtOnce bound how many RoleBindings are in memory, of a megabyte each.
 	namespacesAtOnce = 4
 	bindingsAtOnce   = 20
-	// soon is after how long a tenant with more to do is at the end of the queue again.
-	soon = time.Millisecond
 )
 
 // errLater is what is left of an item when its tenant's turn is over.
@@ -52,7 +50,7 @@ type Reconciler struct {
 	Children client.Reader
 
 	spaces  spaces
-	backlog backlog
+	backlog *backlog
 }
 
 // key is that of a User: of one name there may be several, one after the other.
@@ -72,25 +70,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 	failed := map[string]error{}
 	for _, i := range r.backlog.take(n, perTurn) {
 		again, err := r.look(ctx, key{n, i.uid}, i, t.DeletionTimestamp != nil)
-		if err != nil && again == nil {
-			again = &i
-		}
 		if errors.Is(err, errLater) {
-			err = nil
+			again, err = &i, nil
 		}
 		if again != nil {
 			r.backlog.add(n, *again)
 		}
+		r.settle(ctx, n, item{uid: i.uid, namespace: i.namespace}, err)
 		failed[i.uid] = errors.Join(failed[i.uid], err)
 	}
-	var errs []error
 	for uid, err := range failed {
-		errs = append(errs, err, r.report(ctx, key{n, uid}, err))
+		if err := r.report(ctx, key{n, uid}, err); err != nil {
+			r.settle(ctx, n, item{uid: uid}, err)
+		}
 	}
-	if err := errors.Join(errs...); err != nil || !r.backlog.has(n) {
-		return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: r.backlog.next(n)}, nil
+}
+
+// settle has an item come again that has failed.
+func (r *Reconciler) settle(ctx context.Context, n tenant.Name, i item, err error) {
+	if err == nil {
+		r.backlog.done(n, i)
+		return
 	}
-	return reconcile.Result{RequeueAfter: soon}, nil
+	log.FromContext(ctx).Error(err, "Looking after a User", "uid", i.uid, "namespace", i.namespace)
+	r.backlog.retry(n, i)
 }
 
 // look brings about what an item is about, and returns what of it is left. Nothing is made in
@@ -265,7 +269,7 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 		return &i, nil
 	}
 	if i.failed {
-		return &item{uid: i.uid}, fmt.Errorf("not all rights of user %q in its namespaces could be taken away: the log says why; it has none there until they are", plain(u).Name)
+		return nil, fmt.Errorf("not all rights of user %q in its namespaces could be taken away: the log says why; it has none there until they are", plain(u).Name)
 	}
 	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
 	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{

@@ -162,7 +162,7 @@ func world(t *testing.T, objects ...client.Object) (*Reconciler, *memory) {
 		b = b.WithIndex(kind, byUser, func(o client.Object) []string { return []string{keyOf(o).String()} })
 	}
 	m := &memory{Client: b.Build()}
-	r := &Reconciler{Tenants: m, Children: m, spaces: m}
+	r := &Reconciler{Tenants: m, Children: m, spaces: m, backlog: newBacklog()}
 	for _, o := range objects {
 		if _, isTenant := o.(*v1alpha1.Tenant); !isTenant {
 			r.backlog.add("acme", itemOf(o))
@@ -259,7 +259,7 @@ func TestEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, m := world(t, tc.user, namespace("hers", "a"), namespace("theirs", "b"))
-			r.backlog = backlog{}
+			r.backlog = newBacklog()
 			r.backlog.add("acme", item{uid: "a"})
 			if diff := cmp.Diff(tc.want, m.run(t, r)); diff != "" {
 				t.Error(diff)
@@ -278,7 +278,7 @@ func TestUnbind(t *testing.T) {
 	held := flatten("acme", ownerBinding(alice(), "hers"))
 	held.SetFinalizers([]string{"x/y"})
 	r, m := world(t, alice(deleted), namespace("hers", "a"), held, bound("mine", other, her), bound("others", other, group))
-	r.backlog = backlog{} // unmarked bindings are not in the cache
+	r.backlog = newBacklog() // unmarked bindings are not in the cache
 	r.backlog.add("acme", item{uid: "a"})
 	m.meanwhile = func() {
 		if err := m.Create(t.Context(), bound("late", her)); err != nil {
@@ -312,7 +312,7 @@ func TestManyBindings(t *testing.T) {
 		}
 		r, m := world(t, objects...)
 		m.slow, m.slowList = 100*time.Millisecond, 2*turnTime
-		r.backlog = backlog{}
+		r.backlog = newBacklog()
 		r.backlog.add("acme", item{uid: "a"})
 		begin := time.Now()
 		result, err := r.Reconcile(t.Context(), "acme")
@@ -340,20 +340,25 @@ func TestFailedEnd(t *testing.T) {
 	}
 	r, m := world(t, objects...)
 	m.stuck = "ns-00"
-	r.backlog = backlog{}
+	r.backlog = newBacklog()
 	r.backlog.add("acme", item{uid: "a"})
-	var err error
-	for turn := 0; err == nil && turn < many; turn++ {
-		_, err = r.Reconcile(t.Context(), "acme")
+	var after time.Duration
+	for turn := 0; after <= soon && turn < many; turn++ {
+		result, err := r.Reconcile(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = result.RequeueAfter
 	}
-	if err == nil || slices.Contains(m.done, toFinalize) {
-		t.Errorf("got %v, and the User goes", err)
+	if after <= soon || slices.Contains(m.done, toFinalize) {
+		t.Errorf("it is tried again after %v", after)
 	}
 	left := &rbacv1.RoleBindingList{}
 	if err := m.List(t.Context(), left); err != nil || len(left.Items) != 1 {
 		t.Errorf("%d bindings are left, want one: %v", len(left.Items), err)
 	}
 	m.stuck = ""
+	r.backlog.add("acme", item{uid: "a"})
 	m.run(t, r)
 	if !slices.Contains(m.done, toFinalize) {
 		t.Error("the User stays")
@@ -377,7 +382,7 @@ func TestEndLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, m := world(t, tc.objects...)
-			r.backlog = backlog{}
+			r.backlog = newBacklog()
 			r.backlog.add("acme", item{uid: "a", namespace: "hers"})
 			if diff := cmp.Diff(tc.want, m.run(t, r)); diff != "" {
 				t.Error(diff)
@@ -393,7 +398,7 @@ func TestEndOfMany(t *testing.T) {
 		objects = append(objects, namespace(fmt.Sprint("hers-", i), "a"))
 	}
 	r, m := world(t, objects...)
-	r.backlog = backlog{}
+	r.backlog = newBacklog()
 	r.backlog.add("acme", item{uid: "a"})
 	if _, err := r.Reconcile(t.Context(), "acme"); err != nil || len(m.done) != 2*perTurn+2 {
 		t.Errorf("a turn does %d: %v", len(m.done), err)
@@ -456,19 +461,51 @@ func TestTurns(t *testing.T) {
 		r.backlog.add("acme", item{uid: "a", namespace: fmt.Sprint(i)})
 	}
 	r.backlog.add("globex", item{uid: "b"})
-	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter == 0 || len(r.backlog.items["acme"]) != perTurn+1 || !r.backlog.has("globex") {
+	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter == 0 || len(r.backlog.items["acme"]) != perTurn+1 || r.backlog.next("globex") == 0 {
 		t.Errorf("%v, %v; %d are left", result, err, len(r.backlog.items["acme"]))
 	}
 	m.run(t, r)
 	m.failing = errors.New("etcd is away")
 	r, _ = world(t, alice())
 	r.spaces = m
-	if _, err := r.Reconcile(t.Context(), "acme"); !errors.Is(err, m.failing) || !r.backlog.has("acme") {
-		t.Errorf("error %v", err)
+	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter <= soon || result.RequeueAfter > minBackoff {
+		t.Errorf("what has failed comes again: %v, %v", result, err)
 	}
 	if c := meta.FindStatusCondition(m.status.Conditions, v1alpha1.ConditionReady); c == nil || c.Reason != v1alpha1.ReasonFailed {
 		t.Errorf("conditions %v", m.status.Conditions)
 	}
+}
+
+// TestBacklog checks that what has failed keeps nothing else of its tenant waiting.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBacklog()
+		bad, good := item{uid: "bad"}, item{uid: "good"}
+		for times := range 20 {
+			b.retry("acme", bad)
+			b.add("acme", good)
+			if got := b.take("acme", perTurn); len(got) != 1 || got[0] != good {
+				t.Fatalf("got %v", got)
+			}
+			want := min(minBackoff<<times, maxBackoff)
+			if got := b.next("acme"); got != want {
+				t.Fatalf("after %d failures it comes after %v, want %v", times+1, got, want)
+			}
+			time.Sleep(want)
+			if got := b.take("acme", perTurn); len(got) != 1 || got[0] != bad {
+				t.Fatalf("got %v", got)
+			}
+		}
+		b.done("acme", bad)
+		b.retry("acme", bad)
+		if got := b.next("acme"); got != minBackoff {
+			t.Errorf("after it was done it comes after %v", got)
+		}
+		b.add("acme", bad) // of which something has changed
+		if got := b.next("acme"); got != soon || len(b.take("acme", perTurn)) != 1 || b.next("acme") != 0 || len(b.items) > 0 {
+			t.Errorf("it comes after %v, and %v are left", got, b.items)
+		}
+	})
 }
 
 func TestKeep(t *testing.T) {

@@ -2,7 +2,6 @@ package user
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,13 +18,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	// atOnce is how many tenants have a turn at once.
-	atOnce = 4
-	// minBackoff and maxBackoff bound the time after which what has failed for a tenant is
-	// tried again.
-	minBackoff, maxBackoff = 100 * time.Millisecond, time.Minute
-)
+// atOnce is how many tenants have a turn at once.
+const atOnce = 4
 
 type queue = workqueue.TypedRateLimitingInterface[tenant.Name]
 
@@ -42,7 +36,7 @@ func Setup(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	r := &Reconciler{Tenants: mgr.GetClient(), Children: children, spaces: w}
+	r := &Reconciler{Tenants: mgr.GetClient(), Children: children, spaces: w, backlog: newBacklog()}
 	b := builder.TypedControllerManagedBy[tenant.Name](mgr).Named("user")
 	for _, kind := range []client.Object{&v1alpha1.User{}, &corev1.Namespace{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.Role{}} {
 		if err := children.IndexField(context.Background(), kind, byUser, func(o client.Object) []string { return []string{keyOf(o).String()} }); err != nil {
