@@ -81,7 +81,7 @@ var controllers = []builder{
 	{name: "endpoints", workers: fewWorkers, build: newEndpoints},
 	{name: "endpointslice", workers: fewWorkers, build: newEndpointSlice},
 	{name: "endpointslice-mirroring", workers: fewWorkers, build: newEndpointSliceMirroring, inTurn: isShort},
-	{name: "disruption", workers: oneWorker, build: newDisruption, inTurn: isShort},
+	{name: "disruption", workers: oneWorker, build: newDisruption},
 	{name: "ttl-after-finished", workers: fewWorkers, build: newTTLAfterFinished},
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},

@@ -212,8 +212,7 @@ func TestLongItems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, goesOn := range map[string]bool{"cronjob": true, "deployment": true, "statefulset": true, "disruption": true,
-		"endpointslice-mirroring": true, "namespace": false, "resourcequota": false, "horizontal-pod-autoscaler": false} {
+	for name, goesOn := range map[string]bool{"cronjob": true, "deployment": true, "statefulset": true, "endpointslice-mirroring": true, "disruption": false, "namespace": false, "resourcequota": false, "horizontal-pod-autoscaler": false} {
 		synctest.Test(t, func(t *testing.T) {
 			own, err := e.with(builderOf(name))
 			if err != nil {

@@ -24,6 +24,8 @@ const (
 	// podGCTime is how long it works for a space in a period. One pod comes after the other, and webhooks may take
 	// their time, or take back that a pod has failed.
 	podGCTime = time.Second
+	// podGCTimeout is how long it waits for one pod.
+	podGCTimeout = 5 * time.Second
 )
 
 // podGC has pods fail that are deleted before they had a node. Jobs that replace pods which have failed alone wait
@@ -60,7 +62,7 @@ func (c *podGC) collect(ctx context.Context) {
 			continue
 		}
 		begin := time.Now()
-		if err := c.fail(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := c.failSoon(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			utilruntime.HandleErrorWithContext(ctx, err, "Having a deleted pod without a node fail", "pod", cache.MetaObjectToName(pod))
 		}
 		spent[n] += time.Since(begin)
@@ -69,6 +71,13 @@ func (c *podGC) collect(ctx context.Context) {
 
 func isUnscheduled(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// failSoon is fail, but waits for webhooks of the pod's tenant for some time only.
+func (c *podGC) failSoon(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, podGCTimeout)
+	defer cancel()
+	return c.fail(ctx, pod)
 }
 
 func (c *podGC) fail(ctx context.Context, pod *corev1.Pod) error {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
@@ -87,6 +88,15 @@ func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
 		return b.flattened.CoreV1().Namespaces().Get(context.Background(), name.String(), metav1.GetOptions{})
 	}
 	return found, err
+}
+
+// namespaceUID returns the UID of a namespace of the flattened view, empty if the cache does not know it.
+func (b *base) namespaceUID(name tenant.Flat) types.UID {
+	found, err := b.views.Core().V1().Namespaces().Lister().Get(name.String())
+	if err != nil {
+		return ""
+	}
+	return found.UID
 }
 
 // buildGeneric builds upstream's configuration. Its authentication is that of

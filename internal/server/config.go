@@ -106,7 +106,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy) {
 		options := s.over(upstream)
 		options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger
 		options.Terminating = s.lookup.Terminating
-		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, storage.ProtectNamespaces(b.namespace))
+		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, spacepolicy.Namespaces(b.namespace).Protect)
 		return options
 	}
 	for _, getter := range []*generic.RESTOptionsGetter{

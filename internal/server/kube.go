@@ -67,7 +67,7 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 		go a.recorder.Run(hook)
 		go policies.Follow(hook, a.grants)
 		go users.Follow(hook)
-		return nil
+		return waitUntil(hook, a.users.HasSynced)
 	})
 	return server, installServiceControllers(c, server.GenericAPIServer, client)
 }

@@ -102,6 +102,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		},
 		Terminating: s.lookup.Terminating,
 		TenantUID:   s.lookup.UID,
+		Namespaces:  b.namespace,
 		Published:   p.published,
 	})
 	return p, err

@@ -32,6 +32,9 @@ type Request struct {
 	// uid is the UID of the tenant Authenticated for which the credentials were checked,
 	// empty if there was none of that name.
 	uid *types.UID
+	// namespace is the UID of the namespace for which the request was authorized, empty if it was not known, nil
+	// if the request is about none.
+	namespace *types.UID
 	// admitted is the foreign tenant whose user a policy of Requested lets in.
 	admitted Name
 }
@@ -52,6 +55,17 @@ func (r *Request) NoteUID(uid types.UID) bool {
 // HasUID reports whether the credentials were checked for the tenant with a UID. It is
 // false for credentials that were not checked.
 func (r *Request) HasUID(uid types.UID) bool { return r != nil && r.uid != nil && *r.uid == uid }
+
+// NoteNamespace notes the UID of the namespace for which a request was authorized, empty if no such namespace is known.
+func (r *Request) NoteNamespace(uid types.UID) { r.namespace = &uid }
+
+// Namespace returns what was noted, and whether something was.
+func (r *Request) Namespace() (uid types.UID, noted bool) {
+	if r == nil || r.namespace == nil {
+		return "", false
+	}
+	return *r.namespace, true
+}
 
 // Admit notes that a policy of the requested space lets a user of tenant n in. Only the
 // authorizer calls it, once it has allowed the request. Later checks of rights must call

@@ -408,7 +408,7 @@ func plain(u *v1alpha1.User) *v1alpha1.User {
 // report writes the status of a User if it says something new.
 func (r *Reconciler) report(ctx context.Context, k key, failed error) error {
 	u, err := r.user(ctx, k)
-	if err != nil || u == nil || u.DeletionTimestamp != nil {
+	if err != nil || u == nil || u.DeletionTimestamp != nil && failed == nil {
 		return err
 	}
 	namespaces, err := r.namespaces(ctx, k)

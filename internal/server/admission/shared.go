@@ -69,7 +69,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Definition: config.Definition, UID: config.TenantUID,
 		Expressions: spacepolicy.Expressions{Policies: s.expressions, Definitions: config.DefinitionCosts},
-		LimitRanges: s.limitRanges,
+		LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
 	})
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -123,6 +124,30 @@ func hold(ctx context.Context, n tenant.Name, do func()) {
 		}},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// sendSlowly sends all but the last byte of the body of a request, the last one when it may, and returns the status.
+func sendSlowly(ctx context.Context, config *rest.Config, method, path, contentType, body string, may <-chan struct{}) int {
+	GinkgoHelper()
+	server, _, err := rest.DefaultServerUrlFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	client, err := rest.HTTPClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	read, write := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(write, body[:len(body)-1])
+		<-may
+		_, _ = io.WriteString(write, body[len(body)-1:])
+		_ = write.Close()
+	}()
+	req, err := http.NewRequestWithContext(ctx, method, server.String()+path, read)
+	Expect(err).NotTo(HaveOccurred())
+	req.ContentLength = int64(len(body))
+	req.Header.Set("Content-Type", contentType)
+	response, err := client.Do(req)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.Body.Close()).To(Succeed())
+	return response.StatusCode
 }
 
 // writesSecret returns a function that says whether a user may write secrets in a namespace.
@@ -309,6 +334,47 @@ var _ = Describe("A User", func() {
 		close(release)
 		Eventually(late).Should(Receive(Satisfy(apierrors.IsConflict)))
 		Expect(writesSecret(ctx, alice, "hers")()).To(beForbidden)
+	})
+
+	It("gains nothing by what is answered late", func(ctx SpecContext) {
+		alice, bob := by(n, "alice"), by(n, "bob")
+		for _, name := range []string{"alice", "bob"} {
+			create(ctx, n, newUser(name, name, ""))
+		}
+		makes(ctx, alice, "hers")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
+		config := rest.CopyConfig(tenantry.User(n, "alice"))
+		release := make(chan struct{})
+		answers := make(chan int, 4)
+		sent := func(method, path, contentType, body string) {
+			go func() {
+				defer GinkgoRecover()
+				answers <- sendSlowly(ctx, config, method, path, contentType, body, release)
+			}()
+		}
+		token := `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","spec":{"expirationSeconds":86400}}`
+		sent(http.MethodPost, "/api/v1/namespaces/hers/serviceaccounts/default/token", "application/json", token)
+		sent(http.MethodPatch, "/api/v1/namespaces/hers/configmaps/kube-root-ca.crt?dryRun=All", string(types.MergePatchType), `{"data":{"a":"b"}}`)
+		sent(http.MethodPatch, "/api/v1/namespaces/hers", string(types.MergePatchType), `{"metadata":{"labels":{"a":"b"}}}`)
+		sent(http.MethodDelete, "/api/v1/namespaces/hers", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1"}`)
+		Eventually(func() error {
+			_, err := bob.CoreV1().Namespaces().Create(ctx, newNamespace("hers"), metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		Eventually(func() error {
+			_, err := bob.CoreV1().ServiceAccounts("hers").Get(ctx, "default", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+		Eventually(func() error {
+			_, err := bob.CoreV1().ConfigMaps("hers").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+		close(release)
+		for range cap(answers) {
+			Eventually(answers).Should(Receive(Equal(http.StatusConflict)))
+		}
+		Expect(writesSecret(ctx, bob, "hers")()).To(Succeed())
 	})
 
 	It("takes its namespaces with it if it is to", func(ctx SpecContext) {

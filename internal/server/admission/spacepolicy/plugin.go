@@ -38,6 +38,8 @@ type Rules struct {
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
 	LimitRanges func(n tenant.Name, namespace string) ([]*corev1.LimitRange, error)
+	// Namespaces, if set, has requests that take long looked at again.
+	Namespaces Namespaces
 	// Expressions are those that there are already. If nil, a space may have any number.
 	Expressions Expressions
 }
@@ -103,6 +105,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return admission.NewForbidden(a, err)
+	}
+	if err := p.rules.Namespaces.check(ctx, a, n); err != nil {
+		return err
 	}
 	if err := checkOwners(a); err != nil || n == tenant.System {
 		return err

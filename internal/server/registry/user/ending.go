@@ -48,8 +48,8 @@ func (e Ending) denies(ctx context.Context, u authuser.Info, namespace string) b
 		return false // who decides finds the same
 	}
 	n, _ := in.Space()
-	if !n.IsSpace() || namespace == "" {
-		return false
+	if of, err := tenantOf(ctx, u); err != nil || of != n || !n.IsSpace() || namespace == "" {
+		return false // Users are those of their tenant
 	}
 	ending := e.Index.endingOf(n, u.GetName())
 	if len(ending) == 0 {
@@ -57,4 +57,12 @@ func (e Ending) denies(ctx context.Context, u authuser.Info, namespace string) b
 	}
 	ns, err := e.Namespaces.Get(tenant.Flatten(n, namespace).String())
 	return err == nil && ending.Has(ns.Labels[tenant.CreatedByLabel])
+}
+
+// tenantOf returns the tenant of a user, who may be another one than that of the request.
+func tenantOf(ctx context.Context, u authuser.Info) (tenant.Name, error) {
+	if of, err := tenant.OfUser(u); err != nil || of != "" {
+		return of, err
+	}
+	return tenant.UserTenant(ctx)
 }

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -43,19 +44,22 @@ func TestEnding(t *testing.T) {
 		user, namespace string
 		space           tenant.Name
 		denied          bool
+		of              tenant.Name // the space's, if empty
 	}{
-		"her namespace":                   {"mallory", "hers", "acme", true},
-		"another's":                       {"mallory", "alices", "acme", false},
-		"one of the administrators":       {"mallory", "shared", "acme", false},
-		"none":                            {"mallory", "", "acme", false},
-		"one that is not there":           {"mallory", "gone", "acme", false},
-		"another in it":                   {"alice", "hers", "acme", false},
-		"who is not deleted":              {"alice", "alices", "acme", false},
-		"the User of a name elsewhere":    {"mallory", "hers", "globex", false},
-		"a namespace of the system space": {"mallory", "hers", tenant.System, false},
+		"her namespace":                   {"mallory", "hers", "acme", true, ""},
+		"another's":                       {"mallory", "alices", "acme", false, ""},
+		"one of the administrators":       {"mallory", "shared", "acme", false, ""},
+		"none":                            {"mallory", "", "acme", false, ""},
+		"one that is not there":           {"mallory", "gone", "acme", false, ""},
+		"another in it":                   {"alice", "hers", "acme", false, ""},
+		"who is not deleted":              {"alice", "alices", "acme", false, ""},
+		"the User of a name elsewhere":    {"mallory", "hers", "globex", false, ""},
+		"the platform's of her name":      {"mallory", "hers", "acme", false, tenant.System},
+		"a foreign one of her name":       {"mallory", "hers", "acme", false, "globex"},
+		"a namespace of the system space": {"mallory", "hers", tenant.System, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := as(t.Context(), tc.user, tc.space, tc.space)
+			ctx := as(t.Context(), tc.user, cmp.Or(tc.of, tc.space), tc.space)
 			u := &authuser.DefaultInfo{Name: tc.user}
 			decision, _, err := ending.Authorize(ctx, authorizer.AttributesRecord{User: u, Namespace: tc.namespace})
 			if err != nil || (decision == authorizer.DecisionDeny) != tc.denied || tc.denied == (decision == authorizer.DecisionAllow) {

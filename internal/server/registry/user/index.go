@@ -26,6 +26,8 @@ type Index struct {
 	ending map[key]sets.Set[string]
 	// ended is until when requests may end that began before a User was gone.
 	ended map[key]time.Time
+	// swept is when those that have ended long ago were forgotten.
+	swept time.Time
 	// read is closed when all have been read.
 	read chan struct{}
 }
@@ -93,7 +95,10 @@ func (i *Index) Delete(u *v1alpha1.User) {
 	defer i.mu.Unlock()
 	i.remove(u)
 	now := time.Now()
-	maps.DeleteFunc(i.ended, func(_ key, until time.Time) bool { return now.After(until) })
+	if now.After(i.swept.Add(longestRequest)) {
+		maps.DeleteFunc(i.ended, func(_ key, until time.Time) bool { return now.After(until) })
+		i.swept = now
+	}
 	i.ended[keyOf(u)] = now.Add(longestRequest)
 }
 
@@ -128,6 +133,16 @@ func (i *Index) await(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// HasSynced reports whether all Users have been read, after the start of the server.
+func (i *Index) HasSynced() bool {
+	select {
+	case <-i.read:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -1,0 +1,128 @@
+package spacepolicy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// slowRequest is after what time a request is looked at again whose namespace was not known when it was authorized. A namespace is
+// there for five seconds after its deletion, at least.
+const slowRequest = time.Second
+
+// Namespaces returns a namespace of the flattened view.
+//
+// A request is authorized for a namespace before its body is read and webhooks are called. Who sends the body slowly, or
+// has a webhook hold the request, until the namespace is gone and somebody else has created one of its name, would act in that
+// one: bind himself, or have a token of its service accounts. So it is looked at again whether the namespace is the one that
+// filters.WithNamespace has noted: when a request is admitted, because tokens and dry runs are answered without being stored, and when
+// something is stored.
+type Namespaces func(name tenant.Flat) (*corev1.Namespace, error)
+
+// authorized is a request about a namespace.
+type authorized struct {
+	received time.Time
+	// uid is that of the namespace, empty if it was not known.
+	uid       types.UID
+	namespace tenant.Flat
+	resource  schema.GroupResource
+	name      string
+	// creates is whether the request creates an object.
+	creates bool
+}
+
+// check refuses a request in admission.
+func (get Namespaces) check(ctx context.Context, a admission.Attributes, n tenant.Name) error {
+	uid, received, is := isAuthorized(ctx)
+	if !is || get == nil || a.GetNamespace() == "" {
+		return nil
+	}
+	return get.refuse(authorized{received, uid, tenant.Flatten(n, a.GetNamespace()), a.GetResource().GroupResource(), a.GetName(), false})
+}
+
+// Protect is a storage.Protection: it refuses what is stored.
+func (get Namespaces) Protect(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(runtime.Object) error {
+	return func(after runtime.Object) error {
+		uid, received, is := isAuthorized(ctx)
+		if !is {
+			return nil
+		}
+		o, creates, err := changed(before, after)
+		namespace := ""
+		switch {
+		case err != nil:
+			return err
+		case o.GetNamespace() != "":
+			namespace = o.GetNamespace()
+		case resource == corev1.Resource("namespaces") && !creates:
+			namespace = o.GetName()
+		default:
+			return nil
+		}
+		return get.refuse(authorized{received, uid, tenant.Flatten(n, namespace), resource, o.GetName(), creates})
+	}
+}
+
+// isAuthorized returns what was noted of the namespace of a request, and whether it is to be looked at again.
+func isAuthorized(ctx context.Context) (uid types.UID, received time.Time, is bool) {
+	uid, noted := tenant.RequestFrom(ctx).Namespace()
+	received, ok := request.ReceivedTimestampFrom(ctx)
+	return uid, received, noted && ok && (uid != "" || time.Since(received) >= slowRequest)
+}
+
+// changed returns the object that is changed, and whether it is new.
+func changed(before, after runtime.Object) (_ metav1.Object, isNew bool, _ error) {
+	if before == nil {
+		o, err := meta.Accessor(after)
+		return o, true, err
+	}
+	o, err := meta.Accessor(before)
+	if err == nil && o.GetResourceVersion() == "" && after != nil { // an update that creates it
+		o, err = meta.Accessor(after)
+		isNew = true
+	}
+	return o, isNew, err
+}
+
+// refuse returns an error if the namespace is not the one any more that the request is about.
+func (get Namespaces) refuse(r authorized) error {
+	ns, err := get(r.namespace)
+	switch {
+	case apierrors.IsNotFound(err) && r.creates:
+		return apierrors.NewNotFound(corev1.Resource("namespaces"), r.namespace.Plain())
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case !r.isFor(ns):
+		return apierrors.NewConflict(r.resource, r.name,
+			errors.New("the namespace was deleted, and created again, while the request was under way; try again if the new one is meant"))
+	case r.creates && ns.DeletionTimestamp != nil:
+		refused := apierrors.NewForbidden(r.resource, r.name,
+			errors.New("unable to create new content in namespace "+r.namespace.Plain()+" because it is being terminated"))
+		refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+		return refused
+	default:
+		return nil
+	}
+}
+
+// isFor reports whether a namespace is the one for which a request was authorized. Times of objects are whole seconds.
+func (r authorized) isFor(ns *corev1.Namespace) bool {
+	if r.uid == "" {
+		return ns.CreationTimestamp.Time.Before(r.received.Truncate(time.Second))
+	}
+	return ns.UID == r.uid
+}
