@@ -38,7 +38,7 @@ func newHorizontalPodAutoscaler(ctx context.Context, e *environment) (runner, er
 
 // newMetricsClient returns the client of all metrics APIs.
 func newMetricsClient(e *environment, versions custom_metrics.AvailableAPIsGetter) (metrics.MetricsClient, error) {
-	config := metricsConfig(e.config)
+	config := metricsConfig(e.unwrapped, e.options)
 	resources, err := resourceclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating the metrics client: %w", err)

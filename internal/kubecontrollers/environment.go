@@ -33,11 +33,13 @@ type environment struct {
 	// config is that of clients on the flattened view, identities that of the
 	// garbage collector's, and unwrapped that of clients of the server as it is.
 	config, identities, unwrapped *rest.Config
-	client                        *kubernetes.Clientset
-	metadata                      metadata.Interface
-	discovery                     discovery.DiscoveryInterface
-	mapper                        *restmapper.DeferredDiscoveryRESTMapper
-	scales                        scale.ScalesGetter
+	// options are those of a controller's clients.
+	options   []spaces.Option
+	client    *kubernetes.Clientset
+	metadata  metadata.Interface
+	discovery discovery.DiscoveryInterface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	scales    scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	bursts            *spaces.Bursts
@@ -108,9 +110,13 @@ func (e *environment) with(c builder) (*environment, error) {
 	}
 	own.debts = newDebts(c.workers)
 	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.debts.request)}
+	if c.workers == oneWorker {
+		options = append(options, spaces.WithTimeout(oneWorkerTimeout))
+	}
 	if c.inTurn != nil {
 		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(own.debts, method, n) }))
 	}
+	own.options = options
 	own.config = spaces.NewClientConfig(e.unwrapped, options...)
 	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)
 	return &own, own.createClients()

@@ -66,7 +66,7 @@ func (podDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceL
 		{Name: "pods", Namespaced: true, Kind: "Pod", Verbs: metav1.Verbs{"create", "list", "watch", "delete"}}}}}, nil
 }
 
-// TestControllersTakeTurns checks that the controllers are offered what takes debts: that their workers are measured, in
+// TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured, in
 // spaces alone.
 func TestControllersTakeTurns(t *testing.T) {
 	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
@@ -142,7 +142,7 @@ func TestControllersTakeTurns(t *testing.T) {
 				server := &requested{}
 				config := &rest.Config{Transport: server, QPS: -1}
 				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), debts: newDebts(1), started: make(chan struct{}),
-					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
+					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, unwrapped: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
 				controller, err := builderOf(name).build(ctx, e)
 				if err != nil {
 					t.Fatal(err)
@@ -238,6 +238,31 @@ func TestLongItems(t *testing.T) {
 			send(false) // of who is no worker
 		})
 	}
+}
+
+// TestOnlyWorkers checks that the only worker of a controller waits for a tenant's webhooks for a short time.
+func TestOnlyWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &rest.Config{Transport: transport(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})}
+		e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range controllers {
+			own, err := e.with(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			err = own.client.CoreV1().Pods("a|ns").Delete(t.Context(), "p", metav1.DeleteOptions{})
+			if took := time.Since(began); err == nil || (b.workers == 1) != (took <= oneWorkerTimeout) {
+				t.Errorf("%s: %v after %v", b.name, err, took)
+			}
+		}
+	})
 }
 
 func builderOf(name string) builder {

@@ -28,11 +28,11 @@ func TestMetrics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tc.body) }))
 			defer server.Close()
-			client, err := rest.HTTPClientFor(metricsConfig(&rest.Config{Host: server.URL}))
+			client, err := rest.HTTPClientFor(metricsConfig(&rest.Config{Host: server.URL}, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			response, err := client.Get(server.URL)
+			response, err := client.Get(server.URL + "/apis/metrics.k8s.io/v1beta1/pods")
 			if (err == nil) != tc.ok {
 				t.Fatalf("got %v", err)
 			}
@@ -54,7 +54,7 @@ func TestMetricsOfAutoscalers(t *testing.T) {
 		_, _ = io.WriteString(w, `{"items":[{"value":"1e2000","containers":[{"usage":{"cpu":"1e2000"}}]}]}`)
 	}))
 	defer server.Close()
-	client, err := newMetricsClient(&environment{config: &rest.Config{Host: server.URL}}, nil)
+	client, err := newMetricsClient(&environment{unwrapped: &rest.Config{Host: server.URL}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

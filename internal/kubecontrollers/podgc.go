@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +25,9 @@ const (
 	// podGCTime is how long it works for a space in a period. One pod comes after the other, and webhooks may take
 	// their time, or take back that a pod has failed.
 	podGCTime = time.Second
-	// podGCTimeout is how long it waits for one pod.
+	// podGCTimeout is how long it waits for the last of these, and podGCSpaces for how many spaces it works at once.
 	podGCTimeout = 5 * time.Second
+	podGCSpaces  = 16
 )
 
 // podGC has pods fail that are deleted before they had a node. Jobs that replace pods which have failed alone wait
@@ -55,29 +57,41 @@ func (c *podGC) collect(ctx context.Context) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Listing pods")
 		return
 	}
-	spent := map[tenant.Name]time.Duration{}
+	unscheduled := map[tenant.Name][]*corev1.Pod{}
 	for _, pod := range pods {
-		n := tenant.Flat(pod.Namespace).Space()
-		if !isUnscheduled(pod) || spent[n] > podGCTime {
-			continue
+		if isUnscheduled(pod) {
+			n := tenant.Flat(pod.Namespace).Space()
+			unscheduled[n] = append(unscheduled[n], pod)
 		}
-		begin := time.Now()
-		if err := c.failSoon(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	}
+	var group errgroup.Group
+	group.SetLimit(podGCSpaces)
+	for _, pods := range unscheduled {
+		group.Go(func() error {
+			c.collectIn(ctx, pods)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// collectIn has pods of one space fail.
+func (c *podGC) collectIn(ctx context.Context, pods []*corev1.Pod) {
+	ctx, cancel := context.WithTimeout(ctx, podGCTimeout)
+	defer cancel()
+	begin := time.Now()
+	for _, pod := range pods {
+		if time.Since(begin) > podGCTime {
+			return
+		}
+		if err := c.fail(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			utilruntime.HandleErrorWithContext(ctx, err, "Having a deleted pod without a node fail", "pod", cache.MetaObjectToName(pod))
 		}
-		spent[n] += time.Since(begin)
 	}
 }
 
 func isUnscheduled(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}
-
-// failSoon is fail, but waits for webhooks of the pod's tenant for some time only.
-func (c *podGC) failSoon(ctx context.Context, pod *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(ctx, podGCTimeout)
-	defer cancel()
-	return c.fail(ctx, pod)
 }
 
 func (c *podGC) fail(ctx context.Context, pod *corev1.Pod) error {

@@ -2,7 +2,10 @@ package kubecontrollers
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,27 +13,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestUnscheduledPods checks which pods are to fail: those that are deleted without a node, not all of one space at
-// once.
+// once, and whatever webhooks of another one do.
 func TestUnscheduledPods(t *testing.T) {
+	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil // they wait by the time of other tests
 	synctest.Test(t, testUnscheduledPods)
 }
 
 func testUnscheduledPods(t *testing.T) {
 	pods := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods()
-	var objects []runtime.Object
 	add := func(namespace, name string, change func(*corev1.Pod)) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, DeletionTimestamp: &metav1.Time{Time: time.Now()}}}
 		change(pod)
-		objects = append(objects, pod)
 		if err := pods.Informer().GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
@@ -46,23 +50,37 @@ func testUnscheduledPods(t *testing.T) {
 	}
 	add("b|ns", "x", func(*corev1.Pod) {})
 	add("ns", "x", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
-	clients := fake.NewClientset(objects...)
-	clients.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		time.Sleep(each)
-		return false, nil, nil
-	})
-	(&podGC{client: clients, pods: pods.Lister()}).collect(t.Context())
+	add("hangs|ns", "x", func(*corev1.Pod) {})
+	var mu sync.Mutex
 	failed, deleted := map[tenant.Name]int{}, map[tenant.Name]int{}
-	for _, action := range clients.Actions() {
-		n := tenant.Flat(action.GetNamespace()).Space()
-		switch action := action.(type) {
-		case clienttesting.PatchAction:
-			if failed[n]++; action.GetSubresource() != "status" || len(action.GetName()) > 4 || !strings.Contains(string(action.GetPatch()), `"phase":"Failed"`) {
-				t.Errorf("patches %s of %s: %s", action.GetSubresource(), action.GetName(), action.GetPatch())
-			}
-		case clienttesting.DeleteAction:
-			deleted[n]++
+	note := func(of map[tenant.Name]int, namespace string) {
+		mu.Lock()
+		defer mu.Unlock()
+		of[tenant.Flat(namespace).Space()]++
+	}
+	client := kubernetes.NewForConfigOrDie(&rest.Config{QPS: -1, Transport: transport(func(req *http.Request) (*http.Response, error) {
+		parts := strings.Split(req.URL.Path, "/") // api v1 namespaces NAMESPACE pods NAME [status]
+		namespace, name, subresource := parts[4], parts[6], strings.Join(parts[7:], "/")
+		if strings.HasPrefix(namespace, "hangs|") {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
 		}
+		if req.Method == http.MethodDelete {
+			note(deleted, namespace)
+		} else {
+			patch, _ := io.ReadAll(req.Body)
+			if note(failed, namespace); subresource != "status" || len(name) > 4 || !strings.Contains(string(patch), `"phase":"Failed"`) {
+				t.Errorf("%s %s of %s: %s", req.Method, subresource, name, patch)
+			}
+			time.Sleep(each)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}`))}, nil
+	})})
+	began := time.Now()
+	(&podGC{client: client, pods: pods.Lister()}).collect(t.Context())
+	if took := time.Since(began); took != podGCTimeout {
+		t.Errorf("it took %v", took)
 	}
 	want := map[tenant.Name]int{"a": most, "b": 1, tenant.System: 1}
 	if diff := cmp.Diff(want, failed); diff != "" {
@@ -72,3 +90,7 @@ func testUnscheduledPods(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/internal/server/registry/definition"
@@ -48,6 +49,8 @@ type base struct {
 	informersToken string
 	// flattened is a client of every space.
 	flattened kubernetes.Interface
+	// lives ends requests with their namespaces.
+	lives *filters.Lives
 }
 
 // registerTypes makes Tenants and what belongs to them known to the scheme of the
@@ -76,7 +79,11 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if b.flattened, err = kubernetes.NewForConfig(spaces.NewClientConfig(generic.LoopbackClientConfig)); err != nil {
 		return nil, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
-	b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0)
+	if b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
+		return nil, err
+	}
+	b.lives = &filters.Lives{UIDOf: b.namespaceUID}
+	_, err = b.views.Core().V1().Namespaces().Informer().AddEventHandler(b.lives.Handler())
 	return b, err
 }
 

@@ -26,7 +26,7 @@ import (
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
-//	WithNamespace      which life of its namespace it was authorized for
+//	WithNamespace      which life of its namespace it was authorized for; watches end with it
 //	WithSpace          does the space exist, and does it take this request
 //	WithLimits         is the tenant within its rateLimit
 //	WithRequestLimit   is the request within the tenant's requestLimit
@@ -63,7 +63,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)
-	handler = filters.WithNamespace(handler, a.namespaceUID)
+	handler = filters.WithNamespace(handler, a.lives, generic.LongRunningFunc)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = flowcontrol.WithUnended(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)

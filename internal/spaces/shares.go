@@ -62,6 +62,16 @@ func WithWorkers(workers int, ownerOf func(namespace tenant.Flat, pod string) ty
 	}
 }
 
+// WithMaxBytes says how many bytes an answer has at most, but for watches.
+func WithMaxBytes(most int64) Option {
+	return func(t *flatteningTransport) { t.limits.object, t.limits.list = most, most }
+}
+
+// WithTimeout says how long a request takes at most, but for watches.
+func WithTimeout(timeout time.Duration) Option {
+	return func(t *flatteningTransport) { t.limits.timeout = timeout }
+}
+
 // WithMeter says that meter is called with the time that each request of workers for a tenant has
 // taken.
 func WithMeter(meter func(tenant.Name, time.Duration)) Option {

@@ -5,8 +5,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -34,13 +37,51 @@ func TestWithNamespace(t *testing.T) {
 				if got, noted := tenant.RequestFrom(req.Context()).Namespace(); got != tc.want || noted != tc.noted {
 					t.Errorf("noted %q, %v", got, noted)
 				}
-			}), func(name tenant.Flat) types.UID {
+			}), &Lives{UIDOf: func(name tenant.Flat) types.UID {
 				if name.Plain() == "new" {
 					return ""
 				}
 				return types.UID("uid of " + name)
-			})
+			}}, func(*http.Request, *request.RequestInfo) bool { return false })
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, tc.method, "/", nil))
+		})
+	}
+}
+
+// TestLives checks that watches end with their namespace, and are not of the next one of its name.
+func TestLives(t *testing.T) {
+	known := map[tenant.Flat]types.UID{"acme|there": "1", "globex|there": "1"}
+	lives := &Lives{UIDOf: func(name tenant.Flat) types.UID { return known[name] }}
+	namespace := func(name string, uid types.UID) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	}
+	handler := lives.Handler()
+	for name, tc := range map[string]struct {
+		happens func()
+		ends    bool
+	}{
+		"nothing":                 {func() {}, false},
+		"a change":                {func() { handler.OnUpdate(nil, namespace("acme|there", "1")) }, false},
+		"another space's is gone": {func() { handler.OnDelete(namespace("globex|there", "1")) }, false},
+		"gone":                    {func() { handler.OnDelete(namespace("acme|there", "1")) }, true},
+		"gone, not seen": {func() {
+			handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: namespace("acme|there", "1")})
+		}, true},
+		"replaced, not seen": {func() { handler.OnUpdate(nil, namespace("acme|there", "2")) }, true},
+		"created again":      {func() { handler.OnAdd(namespace("acme|there", "2"), false) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := request.WithRequestInfo(tenant.WithSpace(t.Context(), "acme"), &request.RequestInfo{IsResourceRequest: true, Namespace: "there", Verb: "watch"})
+			watch := WithNamespace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				tc.happens()
+				if ended := req.Context().Err() != nil; ended != tc.ends {
+					t.Errorf("ended: %v", ended)
+				}
+			}), lives, func(_ *http.Request, info *request.RequestInfo) bool { return info.Verb == "watch" })
+			watch.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			if len(lives.ends) > 0 {
+				t.Errorf("%v are kept", lives.ends)
+			}
 		})
 	}
 }

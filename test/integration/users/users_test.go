@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -343,6 +344,9 @@ var _ = Describe("A User", func() {
 		}
 		makes(ctx, alice, "hers")
 		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		watch, err := alice.CoreV1().Secrets("hers").Watch(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		defer watch.Stop()
 		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
 		config := rest.CopyConfig(tenantry.User(n, "alice"))
 		release := make(chan struct{})
@@ -375,6 +379,12 @@ var _ = Describe("A User", func() {
 			Eventually(answers).Should(Receive(Equal(http.StatusConflict)))
 		}
 		Expect(writesSecret(ctx, bob, "hers")()).To(Succeed())
+		By("watching from before")
+		var last apiwatch.EventType
+		for event := range watch.ResultChan() { // it ends
+			last = event.Type
+		}
+		Expect(last).To(Equal(apiwatch.Deleted))
 	})
 
 	It("takes its namespaces with it if it is to", func(ctx SpecContext) {

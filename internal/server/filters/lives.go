@@ -1,0 +1,91 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// errNamespaceGone is why requests end before they are done.
+var errNamespaceGone = errors.New("the namespace is gone")
+
+// Lives ends long requests with the namespace that they are about. A watch would otherwise go on in the next
+// namespace of the name, for which nobody has authorized it.
+type Lives struct {
+	// UIDOf returns the UID of a namespace of the flattened view, empty if it is not known.
+	UIDOf func(tenant.Flat) types.UID
+
+	mu sync.Mutex
+	// ends are those of the requests, by namespace.
+	ends map[tenant.Flat]map[*bound]struct{}
+}
+
+// bound is a request in a namespace that had a UID, or was not known.
+type bound struct {
+	uid types.UID
+	end context.CancelCauseFunc
+}
+
+// Bind returns the context of a request in a namespace, and what to call when the request is done.
+func (l *Lives) Bind(ctx context.Context, name tenant.Flat) (context.Context, func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	b := &bound{end: end}
+	l.mu.Lock()
+	if l.ends == nil {
+		l.ends = map[tenant.Flat]map[*bound]struct{}{}
+	}
+	if l.ends[name] == nil {
+		l.ends[name] = map[*bound]struct{}{}
+	}
+	l.ends[name][b] = struct{}{}
+	b.uid = l.UIDOf(name) // what changes from now on ends it
+	l.mu.Unlock()
+	return ctx, func() {
+		end(nil)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.forget(name, b)
+	}
+}
+
+func (l *Lives) forget(name tenant.Flat, b *bound) {
+	delete(l.ends[name], b)
+	if len(l.ends[name]) == 0 {
+		delete(l.ends, name)
+	}
+}
+
+// Handler follows the namespaces of the flattened view.
+func (l *Lives) Handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { l.is(obj, false) },
+		UpdateFunc: func(_, obj any) { l.is(obj, false) },
+		DeleteFunc: func(obj any) { l.is(obj, true) },
+	}
+}
+
+// is ends the requests in earlier namespaces of a name, and in one that is gone.
+func (l *Lives) is(obj any, gone bool) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	ns, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := tenant.Flat(ns.Name)
+	for b := range l.ends[name] {
+		if gone || b.uid != ns.UID {
+			b.end(errNamespaceGone)
+			l.forget(name, b)
+		}
+	}
+}
