@@ -1541,6 +1541,22 @@ var table = []mutant{
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=answered late"},
 	},
 	{
+		name:   "lists of metrics are measured",
+		file:   "internal/server/filters/tables.go",
+		before: `if info.Verb == "list" && slices.Contains(metricsGroups, info.APIGroup) {`,
+		after:  `if false && slices.Contains(metricsGroups, info.APIGroup) {`,
+		tests:  []string{"./internal/server/filters", "-run=TestMetrics"},
+	},
+	{
+		name: "lists of metrics are bounded",
+		file: "internal/server/storage/tables.go",
+		before: `			return metricsMeasure
+`,
+		after: `			return nil
+`,
+		tests: []string{"./internal/server/storage", "-run=TestTables$"},
+	},
+	{
 		name:   "answers of metrics APIs",
 		file:   "internal/kubecontrollers/metricsapi.go",
 		before: `append(slices.Clip(options), spaces.WithMaxBytes(maxMetricsBytes))...`,

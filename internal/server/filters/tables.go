@@ -20,7 +20,15 @@ func WithTables(handler http.Handler) http.Handler {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
 		n, err := tenant.SpaceFrom(ctx)
-		if !ok || err != nil || !n.IsSpace() || !asksTable(req) {
+		if !ok || err != nil || !n.IsSpace() {
+			handler.ServeHTTP(w, req)
+			return
+		}
+		if info.Verb == "list" && slices.Contains(metricsGroups, info.APIGroup) {
+			handler.ServeHTTP(w, req.WithContext(storage.WithMetrics(ctx)))
+			return
+		}
+		if !asksTable(req) {
 			handler.ServeHTTP(w, req)
 			return
 		}
@@ -34,6 +42,9 @@ func WithTables(handler http.Handler) http.Handler {
 		handler.ServeHTTP(w, req)
 	})
 }
+
+// metricsGroups are those that the controller of autoscalers reads.
+var metricsGroups = []string{"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
 
 // withoutTables returns a request that accepts what it does, but not as tables.
 func withoutTables(req *http.Request) *http.Request {

@@ -65,3 +65,18 @@ func TestTables(t *testing.T) {
 		})
 	}
 }
+
+// TestMetrics checks that lists of metrics in spaces are bounded, whoever asks for them in which form.
+func TestMetrics(t *testing.T) {
+	for _, group := range []string{"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io", "example.com"} {
+		for _, n := range []tenant.Name{"a", tenant.System} {
+			ctx := request.WithRequestInfo(tenant.WithSpace(t.Context(), n), &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: group})
+			handler := WithTables(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				if _, got := storage.TableFrom(req.Context()); got != (group != "example.com" && n == "a") {
+					t.Errorf("%s in %q: bounded: %v", group, n, got)
+				}
+			}))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/x", nil))
+		}
+	}
+}

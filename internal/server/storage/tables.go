@@ -31,6 +31,9 @@ const (
 	// maxBuiltInPage and maxBuiltIn are for tables that show nothing of an object twice.
 	maxBuiltInPage = 16 << 20
 	maxBuiltIn     = 64 << 20
+	// maxMetrics is for lists of what a tenant defines in groups of metrics, which the controller of autoscalers reads
+	// again and again: some thousand pods. Upstream copies each list of custom resources, which takes thirty times as much memory.
+	maxMetrics = 4 << 20
 	// maxTableEvent is for the object of an event, which each watch encodes and holds by itself.
 	maxTableEvent = 256 << 10
 )
@@ -41,6 +44,13 @@ type tableContextKey struct{}
 type table struct {
 	// whole is whether its rows have the whole objects.
 	whole bool
+	// metrics is whether it is no table, but a list of metrics.
+	metrics bool
+}
+
+// WithMetrics returns a context in which what is listed is metrics.
+func WithMetrics(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tableContextKey{}, table{metrics: true})
 }
 
 // WithTable returns a context in which what is listed and watched becomes tables, with the whole
@@ -71,6 +81,9 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 		return nil
 	}
 	if _, custom := s.newList().(*unstructured.UnstructuredList); custom {
+		if isMetrics(ctx) {
+			return metricsMeasure
+		}
 		return customMeasure
 	}
 	if whole {
@@ -90,6 +103,14 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 	}
 	return jsonBytes(custom.Object), nil
 }, maxTablePage, maxTable}
+
+// metricsMeasure is customMeasure for lists of metrics, which clients read without pages.
+var metricsMeasure = &measure{customMeasure.name, customMeasure.sizeOf, maxMetrics, maxMetrics}
+
+func isMetrics(ctx context.Context) bool {
+	t, _ := ctx.Value(tableContextKey{}).(table)
+	return t.metrics
+}
 
 // builtInMeasure is that of built-in resources, whose columns may have all subjects of a binding or all images of
 // a template. An event is no larger than in a watch that is no table.
@@ -278,8 +299,8 @@ func textBytes[T ~string | ~[]byte](s T) int {
 // tableExceeded returns the error of a table without pages that is too large.
 func tableExceeded(resource schema.GroupResource, most int) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-		"these %s have more than %d bytes, which a table without pages has at most in a space; "+
-			"read them in pages, with limit and continue (kubectl --chunk-size), or as application/json (kubectl get -o yaml)",
+		"these %s have more than %d bytes, which a table or a list of metrics without pages has at most in a space; "+
+			"read them in pages, with limit and continue (kubectl --chunk-size), or tables as application/json (kubectl get -o yaml)",
 		resource, most))
 }
 

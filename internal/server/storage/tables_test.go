@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,6 +85,7 @@ func TestTables(t *testing.T) {
 		want      int
 		remaining int64
 		refused   bool
+		most      int // if not maxTable
 	}{
 		"a page":                       {as: metadata, request: page(500, ""), want: 2, remaining: all - 2},
 		"a page with whole objects":    {as: whole, request: page(500, ""), want: 2, remaining: all - 2},
@@ -97,6 +99,8 @@ func TestTables(t *testing.T) {
 		"all of any version":           {as: metadata, request: from("0", ""), refused: true},
 		"all, by a limit that is none": {as: metadata, request: page(-1, ""), refused: true},
 		"all of no table":              {as: noTable, request: from("", ""), want: all},
+		"metrics":                      {as: WithMetrics, request: from("", ""), refused: true, most: maxMetrics},
+		"a page of metrics":            {as: WithMetrics, request: page(500, ""), want: 2, remaining: all - 2},
 		"what is selected":             {as: metadata, request: named("w03"), want: 1},
 		"typed, a page":                {as: metadata, typed: true, request: page(500, ""), want: all},
 		"typed, all":                   {as: metadata, typed: true, request: from("", ""), want: all},
@@ -118,7 +122,7 @@ func TestTables(t *testing.T) {
 				list := s.newListFunc()
 				err := s.limited().GetList(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(tc.request), list)
 				if tc.refused {
-					if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), " have more than 16777216 bytes") {
+					if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), fmt.Sprintf(" have more than %d bytes", cmp.Or(tc.most, maxTable))) {
 						t.Errorf("got %v, want a refusal", err)
 					}
 					return
