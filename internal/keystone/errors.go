@@ -43,6 +43,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// ErrNoAnswer means that Keystone has not answered in time. It may have done what it was asked
+// for.
+var ErrNoAnswer = errors.New("no answer in time")
+
 var (
 	errAnswer   = errors.New("the answer is not one of Keystone, or larger than 1 MiB")
 	errRedirect = errors.New("the answer is a redirect to another host")
@@ -64,7 +68,7 @@ func failure(doing string, err error) *Error {
 	case errors.Is(err, errRedirect): // the error has the address, which may have anything
 		return &Error{Doing: doing, Cause: errRedirect}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &transport) && transport.Timeout():
-		return &Error{Doing: doing, Cause: errors.New("no answer in time")}
+		return &Error{Doing: doing, Cause: ErrNoAnswer}
 	case transport != nil:
 		return &Error{Doing: doing, Cause: transport.Err}
 	default:

@@ -62,7 +62,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	if err := authentication.Apply(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain,
+		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
 	}); err != nil {
 		return nil, err
 	}
