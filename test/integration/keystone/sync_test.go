@@ -148,13 +148,28 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Subjects).To(ConsistOf(HaveField("Name", binding)))
 		Expect(admin().RbacV1().RoleBindings(namespace).Delete(ctx, binding, metav1.DeleteOptions{})).To(Succeed())
-		found.ObjectMeta, found.RoleRef.Name = metav1.ObjectMeta{Name: binding}, "view"
+		found.ObjectMeta, found.RoleRef.Name = metav1.ObjectMeta{Name: binding, Finalizers: []string{"example.com/held"}}, "view"
 		_, err = admin().RbacV1().RoleBindings(namespace).Create(ctx, found, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again(ctx, interval()).Changes).To(Equal(int32(1)))
 		found, err = admin().RbacV1().RoleBindings(namespace).Get(ctx, binding, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.RoleRef.Name).To(Equal("edit"))
+		Expect(again(ctx, interval()).Changes).To(BeZero())
+	})
+
+	It("takes bindings away that somebody holds", func(ctx SpecContext) {
+		bindings := admin().RbacV1().RoleBindings(namespace)
+		_, err := bindings.Patch(ctx, binding, types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		keystone.Set("projects", fake.Project(web, "web", acme, false), fake.Project(gone, "gone", acme, true))
+		again(ctx, interval())
+		_, err = bindings.Get(ctx, binding, metav1.GetOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		keystone.Set("projects", fake.Project(web, "web", acme, true), fake.Project(gone, "gone", acme, true))
+		again(ctx, interval())
+		_, err = bindings.Get(ctx, binding, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		Expect(again(ctx, interval()).Changes).To(BeZero())
 	})
 
