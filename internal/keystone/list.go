@@ -143,6 +143,22 @@ func (c *Client) get(ctx context.Context, doing, resource, query string, to any)
 	return nil
 }
 
+// DomainOfRole returns the domain of a role that lists of roles do not have, empty if there is no
+// such role.
+func (c *Client) DomainOfRole(ctx context.Context, id string) (string, error) {
+	var answer struct {
+		Role struct {
+			DomainID string `json:"domain_id"`
+		} `json:"role"`
+	}
+	err := c.get(ctx, "reading a role in Keystone", "roles/"+url.PathEscape(id), "", &answer)
+	var failed *Error
+	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+		return "", nil
+	}
+	return answer.Role.DomainID, err
+}
+
 // assignment is a role that a user or a group has.
 type assignment struct {
 	Role  Ref `json:"role"`

@@ -303,6 +303,27 @@ var table = []mutant{
 		tests:  []string{"./internal/controller/keystone", "-run=TestAdoption"},
 	},
 	{
+		name:   "what is suddenly disabled in Keystone is held",
+		file:   "internal/controller/keystone/guard.go",
+		before: `(len(c.gone)+len(c.disabled))*100`,
+		after:  `len(c.gone)*100`,
+		tests:  []string{"./internal/controller/keystone", "-run=TestGuard$"},
+	},
+	{
+		name:   "a template leaves what somebody has changed",
+		file:   "internal/controller/keystone/plan.go",
+		before: `if apiequality.Semantic.DeepEqual(*is, *written) ||`,
+		after:  `if true || apiequality.Semantic.DeepEqual(*is, *written) ||`,
+		tests:  []string{"./internal/controller/keystone", "-run=TestTemplate"},
+	},
+	{
+		name:   "a template leaves adopted Tenants",
+		file:   "internal/controller/keystone/plan.go",
+		before: `if _, adopted := domainOf(t); adopted {`,
+		after:  `if false {`,
+		tests:  []string{"./internal/controller/keystone", "-run=TestTemplate"},
+	},
+	{
 		name:   "bindings of Keystone do not outlive their deletion by a finalizer",
 		file:   "internal/controller/keystone/clients.go",
 		before: `len(c.before.GetFinalizers()) > 0`,

@@ -34,6 +34,8 @@ type cluster interface {
 	Namespaces(ctx context.Context) ([]corev1.Namespace, error)
 	// Bindings returns the managed bindings of a space.
 	Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBinding, []rbacv1.ClusterRoleBinding, error)
+	// HasClusterRole reports whether a space has a ClusterRole.
+	HasClusterRole(ctx context.Context, n tenant.Name, name string) (bool, error)
 	// Apply makes a change.
 	Apply(ctx context.Context, c change) error
 }
@@ -82,6 +84,7 @@ func (w *writer) Tenant(ctx context.Context, name string) (*v1alpha1.Tenant, err
 const (
 	namespacesPath          = "/api/v1/namespaces"
 	roleBindingsPath        = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
+	clusterRolesPath        = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 	clusterRoleBindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 )
 
@@ -110,6 +113,15 @@ func (w *writer) Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBind
 		return nil, nil, fmt.Errorf("listing the bindings of tenant %q: %w", n, err)
 	}
 	return bindings.Items, clusterBindings.Items, nil
+}
+
+// HasClusterRole implements cluster.
+func (w *writer) HasClusterRole(ctx context.Context, n tenant.Name, name string) (bool, error) {
+	err := w.spaces.Client.Get().AbsPath(n.Root()+clusterRolesPath, name).Do(ctx).Error()
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading ClusterRole %q of tenant %q: %w", name, n, err)
+	}
+	return err == nil, nil
 }
 
 // conflict says that something else is in the way, which is left alone.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +44,7 @@ func New() *Keystone {
 	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
 	mux.HandleFunc("GET /v3/{collection}", k.list)
 	mux.HandleFunc("GET /v3/users/{id}/projects", k.projectsOf)
+	mux.HandleFunc("GET /v3/roles/{id}", k.role)
 	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		k.mu.Lock()
 		instead := k.instead
@@ -183,7 +185,24 @@ func (k *Keystone) projectsOf(w http.ResponseWriter, req *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"projects": projects, "links": map[string]any{"next": nil}})
 }
 
-// Set sets what a collection has: domains, projects, roles or role_assignments.
+// role answers with a role, that of a domain included.
+func (k *Keystone) role(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.admits(w, req) {
+		return
+	}
+	for _, role := range slices.Concat(k.lists["roles"], k.lists["roles of domains"]) {
+		if role["id"] == req.PathValue("id") {
+			reply(w, http.StatusOK, map[string]any{"role": role})
+			return
+		}
+	}
+	fail(w, http.StatusNotFound, "Could not find role: "+req.PathValue("id"))
+}
+
+// Set sets what a collection has: domains, projects, roles or role_assignments, or "roles of
+// domains", which are in no list.
 func (k *Keystone) Set(collection string, objects ...map[string]any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -156,6 +157,26 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.RoleRef.Name).To(Equal("edit"))
 		Expect(again(ctx, interval()).Changes).To(BeZero())
+	})
+
+	It("brings the template to its Tenants, and warns of ClusterRoles that are not there", func(ctx SpecContext) {
+		quota := func() map[corev1.ResourceName]resource.Quantity {
+			t := &v1alpha1.Tenant{}
+			Expect(objects.Get(ctx, client.ObjectKey{Name: space.String()}, t)).To(Succeed())
+			return t.Spec.Quota
+		}
+		Expect(again(ctx, `{"spec":{"tenantTemplate":{"quota":{"pods":"10"},"nodePlacement":{"mode":"Disabled"}}}}`).Changes).To(Equal(int32(1)))
+		Expect(quota()).To(HaveKeyWithValue(corev1.ResourcePods, resource.MustParse("10")))
+		Expect(again(ctx, interval()).Changes).To(BeZero())
+		err := objects.Patch(ctx, current(ctx), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"tenantTemplate":{"quota":{"pots":"1"}}}}`)))
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(again(ctx, `{"spec":{"tenantTemplate":null}}`).Changes).To(Equal(int32(1)))
+		Expect(quota()).To(BeEmpty())
+		status := again(ctx, `{"spec":{"roleMappings":[{"roleID":"`+role+`","scope":"Project","clusterRole":"edit"},{"roleID":"`+role+`","scope":"Domain","clusterRole":"absent"}]}}`)
+		Expect(meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionClusterRolesMissing)).To(And(
+			HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring(`"absent"`))))
+		status = again(ctx, `{"spec":{"roleMappings":[{"roleID":"`+role+`","scope":"Project","clusterRole":"edit"}]}}`)
+		Expect(meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionClusterRolesMissing)).To(BeTrue())
 	})
 
 	It("takes bindings away that somebody holds", func(ctx SpecContext) {
