@@ -91,6 +91,9 @@ var _ = Describe("A password", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		metrics, err := tenantry.Client(tenant.System).RESTClient().Get().RequestURI("/metrics").DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(metrics)).To(ContainSubstring(`tenantry_keystone_logins_total{result="valid"}`))
 	})
 
 	It("is asked about where the URL names the tenant of the user's domain alone", func(ctx SpecContext) {
