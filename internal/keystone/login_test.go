@@ -95,6 +95,7 @@ func TestLogInFailures(t *testing.T) {
 		"401":                       {instead: answer(401, `{"error":{"code":401,"message":"`+wrong+`"}}`), invalid: true},
 		"400":                       {instead: answer(400, `{"error":{"code":400,"message":"`+wrong+`"}}`), invalid: true},
 		"401 of what is in front":   {instead: answer(401, wrong), says: "status 401"},
+		"JSON of what is in front":  {instead: answer(401, `{"message":"`+wrong+`"}`), says: "status 401"},
 		"403":                       {instead: answer(403, `{"error":{"code":403}}`), says: "status 403"},
 		"429":                       {instead: answer(429, wrong), says: "status 429"},
 		"503":                       {instead: answer(503, wrong), says: "status 503"},

@@ -270,7 +270,7 @@ var table = []mutant{
 	{
 		name:   "the guard keeps namespaces",
 		file:   "internal/controller/keystone/plan.go",
-		before: "if !gone && p.guarded {\n\t\tfor",
+		before: "if !gone && p.guarded {\n\t\tw.keep",
 		after:  "if false {\n\t\tfor",
 		tests:  []string{"./internal/controller/keystone", "-run=TestGuard"},
 	},
@@ -425,7 +425,7 @@ var table = []mutant{
 		name:   "names of the password file are the file's",
 		file:   "internal/server/authentication/build.go",
 		before: `if inFile(req) {`,
-		after:  `if false {`,
+		after:  `if inFile(req) && false {`,
 		tests:  []string{"./internal/server/authentication", "-run=TestPasswordsOfKeystone"},
 	},
 	{
@@ -460,7 +460,7 @@ var table = []mutant{
 		name:   "what is not text is not sent as a password",
 		file:   "internal/server/authentication/keystone/password.go",
 		before: `strings.IndexFunc(s, unicode.IsControl) < 0`,
-		after:  `true`,
+		after:  `strings.IndexFunc(s, unicode.IsControl) < 9999`,
 		tests:  []string{"./internal/server/authentication/keystone", "-run=TestOnlyPasswordsAreSent"},
 	},
 	{
