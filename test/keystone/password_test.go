@@ -75,7 +75,7 @@ var _ = Describe("A password", Serial, func() {
 		grant("/projects/"+web, "/users/"+u.id, member)
 		grant("/projects/"+data, "/groups/"+group, reader)
 		grant("/domains/"+acme, "/users/"+u.id, other)
-		elsewhere, off := ks.create("project", "web", object{"domain_id": globex}), ks.create("project", ks.name("off"), object{"domain_id": acme})
+		elsewhere, off := ks.create("project", ks.name("web"), object{"domain_id": globex}), ks.create("project", ks.name("off"), object{"domain_id": acme})
 		grant("/projects/"+elsewhere, "/users/"+u.id, member)
 		grant("/projects/"+off, "/users/"+u.id, member)
 		ks.set("project", off, object{"enabled": false})

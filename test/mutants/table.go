@@ -271,7 +271,7 @@ var table = []mutant{
 		name:   "the guard keeps namespaces",
 		file:   "internal/controller/keystone/plan.go",
 		before: "if !gone && p.guarded {\n\t\tw.keep",
-		after:  "if false {\n\t\tfor",
+		after:  "if false {\n\t\tw.keep",
 		tests:  []string{"./internal/controller/keystone", "-run=TestGuard"},
 	},
 	{
@@ -481,7 +481,7 @@ var table = []mutant{
 		name:   "an account that may not ask Keystone",
 		file:   "internal/keystone/errors.go",
 		before: ` && !strings.Contains(body.Error.Message, "identity:")`,
-		after:  ``,
+		after:  ` && !strings.Contains(body.Error.Message, "nothing")`,
 		tests:  []string{"./internal/keystone", "-run=TestFailures"},
 	},
 	{
