@@ -176,6 +176,8 @@ func (k *keystoneUsers) settle(ctx context.Context, name string, found *keystone
 	return &authenticator.Response{User: u}, true, nil
 }
 
+var errNoDomain = errors.New("the URL names no tenant whose domain in Keystone could have the user")
+
 var errUnread = errors.New("the tenants are being read")
 
 // tenantOf returns the tenant of the scope of a token, empty if it has none.
@@ -200,7 +202,7 @@ func (k *keystoneUsers) tenantOf(name string, found *keystone.Identity) (tenant.
 }
 
 // AuthenticateRequest implements authenticator.Request: by the password of a user of the domain
-// whose tenant the URL names. Others are nobody's here.
+// whose tenant the URL names.
 func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	source, ctx := k.current.Load(), req.Context()
 	name, password, ok := req.BasicAuth()
@@ -209,14 +211,14 @@ func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.R
 	}
 	n, ok := requested(ctx)
 	if !ok {
-		return nil, false, nil
+		return nil, false, errNoDomain
 	}
 	domain, known := k.domainOf(n)
 	if !known {
 		return nil, false, identity.Unavailable(errUnread)
 	}
 	if domain.Keystone != source.name {
-		return nil, false, nil
+		return nil, false, errNoDomain
 	}
 	binding, err := k.binding(ctx, n)
 	if err != nil {

@@ -5,6 +5,7 @@ package keystone
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	keystone.Set("domains", fake.Domain(acme, "acme", true))
 	keystone.Set("projects", fake.Project(web, "web", acme, true), fake.Project(gone, "gone", acme, true))
 	dir := GinkgoT().TempDir()
-	config := "apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\nurl: " + keystone.URL + "/v3\ncloudsFile: clouds.yaml\ncloud: asker\n"
+	config := "apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\nurl: " + keystone.URL + "/v3\ncloudsFile: clouds.yaml\ncloud: asker\npasswords: Accept\n"
 	Expect(os.WriteFile(filepath.Join(dir, "clouds.yaml"), keystone.Clouds(), 0o600)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(dir, "keystone.yaml"), []byte(config), 0o600)).To(Succeed())
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
@@ -95,6 +96,9 @@ func again(ctx context.Context, spec string) v1alpha1.KeystoneSyncStatus {
 	return current(ctx).Status
 }
 
+// first returns the first of two.
+func first(status int, _ string) int { return status }
+
 // interval returns a change of the spec that means nothing.
 var interval = func() func() string {
 	minutes := 60
@@ -119,6 +123,37 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		_, err = as(fake.Token(2)).CoreV1().Pods("gone-e8b8068e9a36").List(ctx, metav1.ListOptions{})
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(again(ctx, interval()).Changes).To(BeZero())
+	})
+
+	It("lets passwords in where the URL names the Tenant of the user's domain", func(ctx SpecContext) {
+		keystone.SetPeople(fake.Person{Domain: acme, Name: "carol", Password: fake.Password + "-carol",
+			Projects: []map[string]any{fake.Project(web, "web", acme, true)}, Assignments: []map[string]any{fake.Assignment(role, web)}})
+		status := func(n tenant.Name, password string) (int, string) {
+			config := tenantry.In(n, rest.AnonymousClientConfig(tenantry.Config(tenant.System)))
+			config.Username, config.Password = "carol", password
+			client, err := rest.HTTPClientFor(config)
+			Expect(err).NotTo(HaveOccurred())
+			answer, err := client.Get(config.Host + "/api/v1/namespaces/" + namespace + "/pods")
+			Expect(err).NotTo(HaveOccurred())
+			defer answer.Body.Close()
+			return answer.StatusCode, answer.Header.Get("Retry-After")
+		}
+		Expect(first(status(space, fake.Password+"-carol"))).To(Equal(http.StatusOK))
+		Expect(first(status("other", fake.Password+"-carol"))).To(Equal(http.StatusUnauthorized))
+		before := keystone.Attempts()
+		for range 20 {
+			Expect(first(status(space, fake.Password+"-wrong"))).To(Equal(http.StatusUnauthorized))
+		}
+		Expect(keystone.Attempts()).To(Equal(before + 1))
+		var last int
+		var after string
+		for n := range 10 {
+			last, after = status(space, fmt.Sprint(fake.Password, n))
+		}
+		Expect(last).To(Equal(http.StatusTooManyRequests))
+		Expect(after).NotTo(BeEmpty())
+		Expect(keystone.Attempts()).To(BeNumerically("<", before+7))
+		Expect(first(status(space, fake.Password+"-carol"))).To(Equal(http.StatusOK), "it is remembered")
 	})
 
 	It("has Tenants that name a Keystone and a domain, or nothing that could be one", func(ctx SpecContext) {
