@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -11,6 +13,9 @@ const (
 	// ConditionGuardTripped is true while so much has gone from Keystone's lists that
 	// somebody has to acknowledge it.
 	ConditionGuardTripped = "GuardTripped"
+	// ConditionClusterRolesMissing is true while a Tenant lacks a ClusterRole of a mapping, whose
+	// bindings then give nothing.
+	ConditionClusterRolesMissing = "ClusterRolesMissing"
 
 	// ReasonSynced and the others are the reasons of the conditions of a KeystoneSync.
 	ReasonSynced        = "Synced"
@@ -22,6 +27,8 @@ const (
 	ReasonComplete      = "ListsComplete"
 	ReasonTooMuchGone   = "TooMuchGone"
 	ReasonWithinLimit   = "WithinLimit"
+	ReasonNotFound      = "NotFound"
+	ReasonFound         = "Found"
 
 	// AdoptKeystoneDomainAnnotation on a Tenant that exists makes it that of a domain:
 	// KEYSTONE/DOMAIN-ID.
@@ -94,6 +101,11 @@ type KeystoneSyncSpec struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.@-]{1,64}$`
 	TenantAdminRoleID string `json:"tenantAdminRoleID,omitempty"`
+	// tenantTemplate is what Tenants have that are made of domains. A field of it is brought to the
+	// Tenants as long as they have it as an earlier template said: what somebody changes in a
+	// Tenant stays so. Adopted Tenants have none of it.
+	// +optional
+	TenantTemplate *KeystoneTenantTemplate `json:"tenantTemplate,omitempty"`
 	// deletion is what becomes of what Keystone has deleted. By default it is kept.
 	// +optional
 	Deletion KeystoneDeletion `json:"deletion,omitzero"`
@@ -170,6 +182,26 @@ type KeystoneRoleMapping struct {
 	ClusterRole string `json:"clusterRole"`
 }
 
+// KeystoneTenantTemplate are the limits of Tenants, as in their spec.
+type KeystoneTenantTemplate struct {
+	// quota is the hard limits of a tenant as a whole.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=128
+	Quota map[corev1.ResourceName]resource.Quantity `json:"quota,omitempty"`
+	// nodePlacement is how far a tenant's pods may choose their nodes.
+	// +optional
+	NodePlacement *NodePlacement `json:"nodePlacement,omitempty"`
+	// daemonSets is what becomes of a tenant's DaemonSets.
+	// +optional
+	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// rateLimit bounds what a tenant's users may ask of each server.
+	// +optional
+	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+	// requestLimit bounds how large one request of a tenant's users may be.
+	// +optional
+	RequestLimit *RequestLimit `json:"requestLimit,omitempty"`
+}
+
 // KeystoneDeletion is what becomes of what Keystone has deleted. Its rights are taken away
 // in any case.
 type KeystoneDeletion struct {
@@ -224,9 +256,10 @@ type KeystoneNamespaceDeletion struct {
 // KeystoneGuard keeps what has gone from Keystone's lists if it is much: an account that has
 // lost rights may see less than there is.
 type KeystoneGuard struct {
-	// maxRemovedPercent is the share of the domains, and of the projects, that may go between
-	// two runs. If more go, they are treated as if they were there until somebody writes
-	// status.removed.token into acknowledged. Defaults to 30.
+	// maxRemovedPercent is the share of the domains, and of the projects, that may go or, if it is
+	// more than one, be disabled between two runs. If there are more, they are treated as if
+	// nothing had changed until somebody writes status.removed.token into acknowledged. Defaults
+	// to 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -242,7 +275,7 @@ type KeystoneSyncStatus struct {
 	// observedGeneration is the generation of the spec that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Incomplete, GuardTripped.
+	// conditions: Ready, Incomplete, GuardTripped, ClusterRolesMissing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -288,6 +321,11 @@ type KeystoneRemoved struct {
 	// domains and projects are how many have gone.
 	Domains  int32 `json:"domains"`
 	Projects int32 `json:"projects"`
+	// disabledDomains and disabledProjects are how many have been disabled.
+	// +optional
+	DisabledDomains int32 `json:"disabledDomains,omitempty"`
+	// +optional
+	DisabledProjects int32 `json:"disabledProjects,omitempty"`
 	// token stands for what has gone, for spec.guard.acknowledged.
 	Token string `json:"token"`
 }

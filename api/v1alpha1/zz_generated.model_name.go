@@ -91,6 +91,11 @@ func (in KeystoneTenantDeletion) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KeystoneTenantTemplate) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KeystoneTenantTemplate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in KeystoneUnmappedRole) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.KeystoneUnmappedRole"
 }

@@ -33,6 +33,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		KeystoneSyncSpec{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref),
 		KeystoneSyncStatus{}.OpenAPIModelName():             schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref),
 		KeystoneTenantDeletion{}.OpenAPIModelName():         schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantDeletion(ref),
+		KeystoneTenantTemplate{}.OpenAPIModelName():         schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantTemplate(ref),
 		KeystoneUnmappedRole{}.OpenAPIModelName():           schema_tenantry_tenantry_api_v1alpha1_KeystoneUnmappedRole(ref),
 		NodePlacement{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
 		PublishedObject{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_PublishedObject(ref),
@@ -532,7 +533,7 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneGuard(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"maxRemovedPercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxRemovedPercent is the share of the domains, and of the projects, that may go between two runs. If more go, they are treated as if they were there until somebody writes status.removed.token into acknowledged. Defaults to 30.",
+							Description: "maxRemovedPercent is the share of the domains, and of the projects, that may go or, if it is more than one, be disabled between two runs. If there are more, they are treated as if nothing had changed until somebody writes status.removed.token into acknowledged. Defaults to 30.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -598,6 +599,19 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneRemoved(ref common.ReferenceC
 							Default: 0,
 							Type:    []string{"integer"},
 							Format:  "int32",
+						},
+					},
+					"disabledDomains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "disabledDomains and disabledProjects are how many have been disabled.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"disabledProjects": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
 						},
 					},
 					"token": {
@@ -812,6 +826,12 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref common.Reference
 							Format:      "",
 						},
 					},
+					"tenantTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tenantTemplate is what Tenants have that are made of domains. A field of it is brought to the Tenants as long as they have it as an earlier template said: what somebody changes in a Tenant stays so. Adopted Tenants have none of it.",
+							Ref:         ref(KeystoneTenantTemplate{}.OpenAPIModelName()),
+						},
+					},
 					"deletion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "deletion is what becomes of what Keystone has deleted. By default it is kept.",
@@ -831,7 +851,7 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncSpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			KeystoneDeletion{}.OpenAPIModelName(), KeystoneDomains{}.OpenAPIModelName(), KeystoneGuard{}.OpenAPIModelName(), KeystoneRoleMapping{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName()},
+			KeystoneDeletion{}.OpenAPIModelName(), KeystoneDomains{}.OpenAPIModelName(), KeystoneGuard{}.OpenAPIModelName(), KeystoneRoleMapping{}.OpenAPIModelName(), KeystoneTenantTemplate{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -861,7 +881,7 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Incomplete, GuardTripped.",
+							Description: "conditions: Ready, Incomplete, GuardTripped, ClusterRolesMissing.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1005,6 +1025,59 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantDeletion(ref common.Ref
 		},
 		Dependencies: []string{
 			v1.Duration{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantTemplate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeystoneTenantTemplate are the limits of Tenants, as in their spec.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"quota": {
+						SchemaProps: spec.SchemaProps{
+							Description: "quota is the hard limits of a tenant as a whole.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"nodePlacement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodePlacement is how far a tenant's pods may choose their nodes.",
+							Ref:         ref(NodePlacement{}.OpenAPIModelName()),
+						},
+					},
+					"daemonSets": {
+						SchemaProps: spec.SchemaProps{
+							Description: "daemonSets is what becomes of a tenant's DaemonSets.",
+							Ref:         ref(DaemonSets{}.OpenAPIModelName()),
+						},
+					},
+					"rateLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rateLimit bounds what a tenant's users may ask of each server.",
+							Ref:         ref(RateLimit{}.OpenAPIModelName()),
+						},
+					},
+					"requestLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestLimit bounds how large one request of a tenant's users may be.",
+							Ref:         ref(RequestLimit{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			DaemonSets{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 

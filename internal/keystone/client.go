@@ -2,18 +2,24 @@ package keystone
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"sigs.k8s.io/yaml"
 )
 
 // Config says where Keystone is and with which account it is asked.
@@ -77,7 +83,7 @@ func accountOf(config Config) (gophercloud.AuthOptions, error) {
 	account, _, _, err := clouds.Parse(clouds.WithCloudName(config.Cloud),
 		clouds.WithCloudsYAML(bytes.NewReader(config.Clouds)), clouds.WithSecureYAML(bytes.NewReader(orEmpty(config.Secure))))
 	if err != nil {
-		return account, fmt.Errorf("cloud %q cannot be read from the clouds file: it must be there, below \"clouds\", as OpenStack's own clients read it", config.Cloud)
+		return account, fmt.Errorf("cloud %q cannot be read from the clouds file: %s", config.Cloud, whyNot(config, err))
 	}
 	account.IdentityEndpoint = config.URL
 	switch byPassword, byCredential := account.Password != "", account.ApplicationCredentialSecret != ""; {
@@ -87,8 +93,35 @@ func accountOf(config Config) (gophercloud.AuthOptions, error) {
 		return account, fmt.Errorf("cloud %q has a password but neither username nor user_id", config.Cloud)
 	case byCredential && account.ApplicationCredentialID == "" && account.ApplicationCredentialName == "":
 		return account, fmt.Errorf("cloud %q has application_credential_secret but neither application_credential_id nor _name", config.Cloud)
+	case account.Username != "" && account.UserID == "" && account.ApplicationCredentialID == "" && account.DomainID == "" && account.DomainName == "":
+		return account, fmt.Errorf("cloud %q has username without user_domain_name or user_domain_id: names of users are unique in a domain alone", config.Cloud)
 	}
 	return account, nil
+}
+
+var yamlLine = regexp.MustCompile(`line [0-9]+`)
+
+// whyNot says what is wrong with the clouds files, without the values that are in err.
+func whyNot(config Config, err error) string {
+	var content struct {
+		Clouds map[string]any `json:"clouds"`
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{"secure.yaml", orEmpty(config.Secure)}, {"it", config.Clouds}} {
+		content.Clouds = nil
+		if err := yaml.Unmarshal(file.content, &content); err != nil {
+			return fmt.Sprintf("%s is not YAML with clouds below \"clouds\" (%s); YAML is not indented by tabs", file.name, cmp.Or(yamlLine.FindString(err.Error()), "its structure"))
+		}
+	}
+	if content.Clouds[config.Cloud] == nil {
+		return fmt.Sprintf("it has no such entry below \"clouds\", but %q", slices.Sorted(maps.Keys(content.Clouds)))
+	}
+	if strings.Contains(err.Error(), "system scope") {
+		return "its system_scope is not all, the only one that there is"
+	}
+	return "it must be there, below \"clouds\", as OpenStack's own clients read it"
 }
 
 // orEmpty returns a document for what the parser cannot read as empty.
@@ -156,6 +189,10 @@ func (c *Client) login(ctx context.Context) error {
 	account := c.account
 	if err := openstack.AuthenticateV3(ctx, throwaway, &account, gophercloud.EndpointOpts{}); err != nil {
 		failed := failure("logging in to Keystone with the account of the clouds file", err)
+		if failed.Status == http.StatusUnauthorized {
+			failed.Hint = "is the password or the secret right, is the user enabled, and does it have a role where the cloud says? " +
+				"For system_scope: all: openstack role add --user USER --system all reader"
+		}
 		if failed.Status != 0 {
 			c.loggedIn, c.loginErr = time.Now(), failed
 		}

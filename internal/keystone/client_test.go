@@ -141,7 +141,7 @@ func TestFailures(t *testing.T) {
 		"JSON 404 of what is in front": {instead: answer(404, `{"message":"no Route matched with those values"}`), says: "status 404"},
 		"403":                          {instead: answer(403, `{"error":{"message":"`+token+`"}}`), says: "status 403"},
 		"forbidden token":              {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action."}}`), says: "not valid", invalid: true},
-		"forbidden account":            {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action: identity:validate_token."}}`), says: "status 403"},
+		"forbidden account":            {instead: answer(403, `{"error":{"code":403,"title":"Forbidden","message":"You are not authorized to perform the requested action: identity:validate_token."}}`), says: "it needs the role reader on the system"},
 		"500":                          {instead: answer(500, token), says: "status 500, request req-7"},
 		"503":                          {instead: answer(503, token), says: "status 503"},
 		"429":                          {instead: answer(429, token), says: "status 429"},
@@ -158,7 +158,7 @@ func TestFailures(t *testing.T) {
 			<-req.Context().Done()
 			return true
 		}, says: "no answer in time"},
-		"wrong password": {prepare: func(k *fake.Keystone) { k.SetPassword("another") }, says: "logging in to Keystone with the account of the clouds file: status 401"},
+		"wrong password": {prepare: func(k *fake.Keystone) { k.SetPassword("another") }, says: "status 401, request req-00000000; is the password or the secret right"},
 		"not there":      {prepare: func(k *fake.Keystone) { k.Close() }, says: "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,9 +249,16 @@ func TestNew(t *testing.T) {
 		"no user":                {clouds: "clouds: {a: {auth: {password: s3cret}}}", err: "neither username nor user_id"},
 		"no credential":          {clouds: "clouds: {a: {auth: {application_credential_secret: s3cret}}}", err: "neither application_credential_id"},
 		"another cloud":          {clouds: "clouds: {b: {auth: {user_id: u, password: s3cret}}}", err: `cloud "a" cannot be read`},
-		"malformed":              {clouds: "clouds: s3cret", err: `cloud "a" cannot be read`},
-		"malformed password":     {clouds: "clouds: {a: {auth: s3cret}}", err: `cloud "a" cannot be read`},
-		"no authority":           {clouds: "clouds: {a: {auth: {user_id: u, password: s3cret}}}", ca: "none", err: "no certificate"},
+		"its names":              {clouds: "clouds: {b: {auth: {user_id: u, password: s3cret}}}", err: `it has no such entry below "clouds", but ["b"]`},
+		"a tab":                  {clouds: "clouds:\n  a:\n\tauth: {user_id: u, password: s3cret}\n", err: "(line 3); YAML is not indented by tabs"},
+		"a tab in secure.yaml":   {clouds: "clouds: {a: {auth: {user_id: u}}}", secure: "clouds:\n\ta: s3cret\n", err: "secure.yaml is not YAML"},
+		"part of the system":     {clouds: "clouds: {a: {auth: {user_id: u, password: s3cret, system_scope: some}}}", err: "its system_scope is not all"},
+		"no domain":              {clouds: "clouds: {a: {auth: {username: u, password: s3cret, system_scope: all}}}", err: "user_domain_name or user_domain_id"},
+		"no domain of a credential's user": {clouds: "clouds: {a: {auth: {username: u, application_credential_name: c, application_credential_secret: s3cret}}}",
+			err: "user_domain_name or user_domain_id"},
+		"malformed":          {clouds: "clouds: s3cret", err: `cloud "a" cannot be read`},
+		"malformed password": {clouds: "clouds: {a: {auth: s3cret}}", err: `cloud "a" cannot be read`},
+		"no authority":       {clouds: "clouds: {a: {auth: {user_id: u, password: s3cret}}}", ca: "none", err: "no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := keystone.New(keystone.Config{URL: "https://k.example/v3", Clouds: []byte(tc.clouds), Secure: []byte(tc.secure), Cloud: "a", CA: []byte(tc.ca)})

@@ -24,24 +24,33 @@ type Error struct {
 	Status int
 	// RequestID is the id by which Keystone has logged the request.
 	RequestID string
+	// Hint is the way out, empty if none is known.
+	Hint string
 	// Cause is set if there is no Status.
 	Cause error
 }
 
 // Error implements error.
 func (e *Error) Error() string {
-	switch {
-	case e.Status == 0:
+	if e.Status == 0 {
 		return fmt.Sprintf("%s: %v", e.Doing, e.Cause)
-	case e.RequestID == "":
-		return fmt.Sprintf("%s: status %d", e.Doing, e.Status)
-	default:
-		return fmt.Sprintf("%s: status %d, request %s", e.Doing, e.Status, e.RequestID)
 	}
+	text := fmt.Sprintf("%s: status %d", e.Doing, e.Status)
+	if e.RequestID != "" {
+		text += ", request " + e.RequestID
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrNoAnswer means that Keystone has not answered in time. It may have done what it was asked
+// for.
+var ErrNoAnswer = errors.New("no answer in time")
 
 var (
 	errAnswer   = errors.New("the answer is not one of Keystone, or larger than 1 MiB")
@@ -60,11 +69,15 @@ func failure(doing string, err error) *Error {
 	case errors.As(err, &relogin):
 		return failure(doing, relogin.ErrReauth)
 	case errors.As(err, &answer):
-		return &Error{Doing: doing, Status: answer.Actual, RequestID: requestID(answer.ResponseHeader)}
+		found := &Error{Doing: doing, Status: answer.Actual, RequestID: requestID(answer.ResponseHeader)}
+		if answer.Actual == http.StatusForbidden && doing != loggingIn {
+			found.Hint = "the account of the clouds file may not: it needs the role reader on the system, and system_scope: all in its cloud"
+		}
+		return found
 	case errors.Is(err, errRedirect): // the error has the address, which may have anything
 		return &Error{Doing: doing, Cause: errRedirect}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &transport) && transport.Timeout():
-		return &Error{Doing: doing, Cause: errors.New("no answer in time")}
+		return &Error{Doing: doing, Cause: ErrNoAnswer}
 	case transport != nil:
 		return &Error{Doing: doing, Cause: transport.Err}
 	default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -77,7 +78,8 @@ type page struct {
 }
 
 // list reads a collection to its end. idsOf returns the ids of an object, its own first.
-func list[T any](ctx context.Context, c *Client, collection string, to *[]T, idsOf func(*T) []string) error {
+func list[T any](ctx context.Context, c *Client, resource string, to *[]T, idsOf func(*T) []string) error {
+	collection := path.Base(resource)
 	doing := "listing " + collection + " in Keystone"
 	failed := func(cause error) error { return &Error{Doing: doing, Cause: cause} }
 	seen, asked, query := map[string]bool{}, map[string]bool{}, ""
@@ -89,7 +91,7 @@ func list[T any](ctx context.Context, c *Client, collection string, to *[]T, ids
 			return failed(errTooMany)
 		}
 		var body json.RawMessage
-		if err := c.get(ctx, doing, collection, query, &body); err != nil {
+		if err := c.get(ctx, doing, resource, query, &body); err != nil {
 			return err
 		}
 		var common page
@@ -141,6 +143,22 @@ func (c *Client) get(ctx context.Context, doing, resource, query string, to any)
 	return nil
 }
 
+// DomainOfRole returns the domain of a role that lists of roles do not have, empty if there is no
+// such role.
+func (c *Client) DomainOfRole(ctx context.Context, id string) (string, error) {
+	var answer struct {
+		Role struct {
+			DomainID string `json:"domain_id"`
+		} `json:"role"`
+	}
+	err := c.get(ctx, "reading a role in Keystone", "roles/"+url.PathEscape(id), "", &answer)
+	var failed *Error
+	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+		return "", nil
+	}
+	return answer.Role.DomainID, err
+}
+
 // assignment is a role that a user or a group has.
 type assignment struct {
 	Role  Ref `json:"role"`
@@ -152,35 +170,46 @@ type assignment struct {
 // Assigned returns how often roles are assigned, by id, in the domains and projects whose
 // ids of returns true for. What roles imply is not counted, and what is inherited once.
 func (c *Client) Assigned(ctx context.Context, of func(id string) bool) (map[string]int32, error) {
+	counts := map[string]int32{}
+	err := c.eachAssignment(ctx, "", func(a *assignment) {
+		for _, scope := range []*Ref{a.Scope.Project, a.Scope.Domain} {
+			if scope != nil && isID(a.Role.ID) && of(scope.ID) {
+				counts[a.Role.ID]++
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// eachAssignment calls each for all assignments of roles that a query asks for.
+func (c *Client) eachAssignment(ctx context.Context, query string, each func(*assignment)) error {
 	const doing = "listing role assignments in Keystone"
 	ctx = context.WithValue(ctx, listing{}, true)
 	if err := c.ensureLogin(ctx, doing); err != nil {
-		return nil, err
+		return err
 	}
-	answer, err := c.provider.Request(ctx, http.MethodGet, c.provider.IdentityBase+"v3/role_assignments",
+	answer, err := c.provider.Request(ctx, http.MethodGet, c.provider.IdentityBase+"v3/role_assignments"+query,
 		&gophercloud.RequestOpts{KeepResponseBody: true, OkCodes: []int{http.StatusOK}})
 	if err != nil {
-		return nil, failure(doing, err)
+		return failure(doing, err)
 	}
 	defer answer.Body.Close()
-	counts := map[string]int32{}
 	// It is one answer, however long, so it is read one by one.
 	err = eachOf(json.NewDecoder(answer.Body), "role_assignments", func(decoder *json.Decoder) error {
 		var a assignment
 		if err := decoder.Decode(&a); err != nil {
 			return err
 		}
-		for _, scope := range []*Ref{a.Scope.Project, a.Scope.Domain} {
-			if scope != nil && isID(a.Role.ID) && of(scope.ID) {
-				counts[a.Role.ID]++
-			}
-		}
+		each(&a)
 		return nil
 	})
 	if err != nil {
-		return nil, failure(doing, err)
+		return failure(doing, err)
 	}
-	return counts, nil
+	return nil
 }
 
 // eachOf calls each for all elements of a field of an object, which is an array.

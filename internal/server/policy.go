@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
@@ -62,7 +63,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	if err := authentication.Apply(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
-		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain,
+		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
 	}); err != nil {
 		return nil, err
 	}
@@ -161,7 +162,11 @@ func (a *assembly) newAccessPolicies(options generic.RESTOptionsGetter) (*access
 
 // newKeystoneSyncs returns the storage of KeystoneSyncs.
 func (a *assembly) newKeystoneSyncs(options generic.RESTOptionsGetter) (*keystonesync.REST, error) {
-	syncs, err := keystonesync.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer)
+	defaults := spacerbac.DefaultClusterRoles()
+	syncs, err := keystonesync.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer, keystonesync.Spaces{
+		Counted:        tenantregistry.IsCounted,
+		HasClusterRole: func(name string) bool { return defaults[name] != nil },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the storage of syncs of Keystone: %w", err)
 	}

@@ -104,7 +104,7 @@ func configure(asker user) string {
 	dir := GinkgoT().TempDir()
 	clouds := fmt.Sprintf("clouds: {asker: {auth: {user_id: %q, password: %q, system_scope: all}}}\n", asker.id, asker.password)
 	config := fmt.Sprintf("apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\nurl: http://%s/v3\ncloudsFile: clouds.yaml\n"+
-		"cloud: asker\ncacheTTL: %s\nnegativeCacheTTL: 1s\n", way.address, ttl)
+		"cloud: asker\ncacheTTL: %s\nnegativeCacheTTL: 1s\npasswords: Accept\n", way.address, ttl)
 	for name, content := range map[string]string{"clouds.yaml": clouds, "keystone.yaml": config} {
 		Expect(os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600)).To(Succeed())
 	}

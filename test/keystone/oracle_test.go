@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -653,6 +654,31 @@ func (m *model) compare(ctx context.Context, questions int, answers map[int]int)
 	return differences
 }
 
+// comparePassword logs a user in at the space of the user's domain, who must have all groups
+// there that tokens could have.
+func (m *model) comparePassword(ctx context.Context, u *someone, repeat string) {
+	GinkgoHelper()
+	known := ks.do(http.MethodGet, "/users/"+u.id, nil)["user"].(object)
+	name := known["name"].(string)
+	at := slices.IndexFunc(m.domains, func(d *place) bool { return d.id == known["domain_id"] })
+	if m.domains[at].tenant == "" {
+		return
+	}
+	want := []string{"system:authenticated"}
+	for _, p := range m.all {
+		if p.domain == m.domains[at] {
+			want = append(want, m.groupsOf(&issued{of: u, at: p})...)
+		}
+	}
+	info, err := logIn(ctx, m.domains[at].tenant, name, u.password)
+	if !u.enabled || strings.Contains(name, ":") || strings.ContainsFunc(name, unicode.IsControl) {
+		Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "password of %q: %v; %s", name, err, repeat)
+		return
+	}
+	Expect(err).NotTo(HaveOccurred(), "password of %q; %s", name, repeat)
+	Expect(info.Groups).To(ConsistOf(want), "password of %q; %s", name, repeat)
+}
+
 var _ = Describe("Random clouds", func() {
 	It("give the rights that Keystone's rules say, and no others", func(ctx SpecContext) {
 		seed, err := strconv.ParseUint(cmp.Or(os.Getenv("ORACLE_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
@@ -700,6 +726,9 @@ var _ = Describe("Random clouds", func() {
 					Expect(info.Username).To(Equal("keystone:" + t.user))
 					Expect(info.Groups).To(ConsistOf(append(m.groupsOf(t), "system:authenticated")), "%s; %s", t.about, repeat)
 				}
+			}
+			for _, u := range m.people {
+				m.comparePassword(ctx, u, repeat)
 			}
 			differences := m.compare(ctx, oracleQuestions/oracleRounds, answers)
 			Expect(differences).To(BeEmpty(), "%d differences; %s", len(differences), repeat)

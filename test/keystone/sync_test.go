@@ -383,6 +383,20 @@ var _ = Describe("A KeystoneSync", func() {
 		Expect(t.Generation).To(Equal(int64(1)), "the spec was never changed")
 	}, SpecTimeout(8*time.Minute))
 
+	It("says which roles no token has, and brings its template", func(ctx SpecContext) {
+		domain := ks.create("domain", ks.name("umbrella"), nil)
+		local := ks.create("role", ks.name("local"), object{"domain_id": domain})
+		s := newSync(ctx, func(spec *v1alpha1.KeystoneSyncSpec) {
+			spec.Domains.IDs = []string{domain}
+			spec.RoleMappings = append(spec.RoleMappings, v1alpha1.KeystoneRoleMapping{RoleID: local, Scope: v1alpha1.KeystoneScopeProject, ClusterRole: "view"})
+			spec.TenantTemplate = &v1alpha1.KeystoneTenantTemplate{RateLimit: &v1alpha1.RateLimit{InFlight: new(int32(50))}}
+		})
+		t := &v1alpha1.Tenant{}
+		Expect(objects().Get(ctx, client.ObjectKey{Name: tenantOf(ctx, domain).String()}, t)).To(Succeed())
+		Expect(t.Spec.RateLimit.InFlight).To(HaveValue(BeEquivalentTo(50)))
+		Eventually(func() []string { return statusOf(ctx, s).Conflicts }).WithTimeout(synced).Should(ConsistOf(And(ContainSubstring(local), ContainSubstring("alone, and no token has such roles"))))
+	})
+
 	It("leaves a Tenant that exists alone until it is annotated", func(ctx SpecContext) {
 		domain := ks.create("domain", ks.name("wayne"), nil)
 		n := tenantry.NewTenant(ctx, "wayne")

@@ -20,8 +20,9 @@ import (
 func (c *KeystoneConfiguration) Default() {
 	c.Name = cmp.Or(c.Name, "default")
 	c.Trusts = cmp.Or(c.Trusts, KeystoneTrustsRefuse)
-	c.RequestTimeout = cmp.Or(c.RequestTimeout, metav1.Duration{Duration: 10 * time.Second})
+	c.Passwords = cmp.Or(c.Passwords, KeystonePasswordsRefuse)
 	c.CacheTTL = cmp.Or(c.CacheTTL, metav1.Duration{Duration: time.Minute})
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, metav1.Duration{Duration: min(10*time.Second, c.CacheTTL.Duration)})
 	c.NegativeCacheTTL = cmp.Or(c.NegativeCacheTTL, metav1.Duration{Duration: min(10*time.Second, c.CacheTTL.Duration)})
 }
 
@@ -47,13 +48,20 @@ func (c *KeystoneConfiguration) Validate() error {
 		value   time.Duration
 		longest time.Duration
 	}{
-		{"requestTimeout", c.RequestTimeout.Duration, 30 * time.Second},
 		{"cacheTTL", c.CacheTTL.Duration, time.Hour},
+		{"requestTimeout", c.RequestTimeout.Duration, 30 * time.Second},
 		{"negativeCacheTTL", c.NegativeCacheTTL.Duration, c.CacheTTL.Duration},
 	} {
 		if d.value <= 0 || d.value > d.longest {
 			return fmt.Errorf("%s: %s is not between 0 and %s; leave it out for the default", d.field, d.value, d.longest)
 		}
+	}
+	if c.CacheTTL.Duration < c.RequestTimeout.Duration {
+		return fmt.Errorf("cacheTTL: %s is less than requestTimeout, %s: an answer that takes longer than cacheTTL cannot be used; raise cacheTTL or lower requestTimeout",
+			c.CacheTTL.Duration, c.RequestTimeout.Duration)
+	}
+	if c.Passwords != KeystonePasswordsRefuse && c.Passwords != KeystonePasswordsAccept {
+		return fmt.Errorf("passwords: %q is not Refuse or Accept", c.Passwords)
 	}
 	if c.Trusts != KeystoneTrustsRefuse && c.Trusts != KeystoneTrustsAccept {
 		return fmt.Errorf("trusts: %q is not Refuse or Accept", c.Trusts)

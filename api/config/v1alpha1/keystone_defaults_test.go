@@ -21,28 +21,33 @@ func TestLoadKeystoneConfiguration(t *testing.T) {
 		change func(*KeystoneConfiguration)
 		err    string
 	}{
-		"defaults":        {file: minimal, change: func(*KeystoneConfiguration) {}},
-		"short cache":     {file: minimal + "cacheTTL: 5s\n", change: func(c *KeystoneConfiguration) { c.CacheTTL, c.NegativeCacheTTL = seconds(5), seconds(5) }},
-		"trusts":          {file: minimal + "trusts: Accept\n", change: func(c *KeystoneConfiguration) { c.Trusts = KeystoneTrustsAccept }},
-		"name":            {file: minimal + "name: east\n", change: func(c *KeystoneConfiguration) { c.Name = "east" }},
-		"loopback":        {file: header + "url: http://127.0.0.1:5000\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "http://127.0.0.1:5000" }},
-		"a path":          {file: header + "url: https://k.example/vault/identity\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "https://k.example/vault/identity" }},
-		"no TLS":          {file: header + "url: http://k.example/v3\n" + account, err: "url: \"http://k.example/v3\" sends passwords and tokens in the clear; use https"},
-		"no URL":          {file: header + account, err: "url: want one like"},
-		"password in URL": {file: header + "url: https://u:p@k.example/v3\n" + account, err: "url: it must not have credentials"},
-		"version 2":       {file: header + "url: https://k.example/v2.0\n" + account, err: "let it end in /v3"},
-		"no clouds file":  {file: header + "url: https://k.example/v3\ncloud: c\n", err: "cloudsFile: it is missing"},
-		"no cloud":        {file: header + "url: https://k.example/v3\ncloudsFile: f\n", err: "cloud: it is missing; name an entry of f"},
-		"long timeout":    {file: minimal + "requestTimeout: 1m\n", err: "requestTimeout: 1m0s is not between 0 and 30s"},
-		"long cache":      {file: minimal + "cacheTTL: 2h\n", err: "cacheTTL: 2h0m0s is not between"},
-		"negative":        {file: minimal + "cacheTTL: -1s\n", err: "cacheTTL: -1s is not between"},
-		"longer denials":  {file: minimal + "negativeCacheTTL: 2m\n", err: "negativeCacheTTL: 2m0s is not between 0 and 1m0s"},
-		"unknown trusts":  {file: minimal + "trusts: Maybe\n", err: "trusts: \"Maybe\" is not Refuse or Accept"},
-		"wrong name":      {file: minimal + "name: a b\n", err: "name: \"a b\""},
-		"unknown field":   {file: minimal + "clouds: f\n", err: "unknown field"},
-		"field twice":     {file: minimal + "cloud: d\n", err: "already set"},
-		"another kind":    {file: "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n", err: "want"},
-		"not a duration":  {file: minimal + "cacheTTL: soon\n", err: "invalid duration"},
+		"defaults": {file: minimal, change: func(*KeystoneConfiguration) {}},
+		"short cache": {file: minimal + "cacheTTL: 5s\n", change: func(c *KeystoneConfiguration) {
+			c.CacheTTL, c.NegativeCacheTTL, c.RequestTimeout = seconds(5), seconds(5), seconds(5)
+		}},
+		"cache below answers": {file: minimal + "cacheTTL: 5s\nrequestTimeout: 6s\n", err: "cacheTTL: 5s is less than requestTimeout, 6s"},
+		"passwords":           {file: minimal + "passwords: Accept\n", change: func(c *KeystoneConfiguration) { c.Passwords = KeystonePasswordsAccept }},
+		"unknown passwords":   {file: minimal + "passwords: Maybe\n", err: "passwords: \"Maybe\" is not Refuse or Accept"},
+		"trusts":              {file: minimal + "trusts: Accept\n", change: func(c *KeystoneConfiguration) { c.Trusts = KeystoneTrustsAccept }},
+		"name":                {file: minimal + "name: east\n", change: func(c *KeystoneConfiguration) { c.Name = "east" }},
+		"loopback":            {file: header + "url: http://127.0.0.1:5000\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "http://127.0.0.1:5000" }},
+		"a path":              {file: header + "url: https://k.example/vault/identity\n" + account, change: func(c *KeystoneConfiguration) { c.URL = "https://k.example/vault/identity" }},
+		"no TLS":              {file: header + "url: http://k.example/v3\n" + account, err: "url: \"http://k.example/v3\" sends passwords and tokens in the clear; use https"},
+		"no URL":              {file: header + account, err: "url: want one like"},
+		"password in URL":     {file: header + "url: https://u:p@k.example/v3\n" + account, err: "url: it must not have credentials"},
+		"version 2":           {file: header + "url: https://k.example/v2.0\n" + account, err: "let it end in /v3"},
+		"no clouds file":      {file: header + "url: https://k.example/v3\ncloud: c\n", err: "cloudsFile: it is missing"},
+		"no cloud":            {file: header + "url: https://k.example/v3\ncloudsFile: f\n", err: "cloud: it is missing; name an entry of f"},
+		"long timeout":        {file: minimal + "requestTimeout: 1m\n", err: "requestTimeout: 1m0s is not between 0 and 30s"},
+		"long cache":          {file: minimal + "cacheTTL: 2h\n", err: "cacheTTL: 2h0m0s is not between"},
+		"negative":            {file: minimal + "cacheTTL: -1s\n", err: "cacheTTL: -1s is not between"},
+		"longer denials":      {file: minimal + "negativeCacheTTL: 2m\n", err: "negativeCacheTTL: 2m0s is not between 0 and 1m0s"},
+		"unknown trusts":      {file: minimal + "trusts: Maybe\n", err: "trusts: \"Maybe\" is not Refuse or Accept"},
+		"wrong name":          {file: minimal + "name: a b\n", err: "name: \"a b\""},
+		"unknown field":       {file: minimal + "clouds: f\n", err: "unknown field"},
+		"field twice":         {file: minimal + "cloud: d\n", err: "already set"},
+		"another kind":        {file: "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n", err: "want"},
+		"not a duration":      {file: minimal + "cacheTTL: soon\n", err: "invalid duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keystone.yaml")
@@ -61,7 +66,7 @@ func TestLoadKeystoneConfiguration(t *testing.T) {
 			}
 			want := &KeystoneConfiguration{
 				TypeMeta: got.TypeMeta, URL: "https://k.example/v3", Name: "default", CloudsFile: filepath.Join(filepath.Dir(path), "clouds.yaml"), Cloud: "c",
-				RequestTimeout: seconds(10), CacheTTL: seconds(60), NegativeCacheTTL: seconds(10), Trusts: KeystoneTrustsRefuse,
+				RequestTimeout: seconds(10), CacheTTL: seconds(60), NegativeCacheTTL: seconds(10), Trusts: KeystoneTrustsRefuse, Passwords: KeystonePasswordsRefuse,
 			}
 			tc.change(want)
 			if diff := cmp.Diff(want, got); diff != "" {

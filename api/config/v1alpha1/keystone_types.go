@@ -13,6 +13,17 @@ const (
 	KeystoneTrustsAccept KeystoneTrusts = "Accept"
 )
 
+// KeystonePasswords says whether passwords of Keystone's users authenticate.
+// +enum
+type KeystonePasswords string
+
+const (
+	// KeystonePasswordsRefuse takes tokens alone.
+	KeystonePasswordsRefuse KeystonePasswords = "Refuse"
+	// KeystonePasswordsAccept takes a name and a password by HTTP's basic authentication, too.
+	KeystonePasswordsAccept KeystonePasswords = "Accept"
+)
+
 // +kubebuilder:object:root=true
 
 // KeystoneConfiguration says which Keystone vouches for users, and how the server asks it. The
@@ -38,8 +49,8 @@ type KeystoneConfiguration struct {
 	CloudsFile string `json:"cloudsFile"`
 	// cloud is the name of the account in cloudsFile.
 	Cloud string `json:"cloud"`
-	// requestTimeout is how long one answer of Keystone is waited for, at most 30s. Defaults to
-	// 10s.
+	// requestTimeout is how long one answer of Keystone is waited for, at most 30s and cacheTTL.
+	// Defaults to 10s, or cacheTTL if that is less.
 	// +optional
 	RequestTimeout metav1.Duration `json:"requestTimeout,omitempty"`
 	// cacheTTL is for how long a token is taken as valid without asking again, at most 1h: a
@@ -54,4 +65,9 @@ type KeystoneConfiguration struct {
 	// or Accept. Defaults to Refuse.
 	// +optional
 	Trusts KeystoneTrusts `json:"trusts,omitempty"`
+	// passwords is whether users of a Tenant's domain log in with their names and passwords, at
+	// the URL of the space: Refuse or Accept. The server then sees the passwords. Defaults to
+	// Refuse.
+	// +optional
+	Passwords KeystonePasswords `json:"passwords,omitempty"`
 }

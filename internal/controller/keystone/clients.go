@@ -2,10 +2,10 @@ package keystone
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +34,8 @@ type cluster interface {
 	Namespaces(ctx context.Context) ([]corev1.Namespace, error)
 	// Bindings returns the managed bindings of a space.
 	Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBinding, []rbacv1.ClusterRoleBinding, error)
+	// HasClusterRole reports whether a space has a ClusterRole.
+	HasClusterRole(ctx context.Context, n tenant.Name, name string) (bool, error)
 	// Apply makes a change.
 	Apply(ctx context.Context, c change) error
 }
@@ -43,7 +44,7 @@ type cluster interface {
 type writer struct {
 	// system reads and writes the system space, past any cache.
 	system client.Client
-	spaces rest.Interface
+	spaces *publisher.Writer
 }
 
 var _ cluster = &writer{}
@@ -59,7 +60,7 @@ func newWriter(config *rest.Config, scheme *runtime.Scheme) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &writer{system, spaces}, nil
+	return &writer{system, &publisher.Writer{Client: spaces, FieldManager: FieldManager}}, nil
 }
 
 // Tenants implements cluster.
@@ -81,17 +82,17 @@ func (w *writer) Tenant(ctx context.Context, name string) (*v1alpha1.Tenant, err
 }
 
 const (
-	namespacesPath      = "/api/v1/namespaces"
-	rbacPath            = "/apis/rbac.authorization.k8s.io/v1"
-	roleBindings        = "rolebindings"
-	clusterRoleBindings = "clusterrolebindings"
+	namespacesPath          = "/api/v1/namespaces"
+	roleBindingsPath        = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
+	clusterRolesPath        = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	clusterRoleBindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 )
 
 // list reads what carries the label with a value. Copies of published objects may carry it,
 // too.
-func (w *writer) list(ctx context.Context, path, value string, to runtime.Object) error {
+func (w *writer) list(ctx context.Context, at, value string, to runtime.Object) error {
 	const selector = "!" + tenant.PublishedCopyLabel + "," + tenant.KeystoneLabel + "="
-	return w.spaces.Get().AbsPath(path).Param("labelSelector", selector+value).Do(ctx).Into(to)
+	return w.spaces.Client.Get().AbsPath(at).Param("labelSelector", selector+value).Do(ctx).Into(to)
 }
 
 // Namespaces implements cluster.
@@ -106,12 +107,21 @@ func (w *writer) Namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 // Bindings implements cluster.
 func (w *writer) Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBinding, []rbacv1.ClusterRoleBinding, error) {
 	bindings, clusterBindings := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleBindingList{}
-	err := errors.Join(w.list(ctx, n.Root()+rbacPath+"/"+roleBindings, tenant.KeystoneBinding, bindings),
-		w.list(ctx, n.Root()+rbacPath+"/"+clusterRoleBindings, tenant.KeystoneBinding, clusterBindings))
+	err := errors.Join(w.list(ctx, n.Root()+roleBindingsPath, tenant.KeystoneBinding, bindings),
+		w.list(ctx, n.Root()+clusterRoleBindingsPath, tenant.KeystoneBinding, clusterBindings))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the bindings of tenant %q: %w", n, err)
 	}
 	return bindings.Items, clusterBindings.Items, nil
+}
+
+// HasClusterRole implements cluster.
+func (w *writer) HasClusterRole(ctx context.Context, n tenant.Name, name string) (bool, error) {
+	err := w.spaces.Client.Get().AbsPath(n.Root()+clusterRolesPath, name).Do(ctx).Error()
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading ClusterRole %q of tenant %q: %w", name, n, err)
+	}
+	return err == nil, nil
 }
 
 // conflict says that something else is in the way, which is left alone.
@@ -168,29 +178,34 @@ func (w *writer) applyTenant(ctx context.Context, c change) error {
 }
 
 func (w *writer) applyNamespace(ctx context.Context, c change) error {
-	path := tenant.Name(c.tenant).Root() + namespacesPath
+	n := tenant.Name(c.tenant)
 	switch {
 	case c.after == nil:
-		return client.IgnoreNotFound(w.delete(ctx, path, c.before))
+		return w.spaces.Delete(ctx, n, c.before)
 	case c.before != nil:
-		return w.apply(ctx, path, &corev1.Namespace{
+		return w.spaces.Apply(ctx, n, &corev1.Namespace{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: c.after.GetName(), UID: c.before.GetUID(), Labels: only(c.after.GetLabels()), Annotations: only(c.after.GetAnnotations())},
 		})
 	}
 	// Not applied: one that is there is a tenant's own.
-	err := w.spaces.Post().AbsPath(path).Param("fieldManager", FieldManager).Body(c.after).Do(ctx).Error()
+	err := w.create(ctx, n, c.after)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	there := &corev1.Namespace{}
-	if err := w.spaces.Get().AbsPath(path, c.after.GetName()).Do(ctx).Into(there); err != nil {
+	if err := w.spaces.Client.Get().AbsPath(publisher.Path(n, c.after)).Do(ctx).Into(there); err != nil {
 		return err
 	}
 	if !maps.Equal(only(there.Labels), only(c.after.GetLabels())) || !maps.Equal(only(there.Annotations), only(c.after.GetAnnotations())) {
 		return conflict("there is one without the mark of the project, which is left alone; delete it, or leave the project without namespace")
 	}
 	return nil // made before a conflict, after which the domain was planned anew
+}
+
+// create creates an object.
+func (w *writer) create(ctx context.Context, n tenant.Name, o client.Object) error {
+	return w.spaces.Client.Post().AbsPath(path.Dir(publisher.Path(n, o))).Param("fieldManager", FieldManager).Body(o).Do(ctx).Error()
 }
 
 // only returns the entries that are of this controller.
@@ -204,35 +219,21 @@ func only(entries map[string]string) map[string]string {
 	return own
 }
 
+// applyBinding makes, changes or deletes a binding. The name is that of the group, so it is this
+// controller's, whoever has made it.
 func (w *writer) applyBinding(ctx context.Context, c change) error {
-	o := c.object()
-	path := tenant.Name(c.tenant).Root()
-	if o.GetNamespace() == "" {
-		path += rbacPath + "/" + clusterRoleBindings
-	} else {
-		path += rbacPath + "/namespaces/" + o.GetNamespace() + "/" + roleBindings
-	}
-	if c.after == nil {
-		return client.IgnoreNotFound(w.delete(ctx, path, c.before))
-	}
-	if c.before == nil {
-		err := w.spaces.Post().AbsPath(path).Param("fieldManager", FieldManager).Body(o).Do(ctx).Error()
-		if !apierrors.IsAlreadyExists(err) {
+	o, n := c.object(), tenant.Name(c.tenant)
+	switch {
+	case c.after == nil && len(c.before.GetFinalizers()) > 0:
+		return w.spaces.Remove(ctx, n, c.before)
+	case c.after == nil:
+		return w.spaces.Delete(ctx, n, c.before)
+	case c.before == nil:
+		if err := w.create(ctx, n, o); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
-	// The name is that of the group, so it is this controller's, whoever has made it.
-	applied := withType(o)
-	err := w.apply(ctx, path, applied)
-	if apierrors.IsInvalid(err) { // it has another role, which cannot be changed
-		if err = client.IgnoreNotFound(w.delete(ctx, path, applied)); err == nil {
-			err = w.apply(ctx, path, applied)
-		}
-		if apierrors.IsInvalid(err) {
-			return conflict("it has another role and finalizers, so it stays; remove the finalizers")
-		}
-	}
-	return err
+	return w.spaces.Apply(ctx, n, withType(o))
 }
 
 // withType returns a binding with its type.
@@ -244,23 +245,4 @@ func withType(o client.Object) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.GetObjectKind().SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
 	return o
-}
-
-// apply makes what this controller says of an object so, whoever else has written it.
-func (w *writer) apply(ctx context.Context, path string, o client.Object) error {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	return w.spaces.Patch(types.ApplyPatchType).AbsPath(path+"/"+o.GetName()).
-		Param("fieldManager", FieldManager).Param("force", "true").Body(body).Do(ctx).Error()
-}
-
-// delete deletes an object, and no other one of its name if its UID is known.
-func (w *writer) delete(ctx context.Context, path string, o client.Object) error {
-	options := &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	if uid := o.GetUID(); uid != "" {
-		options.Preconditions = &metav1.Preconditions{UID: &uid}
-	}
-	return w.spaces.Delete().AbsPath(path + "/" + o.GetName()).Body(options).Do(ctx).Error()
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -46,7 +47,7 @@ func TestNamespaceThatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &writer{spaces: clients.CoreV1().RESTClient()}
+		w := &writer{spaces: &publisher.Writer{Client: clients.CoreV1().RESTClient()}}
 		err = w.applyNamespace(t.Context(), change{tenant: "acme", after: namespace(tenant.KeystoneProject, "p")})
 		if taken := new(conflict); errors.As(err, taken) == tc.own || tc.own && err != nil {
 			t.Errorf("%s: got %v", name, err)

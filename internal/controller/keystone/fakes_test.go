@@ -40,6 +40,8 @@ type memory struct {
 	meanwhile func(*v1alpha1.Tenant)
 	// failing is what Apply returns for changes of a tenant.
 	failing map[string]error
+	// lacking are ClusterRoles that no space has.
+	lacking map[string]bool
 }
 
 func newMemory() *memory {
@@ -87,6 +89,10 @@ func (m *memory) Bindings(_ context.Context, n tenant.Name) (bindings []rbacv1.R
 		}
 	}
 	return bindings, clusterBindings, nil
+}
+
+func (m *memory) HasClusterRole(_ context.Context, _ tenant.Name, name string) (bool, error) {
+	return !m.lacking[name], nil
 }
 
 func (m *memory) Apply(_ context.Context, c change) error {

@@ -2,9 +2,11 @@ package keystone
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +31,11 @@ const (
 	// suspendedAnnotation is on Tenants that are suspended because of Keystone, and has the
 	// reason. Whoever gives another reason has suspended the Tenant themselves.
 	suspendedAnnotation = "tenantry.io/keystone-suspended"
+	// templateAnnotation is on Tenants that have fields of spec.tenantTemplate, and has these as
+	// they were written.
+	templateAnnotation = "tenantry.io/keystone-template"
+	// disabledAnnotation is "true" on namespaces whose project is known to be disabled.
+	disabledAnnotation = "tenantry.io/keystone-disabled"
 )
 
 const (
@@ -121,6 +128,8 @@ type planner struct {
 	now      time.Time
 	// guarded is true while nothing is to be taken away that has gone from the lists.
 	guarded bool
+	// holdDomains and holdProjects are true while this holds for what is disabled, too.
+	holdDomains, holdProjects bool
 }
 
 // mark returns the value of domainAnnotation.
@@ -180,15 +189,22 @@ func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space)
 	annotate(t, tenant.KeystoneGoneAnnotation, "")
 	t.Status.Keystone = &v1alpha1.TenantKeystone{Keystone: p.keystone, DomainID: d.ID}
 	p.administer(t, d.ID)
-	reason := ""
-	if !d.Enabled {
-		reason = reasonDisabled
+	p.fill(t)
+	if d.Enabled || !p.holdDomains || s.tenant == nil || t.Spec.Suspended {
+		reason := ""
+		if !d.Enabled {
+			reason = reasonDisabled
+		}
+		suspend(t, reason)
 	}
-	suspend(t, reason)
 	result.add(about)
-	w := wanted{}
+	w, bound := wanted{}, map[string][]*rbacv1.RoleBinding{}
+	for i := range s.bindings {
+		b := &s.bindings[i]
+		bound[b.Namespace] = append(bound[b.Namespace], b)
+	}
 	for _, project := range projects {
-		p.project(&result, t.Name, project, s.namespaces[project.ID], w)
+		p.project(&result, t.Name, project, s.namespaces[project.ID], bound, w)
 	}
 	for _, mapping := range p.spec.RoleMappings {
 		if mapping.Scope == v1alpha1.KeystoneScopeDomain {
@@ -196,11 +212,7 @@ func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space)
 			w.add("", group, mapping.ClusterRole)
 		}
 	}
-	here, bound := idsOf(projects), map[string][]*rbacv1.RoleBinding{}
-	for i := range s.bindings {
-		b := &s.bindings[i]
-		bound[b.Namespace] = append(bound[b.Namespace], b)
-	}
+	here := idsOf(projects)
 	for _, id := range slices.Sorted(maps.Keys(s.namespaces)) {
 		if !here[id] {
 			p.goneProject(&result, t.Name, s.namespaces[id], bound[s.namespaces[id].Name], w)
@@ -225,6 +237,36 @@ func (p planner) administer(t *v1alpha1.Tenant, domainID string) {
 		group = own + role
 	}
 	t.Spec.Admins = []v1alpha1.Subject{{Kind: v1alpha1.SubjectGroup, Name: group}}
+}
+
+// fill sets the fields of the template, but for those that somebody has changed since. Setting one
+// as the template has it, or as it was, gives it back.
+func (p planner) fill(t *v1alpha1.Tenant) {
+	if _, adopted := domainOf(t); adopted {
+		return
+	}
+	var written, template v1alpha1.KeystoneTenantTemplate
+	_ = json.Unmarshal([]byte(t.Annotations[templateAnnotation]), &written) // or nothing was
+	if p.spec.TenantTemplate != nil {
+		template = *p.spec.TenantTemplate.DeepCopy()
+	}
+	fillIn(&t.Spec.Quota, &written.Quota, template.Quota)
+	fillIn(&t.Spec.NodePlacement, &written.NodePlacement, template.NodePlacement)
+	fillIn(&t.Spec.DaemonSets, &written.DaemonSets, template.DaemonSets)
+	fillIn(&t.Spec.RateLimit, &written.RateLimit, template.RateLimit)
+	fillIn(&t.Spec.RequestLimit, &written.RequestLimit, template.RequestLimit)
+	note, _ := json.Marshal(written) // it has been read from JSON
+	if string(note) == "{}" {
+		note = nil
+	}
+	annotate(t, templateAnnotation, string(note))
+}
+
+// fillIn sets one field, and what was written of it.
+func fillIn[T any](is, written *T, template T) {
+	if apiequality.Semantic.DeepEqual(*is, *written) || apiequality.Semantic.DeepEqual(*is, template) {
+		*is, *written = template, template
+	}
 }
 
 // suspend suspends a Tenant for a reason or, if that is empty, lifts what was suspended for
@@ -257,7 +299,7 @@ func annotate(o client.Object, key, value string) {
 }
 
 // project plans for a project that is there, in its namespace if there is one.
-func (p planner) project(result *plan, n string, project keystone.Project, ns *corev1.Namespace, w wanted) {
+func (p planner) project(result *plan, n string, project keystone.Project, ns *corev1.Namespace, bound map[string][]*rbacv1.RoleBinding, w wanted) {
 	if ns != nil && ns.DeletionTimestamp != nil {
 		return // in a later run
 	}
@@ -272,9 +314,19 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 	}
 	annotate(namespace, nameAnnotation, printable(project.Name))
 	annotate(namespace, tenant.KeystoneGoneAnnotation, "")
+	keep := p.holdProjects && newlyDisabled(project, ns)
+	if !keep {
+		if !project.Enabled || namespace.Annotations[disabledAnnotation] != "" {
+			annotate(namespace, disabledAnnotation, strconv.FormatBool(!project.Enabled))
+		}
+	}
 	c.after = namespace
 	result.add(c)
-	if !project.Enabled {
+	switch {
+	case keep:
+		w.keep(bound[namespace.Name])
+		return
+	case !project.Enabled:
 		return // its tokens are refused, and so the bindings say nothing
 	}
 	for _, mapping := range p.spec.RoleMappings {
@@ -284,6 +336,11 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 	}
 }
 
+// newlyDisabled reports whether a project has been disabled since the last run.
+func newlyDisabled(project keystone.Project, ns *corev1.Namespace) bool {
+	return !project.Enabled && ns != nil && ns.Annotations[disabledAnnotation] != "true"
+}
+
 // goneProject plans for a namespace whose project has gone, and the bindings in it.
 func (p planner) goneProject(result *plan, n string, ns *corev1.Namespace, bindings []*rbacv1.RoleBinding, w wanted) {
 	if ns.DeletionTimestamp != nil {
@@ -291,9 +348,7 @@ func (p planner) goneProject(result *plan, n string, ns *corev1.Namespace, bindi
 	}
 	since, gone := goneSince(ns)
 	if !gone && p.guarded {
-		for _, b := range bindings {
-			w[client.ObjectKeyFromObject(b)] = binding{b.RoleRef, b.Subjects}
-		}
+		w.keep(bindings)
 		return
 	}
 	policy := p.spec.Deletion.Namespaces
@@ -362,6 +417,13 @@ func (w wanted) add(namespace, group, clusterRole string) {
 	w[client.ObjectKey{Namespace: namespace, Name: group}] = binding{
 		rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 		[]rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+	}
+}
+
+// keep adds bindings as they are.
+func (w wanted) keep(bindings []*rbacv1.RoleBinding) {
+	for _, b := range bindings {
+		w[client.ObjectKeyFromObject(b)] = binding{b.RoleRef, b.Subjects}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ const (
 type cloud interface {
 	List(ctx context.Context) (*keystone.Listing, error)
 	Assigned(ctx context.Context, of func(id string) bool) (map[string]int32, error)
+	DomainOfRole(ctx context.Context, id string) (string, error)
 }
 
 // Reconciler reconciles KeystoneSyncs.
@@ -110,6 +112,10 @@ type outcome struct {
 	removed   *v1alpha1.KeystoneRemoved
 	// unmapped is nil if it is not known.
 	unmapped []v1alpha1.KeystoneUnmappedRole
+	// missing are ClusterRoles that a space does not have, nil if that is not known.
+	missing []string
+	// lacking is the tenant of that space.
+	lacking string
 }
 
 // run does all there is to do, and says what that was.
@@ -127,7 +133,7 @@ func (r *Reconciler) run(ctx context.Context, s *v1alpha1.KeystoneSync, now time
 		return &outcome{reason: v1alpha1.ReasonIncomplete, message: "nothing is changed: " + err.Error(), err: err}
 	}
 	found := &outcome{complete: true}
-	if err := r.sync(ctx, s, name, listed, now, found); err != nil {
+	if err := r.sync(ctx, s, source, name, listed, now, found); err != nil {
 		found.reason, found.message, found.err = v1alpha1.ReasonFailed, err.Error(), err
 	}
 	if found.reason == v1alpha1.ReasonOverlaps {
@@ -140,7 +146,7 @@ func (r *Reconciler) run(ctx context.Context, s *v1alpha1.KeystoneSync, now time
 }
 
 // sync brings about, or plans, what is to be.
-func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, now time.Time, found *outcome) error {
+func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, source cloud, name string, listed *keystone.Listing, now time.Time, found *outcome) error {
 	all := &v1alpha1.KeystoneSyncList{}
 	if err := r.Client.List(ctx, all); err != nil {
 		return fmt.Errorf("listing KeystoneSyncs: %w", err)
@@ -157,11 +163,21 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, name st
 	}
 	w := newWork(s, name, listed, known)
 	found.removed = guard(&s.Spec.Guard, w.domainCensus, w.projectCensus)
-	found.conflicts = append(w.conflicts, unknownRoles(&s.Spec, listed.Roles)...)
+	unknown, err := unknownRoles(ctx, source, &s.Spec, listed.Roles)
+	if err != nil {
+		return err
+	}
+	found.conflicts = append(w.conflicts, unknown...)
 	p := planner{keystone: name, spec: &s.Spec, now: now, guarded: found.removed != nil}
+	if found.removed != nil {
+		p.holdDomains, p.holdProjects = found.removed.DisabledDomains > 0, found.removed.DisabledProjects > 0
+	}
 	if err := r.each(ctx, w, p, s.Spec.Mode == v1alpha1.KeystoneSyncSync, found); err != nil {
 		found.inDomains = true
 		return err
+	}
+	if found.missing, found.lacking, err = r.missing(ctx, w, &s.Spec, s.Spec.Mode == v1alpha1.KeystoneSyncSync); err != nil {
+		log.FromContext(ctx).Error(err, "Missing ClusterRoles are not reported")
 	}
 	found.conclude(s)
 	return nil
@@ -172,8 +188,7 @@ func (o *outcome) conclude(s *v1alpha1.KeystoneSync) {
 	switch {
 	case o.removed != nil:
 		o.reason = v1alpha1.ReasonTooMuchGone
-		o.message = fmt.Sprintf("%d domains and %d projects are gone from Keystone's lists; nothing is taken away for it until spec.guard.acknowledged is %q",
-			o.removed.Domains, o.removed.Projects, o.removed.Token)
+		o.message = fmt.Sprintf("%s; nothing is taken away for it until spec.guard.acknowledged is %q", describe(o.removed), o.removed.Token)
 	case len(o.conflicts) > 0:
 		o.reason, o.message = v1alpha1.ReasonConflicts, fmt.Sprintf("%d conflicts, see status.conflicts; the first: %s", len(o.conflicts), o.conflicts[0])
 	case s.Spec.Mode == v1alpha1.KeystoneSyncSync:
@@ -267,12 +282,17 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 			if i.tenant.DeletionTimestamp != nil {
 				continue // in a later run
 			}
-			w.domainCensus.see(domain.ID, false)
+			w.domainCensus.see(domain.ID, false, !domain.Enabled && !i.tenant.Spec.Suspended)
 			i.namespaces = k.namespaces[i.tenant.Name]
 			ids := idsOf(i.projects)
+			for _, project := range i.projects {
+				if ns := i.namespaces[project.ID]; ns != nil {
+					w.projectCensus.see(project.ID, false, newlyDisabled(project, ns))
+				}
+			}
 			for id, ns := range i.namespaces {
-				if _, before := goneSince(ns); ids[id] || !before {
-					w.projectCensus.see(id, !ids[id])
+				if _, before := goneSince(ns); !ids[id] && !before {
+					w.projectCensus.see(id, true, false)
 				}
 			}
 		}
@@ -285,7 +305,7 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 				continue
 			}
 			if _, before := goneSince(t); !before {
-				w.domainCensus.see(id, true)
+				w.domainCensus.see(id, true, false)
 			}
 			w.gone = append(w.gone, t)
 		}
@@ -471,22 +491,56 @@ func placeOf(c change) (at place, ok bool) {
 	}
 }
 
-// unknownRoles says which mappings are of roles that Keystone does not have, such as names.
-func unknownRoles(spec *v1alpha1.KeystoneSyncSpec, roles []keystone.Ref) []string {
+// unknownRoles says which mappings are of roles that tokens do not have: those that Keystone does
+// not have, such as names, and those of one domain.
+func unknownRoles(ctx context.Context, source cloud, spec *v1alpha1.KeystoneSyncSpec, roles []keystone.Ref) ([]string, error) {
 	ids := map[string]bool{"": true}
 	for _, role := range roles {
 		ids[role.ID] = true
 	}
 	var unknown []string
+	check := func(field, id string) error {
+		if ids[id] {
+			return nil
+		}
+		domain, err := source.DomainOfRole(ctx, id)
+		if domain == "" {
+			unknown = append(unknown, fmt.Sprintf("%s: Keystone has no role with the id %q", field, id))
+		} else {
+			unknown = append(unknown, fmt.Sprintf("%s: role %q is one of domain %q alone, and no token has such roles: map a role without domain, which it may imply", field, id, printable(domain)))
+		}
+		return err
+	}
+	var errs []error
 	for i, mapping := range spec.RoleMappings {
-		if !ids[mapping.RoleID] {
-			unknown = append(unknown, fmt.Sprintf("spec.roleMappings[%d]: Keystone has no role with the id %q", i, mapping.RoleID))
+		errs = append(errs, check(fmt.Sprintf("spec.roleMappings[%d]", i), mapping.RoleID))
+	}
+	errs = append(errs, check("spec.tenantAdminRoleID", spec.TenantAdminRoleID))
+	return unknown, errors.Join(errs...)
+}
+
+// missing returns the ClusterRoles that the first of the tenants' spaces does not have: it
+// stands for the others. Bindings of them give nothing.
+func (r *Reconciler) missing(ctx context.Context, w *work, spec *v1alpha1.KeystoneSyncSpec, made bool) (missing []string, of string, err error) {
+	i := slices.IndexFunc(w.items, func(i item) bool { return i.tenant != nil || made })
+	if i < 0 {
+		return nil, "", nil
+	}
+	n := nameOf(w.items[i].domain.Name, w.items[i].domain.ID)
+	if t := w.items[i].tenant; t != nil {
+		n = t.Name
+	}
+	missing = []string{}
+	for _, mapping := range spec.RoleMappings {
+		found, err := r.cluster.HasClusterRole(ctx, tenant.Name(n), mapping.ClusterRole)
+		if err != nil {
+			return nil, "", err
+		}
+		if name := strconv.Quote(mapping.ClusterRole); !found && !slices.Contains(missing, name) {
+			missing = append(missing, name)
 		}
 	}
-	if !ids[spec.TenantAdminRoleID] {
-		unknown = append(unknown, fmt.Sprintf("spec.tenantAdminRoleID: Keystone has no role with the id %q", spec.TenantAdminRoleID))
-	}
-	return unknown
+	return missing, n, nil
 }
 
 // unmapped returns the roles that somebody has in a selected domain and that are mapped in no

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -150,11 +152,27 @@ func TestGuard(t *testing.T) {
 		percent int32
 		trips   bool
 	}{
-		"one of two domains":      {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 30, true},
-		"as many as may":          {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 50, false},
-		"one of two projects":     {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 49, true},
-		"all projects":            {func(w *world) { w.keystone.Set("projects") }, 99, true},
-		"any number":              {func(w *world) { w.keystone.Set("projects") }, 100, false},
+		"one of two domains":  {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 30, true},
+		"as many as may":      {func(w *world) { w.keystone.Set("domains", fake.Domain(acme, "acme", true)) }, 50, false},
+		"one of two projects": {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 49, true},
+		"all projects":        {func(w *world) { w.keystone.Set("projects") }, 99, true},
+		"any number":          {func(w *world) { w.keystone.Set("projects") }, 100, false},
+		"both projects disabled": {func(w *world) {
+			w.keystone.Set("projects", fake.Project(web, "web", acme, false), fake.Project(data, "data", acme, false))
+		}, 99, true},
+		"both domains disabled": {func(w *world) {
+			w.keystone.Set("domains", fake.Domain(acme, "acme", false), fake.Domain(globex, "globex", false))
+		}, 99, true},
+		"one gone, two disabled": {func(w *world) {
+			w.keystone.Set("domains", fake.Domain(acme, "acme", false), fake.Domain(globex, "globex", false))
+			w.keystone.Set("projects", fake.Project(web, "web", acme, true))
+		}, 50, true},
+		"one disabled": {func(w *world) {
+			w.keystone.Set("domains", fake.Domain(acme, "acme", false), fake.Domain(globex, "globex", true))
+		}, 30, false},
+		"all disabled, and all may": {func(w *world) {
+			w.keystone.Set("domains", fake.Domain(acme, "acme", false), fake.Domain(globex, "globex", false))
+		}, 100, false},
 		"a project, and none may": {func(w *world) { w.keystone.Set("projects", fake.Project(web, "web", acme, true)) }, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,6 +213,109 @@ func TestGuard(t *testing.T) {
 			tc.lose(w)
 			w.must(v1alpha1.ReasonTooMuchGone)
 		})
+	}
+}
+
+// TestDisabledOnce: what is known to be disabled is not so again, and a domain that is disabled at
+// first sight is suspended whatever has gone.
+func TestDisabledOnce(t *testing.T) {
+	w := newWorld(t)
+	w.must(v1alpha1.ReasonSynced)
+	off := []map[string]any{fake.Project(web, "web", acme, false), fake.Project(data, "data", acme, true)}
+	w.keystone.Set("projects", off...)
+	w.must(v1alpha1.ReasonSynced)
+	off[1] = fake.Project(data, "data", acme, false)
+	w.keystone.Set("projects", off...)
+	w.must(v1alpha1.ReasonSynced)
+	if len(w.bound(acmeTenant)) != 1 {
+		t.Errorf("bound %q", w.bound(acmeTenant))
+	}
+	w.reset()
+	w.must(v1alpha1.ReasonSynced)
+	w.keystone.Set("projects", fake.Project(web, "web", acme, false), fake.Project(data, "data", acme, false))
+	w.keystone.Set("domains", fake.Domain(acme, "acme", true), fake.Domain(globex, "globex", true), fake.Domain(strings.Repeat("a", 32), "new", false))
+	w.must(v1alpha1.ReasonTooMuchGone)
+	if len(w.bound(acmeTenant)) != 3 || !w.tenants["new-"+strings.Repeat("a", 12)].Spec.Suspended {
+		t.Errorf("bound %q, tenants %+v", w.bound(acmeTenant), w.tenants)
+	}
+	if removed := w.sync("all").Status.Removed; removed.DisabledProjects != 2 || removed.Projects != 0 {
+		t.Errorf("removed %+v", removed)
+	}
+}
+
+// TestTemplate: a field is the template's as long as it is as that has made it.
+func TestTemplate(t *testing.T) {
+	type quota = map[corev1.ResourceName]resource.Quantity
+	pods := func(n string) quota { return quota{"pods": resource.MustParse(n)} }
+	w := newWorld(t)
+	w.tenants["mine"] = &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: map[string]string{v1alpha1.AdoptKeystoneDomainAnnotation: "default/" + globex}}}
+	template := func(template *v1alpha1.KeystoneTenantTemplate, changes int) {
+		t.Helper()
+		w.change(func(spec *v1alpha1.KeystoneSyncSpec) { spec.TenantTemplate = template })
+		if applied := w.must(v1alpha1.ReasonSynced); len(applied) != changes {
+			t.Errorf("changed %q", applied)
+		}
+		if applied := w.must(v1alpha1.ReasonSynced); len(applied) > 0 {
+			t.Errorf("again: %q", applied)
+		}
+	}
+	has := func(want quota, inFlight *int32) {
+		t.Helper()
+		spec := w.tenants[acmeTenant].Spec
+		var limit *v1alpha1.RateLimit
+		if inFlight != nil {
+			limit = &v1alpha1.RateLimit{InFlight: inFlight}
+		}
+		if !apiequality.Semantic.DeepEqual(spec.Quota, want) || !apiequality.Semantic.DeepEqual(spec.RateLimit, limit) {
+			t.Errorf("spec %+v", spec)
+		}
+	}
+	w.must(v1alpha1.ReasonSynced)
+	template(&v1alpha1.KeystoneTenantTemplate{Quota: pods("10"), RateLimit: &v1alpha1.RateLimit{InFlight: new(int32(5))}}, 1)
+	has(pods("10"), new(int32(5)))
+	w.tenants[acmeTenant].Spec.Quota = pods("50")
+	template(&v1alpha1.KeystoneTenantTemplate{Quota: pods("20"), RateLimit: &v1alpha1.RateLimit{InFlight: new(int32(6))}}, 1)
+	has(pods("50"), new(int32(6)))
+	w.tenants[acmeTenant].Spec.Quota = nil
+	template(&v1alpha1.KeystoneTenantTemplate{Quota: pods("20")}, 1)
+	has(nil, nil)
+	w.tenants[acmeTenant].Spec.Quota = pods("20") // which gives it back
+	template(&v1alpha1.KeystoneTenantTemplate{Quota: pods("20")}, 1)
+	template(&v1alpha1.KeystoneTenantTemplate{Quota: pods("30")}, 1)
+	has(pods("30"), nil)
+	template(nil, 1)
+	has(nil, nil)
+	if found := w.tenants[acmeTenant].Annotations[templateAnnotation]; found != "" {
+		t.Errorf("annotation %q", found)
+	}
+	if mine := w.tenants["mine"]; mine.Spec.Quota != nil || mine.Annotations[templateAnnotation] != "" {
+		t.Errorf("an adopted one: %+v", mine)
+	}
+}
+
+// TestMissingClusterRoles: bindings of what is not there are said to give nothing, once.
+func TestMissingClusterRoles(t *testing.T) {
+	w := newWorld(t)
+	w.lacking = map[string]bool{"view": true}
+	for range 2 {
+		w.must(v1alpha1.ReasonSynced)
+	}
+	if c := meta.FindStatusCondition(w.sync("all").Status.Conditions, v1alpha1.ConditionClusterRolesMissing); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, `"view"`) {
+		t.Errorf("condition %+v", c)
+	}
+	told := 0
+	for len(w.events.Events) > 0 {
+		if strings.Contains(<-w.events.Events, v1alpha1.ConditionClusterRolesMissing) {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	w.lacking = nil
+	w.must(v1alpha1.ReasonSynced)
+	if !meta.IsStatusConditionFalse(w.sync("all").Status.Conditions, v1alpha1.ConditionClusterRolesMissing) {
+		t.Errorf("conditions %+v", w.sync("all").Status.Conditions)
 	}
 }
 
@@ -642,8 +763,9 @@ func TestUnknownRoles(t *testing.T) {
 		spec.RoleMappings = append(spec.RoleMappings, v1alpha1.KeystoneRoleMapping{RoleID: "member", Scope: v1alpha1.KeystoneScopeProject, ClusterRole: "admin"})
 		spec.TenantAdminRoleID = "boss"
 	})
+	w.keystone.Set("roles of domains", map[string]any{"id": "boss", "name": "boss", "domain_id": acme})
 	w.must(v1alpha1.ReasonConflicts)
-	if conflicts := w.sync("all").Status.Conflicts; len(conflicts) != 2 {
+	if conflicts := w.sync("all").Status.Conflicts; len(conflicts) != 2 || !strings.Contains(conflicts[0], "no role with the id") || !strings.Contains(conflicts[1], "of domain \""+acme+"\" alone") {
 		t.Errorf("conflicts %q", conflicts)
 	}
 }

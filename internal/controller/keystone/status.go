@@ -44,13 +44,19 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 		if status.Removed = found.removed; found.removed != nil {
 			set(v1alpha1.ConditionGuardTripped, true, v1alpha1.ReasonTooMuchGone, found.removedMessage())
 		} else {
-			set(v1alpha1.ConditionGuardTripped, false, v1alpha1.ReasonWithinLimit, "what has gone from Keystone's lists is within spec.guard, or acknowledged")
+			set(v1alpha1.ConditionGuardTripped, false, v1alpha1.ReasonWithinLimit, "what has gone from Keystone's lists, or is disabled, is within spec.guard, or acknowledged")
 		}
 		status.Domains, status.Projects, status.Bindings = int32(found.domains), int32(found.projects), int32(found.bindings)
 		status.Changes = int32(found.changes)
 		status.Planned, status.Conflicts = first(found.planned), first(found.conflicts)
 		if found.unmapped != nil {
 			status.UnmappedRoles = first(found.unmapped)
+		}
+		switch {
+		case len(found.missing) > 0:
+			set(v1alpha1.ConditionClusterRolesMissing, true, v1alpha1.ReasonNotFound, found.missingMessage())
+		case found.missing != nil:
+			set(v1alpha1.ConditionClusterRolesMissing, false, v1alpha1.ReasonFound, fmt.Sprintf("tenant %q has the ClusterRoles of spec.roleMappings", found.lacking))
 		}
 	}
 	if found.complete && found.err == nil && found.reason != v1alpha1.ReasonOverlaps {
@@ -66,8 +72,12 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 func first[T any](all []T) []T { return all[:min(len(all), maxReported)] }
 
 func (o *outcome) removedMessage() string {
-	return fmt.Sprintf("%d domains and %d projects are gone from Keystone's lists; what was made of them is kept as it is until spec.guard.acknowledged is %q",
-		o.removed.Domains, o.removed.Projects, o.removed.Token)
+	return fmt.Sprintf("%s; what was made of them is kept as it is until spec.guard.acknowledged is %q", describe(o.removed), o.removed.Token)
+}
+
+func (o *outcome) missingMessage() string {
+	return fmt.Sprintf("tenant %q, and perhaps others, has no ClusterRoles %s: bindings of them give nothing until somebody makes them, or publishes them to all tenants",
+		o.lacking, conditions.Enumerate(o.missing))
 }
 
 // tell records what has changed in the conditions, and which roles are newly found to have
@@ -80,6 +90,11 @@ func (r *Reconciler) tell(before, after *v1alpha1.KeystoneSync) {
 			kind = corev1.EventTypeWarning
 		}
 		r.Events.Eventf(after, nil, kind, is.Reason, "Synchronize", "%s", is.Message)
+	}
+	if c := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionClusterRolesMissing); c != nil && c.Status == metav1.ConditionTrue {
+		if b := meta.FindStatusCondition(before.Status.Conditions, c.Type); b == nil || b.Message != c.Message {
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, c.Type, "Synchronize", "%s", c.Message)
+		}
 	}
 	var names []string
 	for _, role := range after.Status.UnmappedRoles {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -58,7 +59,7 @@ func (m *memory) note(n tenant.Name, verb string, o client.Object) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failing == nil {
-		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, strings.TrimPrefix(pathOf(n, o), n.Root())))
+		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, strings.TrimPrefix(publisher.Path(n, o), n.Root())))
 	}
 	return m.failing
 }

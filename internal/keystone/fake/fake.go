@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,9 @@ type Keystone struct {
 	lookups  int
 	// lists are the objects of collections.
 	lists map[string][]map[string]any
+	// people are the users, and attempts counts wrong passwords.
+	people   []Person
+	attempts int
 	// instead answers requests in place of the server, if it returns true.
 	instead func(w http.ResponseWriter, req *http.Request) bool
 }
@@ -39,6 +43,8 @@ func New() *Keystone {
 	mux.HandleFunc("POST /v3/auth/tokens", k.login)
 	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
 	mux.HandleFunc("GET /v3/{collection}", k.list)
+	mux.HandleFunc("GET /v3/users/{id}/projects", k.projectsOf)
+	mux.HandleFunc("GET /v3/roles/{id}", k.role)
 	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		k.mu.Lock()
 		instead := k.instead
@@ -138,7 +144,65 @@ func (k *Keystone) Counts() (logins, lookups int) {
 	return k.logins, k.lookups
 }
 
-// Set sets what a collection has: domains, projects, roles or role_assignments.
+// Person is a user, whose id is the name.
+type Person struct {
+	Domain, Name, Password string
+	// Projects are those where the user has a role, and Assignments all roles.
+	Projects, Assignments []map[string]any
+}
+
+// SetPeople sets who may log in.
+func (k *Keystone) SetPeople(people ...Person) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.people = people
+}
+
+// Attempts returns how often a user's password was wrong.
+func (k *Keystone) Attempts() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.attempts
+}
+
+// find returns the user with an id, who has no name if there is none.
+func (k *Keystone) find(id string) Person {
+	for _, p := range k.people {
+		if p.Name == id {
+			return p
+		}
+	}
+	return Person{}
+}
+
+func (k *Keystone) projectsOf(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.admits(w, req) {
+		return
+	}
+	projects := append([]map[string]any{}, k.find(req.PathValue("id")).Projects...)
+	reply(w, http.StatusOK, map[string]any{"projects": projects, "links": map[string]any{"next": nil}})
+}
+
+// role answers with a role, that of a domain included.
+func (k *Keystone) role(w http.ResponseWriter, req *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.admits(w, req) {
+		return
+	}
+	for _, role := range slices.Concat(k.lists["roles"], k.lists["roles of domains"]) {
+		if role["id"] == req.PathValue("id") {
+			reply(w, http.StatusOK, map[string]any{"role": role})
+			return
+		}
+	}
+	fail(w, http.StatusNotFound, "Could not find role: "+req.PathValue("id"))
+}
+
+// Set sets what a collection has: domains, projects, roles or role_assignments, or "roles of
+// domains", which are in no list.
 func (k *Keystone) Set(collection string, objects ...map[string]any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,6 +232,9 @@ func (k *Keystone) list(w http.ResponseWriter, req *http.Request) {
 	}
 	collection := req.PathValue("collection")
 	objects := k.lists[collection]
+	if id := req.URL.Query().Get("user.id"); id != "" && req.URL.Query().Has("effective") {
+		objects = k.find(id).Assignments
+	}
 	if objects == nil {
 		objects = []map[string]any{}
 	}
@@ -183,23 +250,31 @@ func (k *Keystone) admits(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
+// login logs in the account or, by an explicit request without scope and without a token, a user.
 func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.logins++
 	var body struct {
 		Auth struct {
 			Identity struct {
 				Password struct {
 					User struct {
 						Name, Password string
+						Domain         struct{ ID string }
 					}
 				}
 			}
+			Scope any
 		}
 	}
 	err := json.NewDecoder(req.Body).Decode(&body)
-	if user := body.Auth.Identity.Password.User; err != nil || user.Name != "asker" || user.Password != k.password {
+	user := body.Auth.Identity.Password.User
+	if err == nil && body.Auth.Scope == "unscoped" && req.Header.Get("X-Auth-Token") == "" {
+		k.logInUser(w, user.Domain.ID, user.Name, user.Password)
+		return
+	}
+	k.logins++
+	if err != nil || user.Name != "asker" || user.Password != k.password {
 		fail(w, http.StatusUnauthorized, "wrong password "+user.Password)
 		return
 	}
@@ -207,6 +282,20 @@ func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
 	k.services[service] = true
 	w.Header().Set("X-Subject-Token", service)
 	reply(w, http.StatusCreated, map[string]any{"token": Body("asker", map[string]any{"catalog": []any{}})})
+}
+
+func (k *Keystone) logInUser(w http.ResponseWriter, domain, name, password string) {
+	for _, p := range k.people {
+		if p.Domain == domain && p.Name == name && p.Password == password {
+			w.Header().Set("X-Subject-Token", Token(0))
+			reply(w, http.StatusCreated, map[string]any{"token": Body(name, map[string]any{
+				"user": map[string]any{"id": name, "name": name, "domain": Ref(domain)},
+			})})
+			return
+		}
+	}
+	k.attempts++
+	fail(w, http.StatusUnauthorized, "wrong password "+password)
 }
 
 func (k *Keystone) lookUp(w http.ResponseWriter, req *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -35,6 +36,8 @@ type Config struct {
 	TenantUID TenantUID
 	// OfDomain finds the tenants of tokens of Keystone.
 	OfDomain OfDomain
+	// DomainOf finds the domain of those who log in to Keystone with a password.
+	DomainOf DomainOf
 }
 
 // withDefault makes a look-up by tenant one by the tenant of a user, which is
@@ -69,6 +72,10 @@ func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeopt
 func Apply(ctx context.Context, generic *genericapiserver.Config, config Config) error {
 	config.Since, config.TenantUID = withDefault(config.Since, config.DefaultTenant), withDefault(config.TenantUID, config.DefaultTenant)
 	b := &builder{generic: generic, Config: config}
+	var err error
+	if b.keystone, err = b.newKeystone(ctx); err != nil {
+		return err
+	}
 	var kinds requestUnion
 	for _, kind := range []func(context.Context) (authenticator.Request, error){b.frontProxy, b.certificates, b.passwords} {
 		made, err := kind(ctx)
@@ -101,6 +108,8 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 type builder struct {
 	Config
 	generic *genericapiserver.Config
+	// keystone is nil if none is configured.
+	keystone *keystoneUsers
 	// anonymous is set by tokens.
 	anonymous apiserver.AnonymousAuthConfig
 }
@@ -134,16 +143,30 @@ func (b *builder) certificates(context.Context) (authenticator.Request, error) {
 	return issuing{b.Since, b.TenantUID}.certificates(verified), nil
 }
 
+// passwords authenticates by those of the file and, with names that are not in it, by Keystone's.
 func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) {
-	if b.Options.BasicAuthFile == "" {
+	var sources requestUnion
+	inFile := func(*http.Request) bool { return false }
+	if b.Options.BasicAuthFile != "" {
+		file, err := userfile.OpenPasswords(b.Options.BasicAuthFile)
+		if err != nil {
+			return nil, err
+		}
+		go file.Run(ctx)
+		sources, inFile = append(sources, file), file.Knows
+	}
+	if b.keystone != nil {
+		sources = slices.Insert(sources, 0, authenticator.Request(authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+			if inFile(req) {
+				return nil, false, nil
+			}
+			return b.keystone.AuthenticateRequest(req)
+		})))
+	}
+	if len(sources) == 0 {
 		return nil, nil
 	}
-	file, err := userfile.OpenPasswords(b.Options.BasicAuthFile)
-	if err != nil {
-		return nil, err
-	}
-	go file.Run(ctx)
-	return authenticator.WrapAudienceAgnosticRequest(b.generic.Authentication.APIAudiences, file), nil
+	return authenticator.WrapAudienceAgnosticRequest(b.generic.Authentication.APIAudiences, sources), nil
 }
 
 // tokens authenticates by the tokens of the token file, without a cache because removing
@@ -179,10 +202,6 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 			cached = append(cached, made)
 		}
 	}
-	others, err := b.keystone(ctx, b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL))
-	if err != nil {
-		return nil, err
-	}
-	sources = append(sources, others)
+	sources = append(sources, b.keystoneTokens(b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL)))
 	return issuing{b.Since, b.TenantUID}.tokens(sources), nil
 }

@@ -3,6 +3,7 @@ package authentication
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ import (
 // does. It is false as long as not all tenants are known.
 type OfDomain func(domain v1alpha1.TenantKeystone) ([]tenant.Name, types.UID, bool)
 
+// DomainOf returns the domain of Keystone that a tenant names, if it does. It is false as long as not all tenants are known.
+type DomainOf func(n tenant.Name) (v1alpha1.TenantKeystone, bool)
+
 // keystonePeriod is how often the files of a KeystoneConfiguration are read again.
 const keystonePeriod = 5 * time.Second
 
@@ -37,11 +41,12 @@ var keystoneReloads = metrics.NewCounterVec(&metrics.CounterOpts{
 
 func init() { legacyregistry.MustRegister(keystoneReloads) }
 
-// keystoneTokens authenticates by tokens of Keystone. What they say is remembered without
-// the tenant, which is looked up for each request.
-type keystoneTokens struct {
+// keystoneUsers authenticates by tokens of Keystone, and by passwords. What they say is
+// remembered without the tenant, which is looked up for each request.
+type keystoneUsers struct {
 	path        string
 	ofDomain    OfDomain
+	domainOf    DomainOf
 	issuing     issuing
 	allowSystem bool
 	period      time.Duration
@@ -52,18 +57,19 @@ type keystoneTokens struct {
 type keystoneSource struct {
 	*keystone.Authenticator
 	name string
+	// passwords is whether these authenticate, too.
+	passwords bool
 	// files are those that it was made from.
 	files *keystoneclient.Files
 }
 
-// keystone puts Keystone's tokens around all others but those of the file: those that are
-// remembered before them, because others may take long to say that they do not know one.
-func (b *builder) keystone(ctx context.Context, others authenticator.Token) (authenticator.Token, error) {
+// newKeystone makes what authenticates by Keystone, nil if none is configured.
+func (b *builder) newKeystone(ctx context.Context) (*keystoneUsers, error) {
 	if b.Options.KeystoneConfig == "" {
-		return others, nil
+		return nil, nil
 	}
-	k := &keystoneTokens{
-		path: b.Options.KeystoneConfig, ofDomain: b.OfDomain, allowSystem: b.Options.KeystoneSystem,
+	k := &keystoneUsers{
+		path: b.Options.KeystoneConfig, ofDomain: b.OfDomain, domainOf: b.DomainOf, allowSystem: b.Options.KeystoneSystem,
 		issuing: issuing{b.Since, b.TenantUID}, period: keystonePeriod,
 	}
 	source, err := k.read(nil)
@@ -72,15 +78,24 @@ func (b *builder) keystone(ctx context.Context, others authenticator.Token) (aut
 	}
 	k.current.Store(source)
 	go k.run(ctx)
+	return k, nil
+}
+
+// keystoneTokens puts Keystone's tokens around all others but those of the file: those that are
+// remembered before them, because others may take long to say that they do not know one.
+func (b *builder) keystoneTokens(others authenticator.Token) authenticator.Token {
+	if b.keystone == nil {
+		return others
+	}
 	agnostic := func(t authenticator.Token) authenticator.Token {
 		return authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, t)
 	}
-	return tokenUnion{agnostic(authenticator.TokenFunc(k.remembered)), others, agnostic(k)}, nil
+	return tokenUnion{agnostic(authenticator.TokenFunc(b.keystone.remembered)), others, agnostic(b.keystone)}
 }
 
 // read makes a source from the files, nil if they are those of before. What was remembered
 // by another configuration, or with other credentials, is forgotten.
-func (k *keystoneTokens) read(before *keystoneSource) (*keystoneSource, error) {
+func (k *keystoneUsers) read(before *keystoneSource) (*keystoneSource, error) {
 	files, err := keystoneclient.ReadFiles(k.path)
 	if err != nil {
 		return nil, err
@@ -93,15 +108,16 @@ func (k *keystoneTokens) read(before *keystoneSource) (*keystoneSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &keystoneSource{name: c.Name, files: files, Authenticator: keystone.New(keystone.Config{
-		Validate: client.Validate, Timeout: 2 * c.RequestTimeout.Duration, // a log-in may be part of it
+	passwords := c.Passwords == configv1alpha1.KeystonePasswordsAccept
+	return &keystoneSource{name: c.Name, passwords: passwords, files: files, Authenticator: keystone.New(keystone.Config{
+		Validate: client.Validate, LogIn: client.LogIn, Timeout: 2 * c.RequestTimeout.Duration, // a log-in may be part of it
 		TTL: c.CacheTTL.Duration, NegativeTTL: c.NegativeCacheTTL.Duration, AcceptTrusts: c.Trusts == configv1alpha1.KeystoneTrustsAccept,
 	})}, nil
 }
 
 // run reads the files again when they change, until ctx ends. As long as they are wrong,
 // what they were before stays in force.
-func (k *keystoneTokens) run(ctx context.Context) {
+func (k *keystoneUsers) run(ctx context.Context) {
 	reported := ""
 	wait.UntilWithContext(ctx, func(context.Context) {
 		source, err := k.read(k.current.Load())
@@ -122,7 +138,7 @@ func (k *keystoneTokens) run(ctx context.Context) {
 }
 
 // AuthenticateToken implements authenticator.Token.
-func (k *keystoneTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+func (k *keystoneUsers) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	source := k.current.Load()
 	found, err := source.Authenticate(ctx, token)
 	if err != nil || found == nil {
@@ -132,7 +148,7 @@ func (k *keystoneTokens) AuthenticateToken(ctx context.Context, token string) (*
 }
 
 // remembered authenticates by tokens that Keystone was asked about, as nobody else knew them.
-func (k *keystoneTokens) remembered(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+func (k *keystoneUsers) remembered(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	source := k.current.Load()
 	found, err := source.Remembered(token)
 	if err != nil || found == nil {
@@ -142,7 +158,7 @@ func (k *keystoneTokens) remembered(ctx context.Context, token string) (*authent
 }
 
 // settle returns the user of a token, in the tenant of the token's scope.
-func (k *keystoneTokens) settle(ctx context.Context, name string, found *keystone.Identity) (*authenticator.Response, bool, error) {
+func (k *keystoneUsers) settle(ctx context.Context, name string, found *keystone.Identity) (*authenticator.Response, bool, error) {
 	n, uid, err := k.tenantOf(name, found)
 	if err != nil {
 		return nil, false, err
@@ -160,8 +176,12 @@ func (k *keystoneTokens) settle(ctx context.Context, name string, found *keyston
 	return &authenticator.Response{User: u}, true, nil
 }
 
+var errNoDomain = errors.New("the URL names no tenant whose domain in Keystone could have the user")
+
+var errUnread = errors.New("the tenants are being read")
+
 // tenantOf returns the tenant of the scope of a token, empty if it has none.
-func (k *keystoneTokens) tenantOf(name string, found *keystone.Identity) (tenant.Name, types.UID, error) {
+func (k *keystoneUsers) tenantOf(name string, found *keystone.Identity) (tenant.Name, types.UID, error) {
 	switch {
 	case found.System && k.allowSystem:
 		return tenant.System, "", nil
@@ -171,7 +191,7 @@ func (k *keystoneTokens) tenantOf(name string, found *keystone.Identity) (tenant
 	names, uid, known := k.ofDomain(v1alpha1.TenantKeystone{Keystone: name, DomainID: found.DomainID})
 	switch {
 	case !known:
-		return "", "", identity.Unavailable(errors.New("the tenants are being read"))
+		return "", "", identity.Unavailable(errUnread)
 	case len(names) > 1:
 		return "", "", identity.Refuse("tenants %q have the domain %q of Keystone %q in their status, and one alone may", names, found.DomainID, name)
 	case len(names) == 0:
@@ -179,4 +199,53 @@ func (k *keystoneTokens) tenantOf(name string, found *keystone.Identity) (tenant
 	default:
 		return names[0], uid, nil
 	}
+}
+
+// AuthenticateRequest implements authenticator.Request: by the password of a user of the domain
+// whose tenant the URL names.
+func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	source, ctx := k.current.Load(), req.Context()
+	name, password, ok := req.BasicAuth()
+	if !ok || !source.passwords {
+		return nil, false, nil
+	}
+	n, ok := requested(ctx)
+	if !ok {
+		return nil, false, errNoDomain
+	}
+	domain, known := k.domainOf(n)
+	if !known {
+		return nil, false, identity.Unavailable(errUnread)
+	}
+	if domain.Keystone != source.name {
+		return nil, false, errNoDomain
+	}
+	binding, err := k.binding(ctx, n)
+	if err != nil {
+		return nil, false, err
+	}
+	found, err := source.Password(ctx, binding, domain.DomainID, name, password)
+	if err != nil {
+		return nil, false, err
+	}
+	return k.settle(ctx, source.name, found)
+}
+
+// requested returns the tenant that the URL of a request names.
+func requested(ctx context.Context) (tenant.Name, bool) {
+	r := tenant.RequestFrom(ctx)
+	if r == nil || r.Requested.IsMany() {
+		return "", false
+	}
+	return tenant.Name(r.Requested), tenant.Name(r.Requested).IsSpace()
+}
+
+// binding returns what changes when a tenant is made again, or refuses earlier credentials.
+func (k *keystoneUsers) binding(ctx context.Context, n tenant.Name) (string, error) {
+	uid, err := k.issuing.tenantUID(ctx, n)
+	if err != nil {
+		return "", err
+	}
+	since, err := k.issuing.since(ctx, n)
+	return string(uid) + " " + since.String(), err
 }

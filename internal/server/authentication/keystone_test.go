@@ -73,10 +73,23 @@ func domains(config *Config) {
 			return nil, "", true
 		}
 	}
+	config.DomainOf = func(n tenant.Name) (v1alpha1.TenantKeystone, bool) {
+		switch n {
+		case "acme", "again", "remade":
+			return v1alpha1.TenantKeystone{Keystone: "default", DomainID: "d-" + string(n)}, true
+		case "one", "two":
+			return v1alpha1.TenantKeystone{Keystone: "default", DomainID: "d-twice"}, true
+		case "elsewhere":
+			return v1alpha1.TenantKeystone{Keystone: "another", DomainID: "d-acme"}, true
+		default:
+			return v1alpha1.TenantKeystone{}, n != "unread"
+		}
+	}
 	config.TenantUID = func(_ context.Context, n tenant.Name) (types.UID, error) { return "uid-" + types.UID(n), nil }
+	since := time.Now().Add(-time.Minute)
 	config.Since = func(_ context.Context, n tenant.Name) (time.Time, error) {
 		if n == "again" {
-			return time.Now().Add(-time.Minute), nil
+			return since, nil
 		}
 		return time.Time{}, nil
 	}
@@ -130,6 +143,78 @@ func checkKeystone(t testing.TB, a authenticator.Request, token string) string {
 		return "unavailable"
 	}
 	return check(t, a, newRequest(t, "Bearer "+token))
+}
+
+// TestPasswordsOfKeystone: the URL says of which domain a user is, and names of the file are
+// the file's.
+func TestPasswordsOfKeystone(t *testing.T) {
+	server, config := newKeystone(t)
+	content, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := file(t, content)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(without), "clouds.yaml"), server.Clouds(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, append(content, "passwords: Accept\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const right = "pw-s3cret"
+	people := []fake.Person{{Domain: "d-acme", Name: "filed", Password: right}}
+	for _, domain := range []string{"d-acme", "d-again", "d-twice", "d-remade"} {
+		people = append(people, fake.Person{Domain: domain, Name: "jane", Password: right})
+	}
+	server.SetPeople(people...)
+	passwords := file(t, []byte("secret,filed,1,,a\n"))
+	a := build(t, "fallback", func(o *Options) { o.KeystoneConfig, o.BasicAuthFile = config, passwords }, domains)
+	off := build(t, "fallback", func(o *Options) { o.KeystoneConfig, o.BasicAuthFile = without, passwords }, domains)
+	for name, tc := range map[string]struct {
+		of             authenticator.Request
+		space          tenant.Scope
+		user, password string
+		want           string
+		asked          bool
+	}{
+		"right":                       {a, "acme", "jane", right, "keystone:jane of acme", true},
+		"wrong":                       {a, "acme", "jane", "x", "refused", true},
+		"nobody":                      {a, "acme", "john", right, "refused", true},
+		"no tenant in the URL":        {a, "", "jane", right, "refused", false},
+		"system":                      {a, tenant.Scope(tenant.System), "jane", right, "refused", false},
+		"all tenants":                 {a, tenant.All, "jane", right, "refused", false},
+		"tenant without domain":       {a, "other", "jane", right, "refused", false},
+		"tenant of another Keystone":  {a, "elsewhere", "jane", right, "refused", false},
+		"tenants are not read":        {a, "unread", "jane", right, "unavailable", false},
+		"domain of two":               {a, "one", "jane", right, "refused", true},
+		"tenant was made again":       {a, "remade", "jane", right, "refused", true},
+		"since the tenant was made":   {a, "again", "jane", right, "keystone:jane of again", true},
+		"of the file":                 {a, "acme", "filed", "secret", "filed of a", false},
+		"of the file, not Keystone's": {a, "acme", "filed", right, "refused", false},
+		"not accepted":                {off, "acme", "jane", right, "refused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			posts := 0
+			server.Instead(func(_ http.ResponseWriter, req *http.Request) bool {
+				if req.Method == http.MethodPost && req.URL.RawQuery != "" {
+					posts++
+				}
+				return false
+			})
+			ask := func() *http.Request {
+				req := newRequest(t, "")
+				tenant.RequestFrom(req.Context()).Requested = tc.space
+				req.SetBasicAuth(tc.user, tc.password)
+				return req
+			}
+			got := "unavailable"
+			if _, _, err := tc.of.AuthenticateRequest(ask()); !errors.Is(err, identity.ErrUnavailable) {
+				got = check(t, tc.of, ask())
+			}
+			if got != tc.want || (posts == 1) != tc.asked || posts > 1 {
+				t.Errorf("%q, %d attempts", got, posts)
+			}
+		})
+	}
 }
 
 // TestKeystoneIsLast: whoever else knows a token keeps it from Keystone, and an outage is not
@@ -201,6 +286,8 @@ func TestUnavailable(t *testing.T) {
 	}{
 		"unavailable":               {identity.Unavailable(errors.New("s3cret")), http.StatusServiceUnavailable},
 		"unavailable, among others": {utilerrors.NewAggregate([]error{errors.New("x"), errors.Join(errors.New("y"), identity.Unavailable(errors.New("s3cret")))}), http.StatusServiceUnavailable},
+		"limited":                   {&identity.Limited{After: 1500 * time.Millisecond}, http.StatusTooManyRequests},
+		"limited, among others":     {utilerrors.NewAggregate([]error{errors.Join(errors.New("x"), &identity.Limited{After: time.Second})}), http.StatusTooManyRequests},
 		"refused":                   {identity.Refuse("x"), http.StatusUnauthorized},
 		"unknown":                   {nil, http.StatusUnauthorized},
 	} {
@@ -214,7 +301,7 @@ func TestUnavailable(t *testing.T) {
 				req = req.WithContext(request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, APIVersion: "v1", Resource: "pods"}))
 				answer := httptest.NewRecorder()
 				handler.ServeHTTP(answer, req)
-				unavailable := tc.status == http.StatusServiceUnavailable
+				unavailable := tc.status != http.StatusUnauthorized
 				if answer.Code != tc.status || (answer.Header().Get("Retry-After") != "") != unavailable || (answer.Header().Get("WWW-Authenticate") == "") != unavailable {
 					t.Errorf("%s: status %d, header %v", accept, answer.Code, answer.Header())
 				}
@@ -261,7 +348,7 @@ func TestKeystoneReload(t *testing.T) {
 	}
 	config := Config{}
 	domains(&config)
-	k := &keystoneTokens{path: path, ofDomain: config.OfDomain, period: time.Millisecond}
+	k := &keystoneUsers{path: path, ofDomain: config.OfDomain, period: time.Millisecond}
 	source, err := k.read(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,16 @@ package authentication
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -28,9 +32,16 @@ func errUnavailable() *apierrors.StatusError {
 	return err
 }
 
+// errLimited says to clients when their password is looked at, which may be right.
+func errLimited(after time.Duration) *apierrors.StatusError {
+	seconds := int(math.Ceil(after.Seconds()))
+	return apierrors.NewTooManyRequests(fmt.Sprintf("too many wrong passwords of this user, or from this address; try again in %d seconds", seconds), seconds)
+}
+
 type unavailableKey struct{}
 
-// WithUnavailable answers 503 where credentials cannot be verified. Upstream's filter
+// WithUnavailable answers 503 where credentials cannot be verified, 429 where they are not
+// because too many were wrong. Upstream's filter
 // answers 401 to every error, after which clients throw good credentials away and log in
 // again.
 func WithUnavailable(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
@@ -52,17 +63,39 @@ func Unavailable(delegate authenticator.Request) authenticator.Request {
 			return response, ok, err
 		}
 		audit.AddAuditAnnotation(req.Context(), tenant.AuditUnavailable, "true")
-		answer.is = true
+		answer.status = errUnavailable()
+		if limited := limitOf(err); limited != nil {
+			answer.status = errLimited(limited.After)
+		}
 		return nil, false, nil
 	})
+}
+
+// limitOf returns the Limited that is in err, nil if there is none. Upstream's aggregates cannot
+// be unwrapped.
+func limitOf(err error) *identity.Limited {
+	var limited *identity.Limited
+	if errors.As(err, &limited) {
+		return limited
+	}
+	var aggregate utilerrors.Aggregate
+	if errors.As(err, &aggregate) {
+		for _, err := range aggregate.Errors() {
+			if limited := limitOf(err); limited != nil {
+				return limited
+			}
+		}
+	}
+	return nil
 }
 
 type unavailable struct {
 	http.ResponseWriter
 	req        *http.Request
 	serializer runtime.NegotiatedSerializer
-	// is is set by authentication, and written by WriteHeader.
-	is, written bool
+	// status is set by authentication, and written by WriteHeader.
+	status  *apierrors.StatusError
+	written bool
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
@@ -70,12 +103,12 @@ func (u *unavailable) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (u *unavailable) WriteHeader(status int) {
-	if !u.is || status != http.StatusUnauthorized {
+	if u.status == nil || status != http.StatusUnauthorized {
 		u.ResponseWriter.WriteHeader(status)
 		return
 	}
 	u.written = true
-	responsewriters.ErrorNegotiated(errUnavailable(), u.serializer, schema.GroupVersion{Version: "v1"}, u.ResponseWriter, u.req)
+	responsewriters.ErrorNegotiated(u.status, u.serializer, schema.GroupVersion{Version: "v1"}, u.ResponseWriter, u.req)
 }
 
 // Write implements http.ResponseWriter. The body of the 401 is not sent.

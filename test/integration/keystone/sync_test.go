@@ -5,6 +5,7 @@ package keystone
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -59,7 +61,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	keystone.Set("domains", fake.Domain(acme, "acme", true))
 	keystone.Set("projects", fake.Project(web, "web", acme, true), fake.Project(gone, "gone", acme, true))
 	dir := GinkgoT().TempDir()
-	config := "apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\nurl: " + keystone.URL + "/v3\ncloudsFile: clouds.yaml\ncloud: asker\n"
+	config := "apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\nurl: " + keystone.URL + "/v3\ncloudsFile: clouds.yaml\ncloud: asker\npasswords: Accept\n"
 	Expect(os.WriteFile(filepath.Join(dir, "clouds.yaml"), keystone.Clouds(), 0o600)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(dir, "keystone.yaml"), []byte(config), 0o600)).To(Succeed())
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
@@ -94,6 +96,9 @@ func again(ctx context.Context, spec string) v1alpha1.KeystoneSyncStatus {
 	return current(ctx).Status
 }
 
+// first returns the first of two.
+func first(status int, _ string) int { return status }
+
 // interval returns a change of the spec that means nothing.
 var interval = func() func() string {
 	minutes := 60
@@ -118,6 +123,37 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		_, err = as(fake.Token(2)).CoreV1().Pods("gone-e8b8068e9a36").List(ctx, metav1.ListOptions{})
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(again(ctx, interval()).Changes).To(BeZero())
+	})
+
+	It("lets passwords in where the URL names the Tenant of the user's domain", func(ctx SpecContext) {
+		keystone.SetPeople(fake.Person{Domain: acme, Name: "carol", Password: fake.Password + "-carol",
+			Projects: []map[string]any{fake.Project(web, "web", acme, true)}, Assignments: []map[string]any{fake.Assignment(role, web)}})
+		status := func(n tenant.Name, password string) (int, string) {
+			config := tenantry.In(n, rest.AnonymousClientConfig(tenantry.Config(tenant.System)))
+			config.Username, config.Password = "carol", password
+			client, err := rest.HTTPClientFor(config)
+			Expect(err).NotTo(HaveOccurred())
+			answer, err := client.Get(config.Host + "/api/v1/namespaces/" + namespace + "/pods")
+			Expect(err).NotTo(HaveOccurred())
+			defer answer.Body.Close()
+			return answer.StatusCode, answer.Header.Get("Retry-After")
+		}
+		Expect(first(status(space, fake.Password+"-carol"))).To(Equal(http.StatusOK))
+		Expect(first(status("other", fake.Password+"-carol"))).To(Equal(http.StatusUnauthorized))
+		before := keystone.Attempts()
+		for range 20 {
+			Expect(first(status(space, fake.Password+"-wrong"))).To(Equal(http.StatusUnauthorized))
+		}
+		Expect(keystone.Attempts()).To(Equal(before + 1))
+		var last int
+		var after string
+		for n := range 10 {
+			last, after = status(space, fmt.Sprint(fake.Password, n))
+		}
+		Expect(last).To(Equal(http.StatusTooManyRequests))
+		Expect(after).NotTo(BeEmpty())
+		Expect(keystone.Attempts()).To(BeNumerically("<", before+7))
+		Expect(first(status(space, fake.Password+"-carol"))).To(Equal(http.StatusOK), "it is remembered")
 	})
 
 	It("has Tenants that name a Keystone and a domain, or nothing that could be one", func(ctx SpecContext) {
@@ -148,13 +184,48 @@ var _ = Describe("A KeystoneSync", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Subjects).To(ConsistOf(HaveField("Name", binding)))
 		Expect(admin().RbacV1().RoleBindings(namespace).Delete(ctx, binding, metav1.DeleteOptions{})).To(Succeed())
-		found.ObjectMeta, found.RoleRef.Name = metav1.ObjectMeta{Name: binding}, "view"
+		found.ObjectMeta, found.RoleRef.Name = metav1.ObjectMeta{Name: binding, Finalizers: []string{"example.com/held"}}, "view"
 		_, err = admin().RbacV1().RoleBindings(namespace).Create(ctx, found, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again(ctx, interval()).Changes).To(Equal(int32(1)))
 		found, err = admin().RbacV1().RoleBindings(namespace).Get(ctx, binding, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.RoleRef.Name).To(Equal("edit"))
+		Expect(again(ctx, interval()).Changes).To(BeZero())
+	})
+
+	It("brings the template to its Tenants, and warns of ClusterRoles that are not there", func(ctx SpecContext) {
+		quota := func() map[corev1.ResourceName]resource.Quantity {
+			t := &v1alpha1.Tenant{}
+			Expect(objects.Get(ctx, client.ObjectKey{Name: space.String()}, t)).To(Succeed())
+			return t.Spec.Quota
+		}
+		Expect(again(ctx, `{"spec":{"tenantTemplate":{"quota":{"pods":"10"},"nodePlacement":{"mode":"Disabled"}}}}`).Changes).To(Equal(int32(1)))
+		Expect(quota()).To(HaveKeyWithValue(corev1.ResourcePods, resource.MustParse("10")))
+		Expect(again(ctx, interval()).Changes).To(BeZero())
+		err := objects.Patch(ctx, current(ctx), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"tenantTemplate":{"quota":{"pots":"1"}}}}`)))
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(again(ctx, `{"spec":{"tenantTemplate":null}}`).Changes).To(Equal(int32(1)))
+		Expect(quota()).To(BeEmpty())
+		status := again(ctx, `{"spec":{"roleMappings":[{"roleID":"`+role+`","scope":"Project","clusterRole":"edit"},{"roleID":"`+role+`","scope":"Domain","clusterRole":"absent"}]}}`)
+		Expect(meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionClusterRolesMissing)).To(And(
+			HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring(`"absent"`))))
+		status = again(ctx, `{"spec":{"roleMappings":[{"roleID":"`+role+`","scope":"Project","clusterRole":"edit"}]}}`)
+		Expect(meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionClusterRolesMissing)).To(BeTrue())
+	})
+
+	It("takes bindings away that somebody holds", func(ctx SpecContext) {
+		bindings := admin().RbacV1().RoleBindings(namespace)
+		_, err := bindings.Patch(ctx, binding, types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		keystone.Set("projects", fake.Project(web, "web", acme, false), fake.Project(gone, "gone", acme, true))
+		again(ctx, interval())
+		_, err = bindings.Get(ctx, binding, metav1.GetOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		keystone.Set("projects", fake.Project(web, "web", acme, true), fake.Project(gone, "gone", acme, true))
+		again(ctx, interval())
+		_, err = bindings.Get(ctx, binding, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		Expect(again(ctx, interval()).Changes).To(BeZero())
 	})
 

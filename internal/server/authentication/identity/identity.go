@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -29,6 +30,20 @@ var ErrUnavailable = errors.New("credentials cannot be verified now")
 
 // Unavailable returns an ErrUnavailable with its reason.
 func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// Limited is an ErrUnavailable: of a user, or from an address, came too many wrong passwords.
+type Limited struct {
+	// After is when to try again.
+	After time.Duration
+}
+
+// Error implements error.
+func (l *Limited) Error() string {
+	return fmt.Sprintf("too many wrong passwords; the next one is looked at after %s", l.After.Round(time.Second))
+}
+
+// Unwrap returns ErrUnavailable.
+func (*Limited) Unwrap() error { return ErrUnavailable }
 
 // Names, groups and extras of users of Keystone, which are no other's.
 const (

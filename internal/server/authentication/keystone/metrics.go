@@ -12,6 +12,7 @@ const (
 	resultRefused = "refused"
 	resultOutage  = "outage"
 	resultBusy    = "busy"
+	resultLimited = "limited"
 )
 
 var (
@@ -32,6 +33,25 @@ var (
 		Help:           "Requests with what looks like a token of Keystone, by what is remembered of it (valid, invalid, nothing).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
+	logins = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "tenantry_keystone_logins_total",
+		Help: "Passwords that Keystone was to be asked about, by result (as tenantry_keystone_lookups_total; " +
+			"limited for those about which it was not asked because too many of the user or the address were wrong).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"result"})
+	loginSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Name:           "tenantry_keystone_login_duration_seconds",
+		Help:           "How long Keystone took to answer about a password, and about the roles of its user.",
+		Buckets:        []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
+		StabilityLevel: metrics.ALPHA,
+	})
+	cachedPasswords = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "tenantry_keystone_password_cache_total",
+		Help:           "Requests with a password for Keystone, by what is remembered of it (valid, invalid, nothing).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"result"})
 )
 
-func init() { legacyregistry.MustRegister(lookups, lookupSeconds, cached) }
+func init() {
+	legacyregistry.MustRegister(lookups, lookupSeconds, cached, logins, loginSeconds, cachedPasswords)
+}

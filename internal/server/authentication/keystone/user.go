@@ -30,6 +30,8 @@ const (
 	extraTrustID         = identity.KeystoneExtra + "trust-id"
 	extraTrustee         = identity.KeystoneExtra + "trustee-user-id"
 	extraAuditID         = identity.KeystoneExtra + "audit-id"
+	// extraPassword is that of who has logged in here, whose groups are those of all projects.
+	extraPassword = identity.KeystoneExtra + "password"
 )
 
 const (

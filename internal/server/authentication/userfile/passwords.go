@@ -71,6 +71,12 @@ func (p Passwords) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	return &authenticator.Response{User: u}, true, nil
 }
 
+// Knows reports whether a request names a user of the file.
+func (p Passwords) Knows(req *http.Request) bool {
+	name, _, _ := req.BasicAuth()
+	return p.current.Load().users[name] != nil
+}
+
 func (p Passwords) check(ctx context.Context, name, password string) (*user.DefaultInfo, error) {
 	file := p.current.Load()
 	a, known := file.users[name]

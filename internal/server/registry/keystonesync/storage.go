@@ -3,12 +3,14 @@ package keystonesync
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -33,13 +35,21 @@ type REST struct {
 	escalation escalation
 }
 
+// Spaces is what is known of tenants' spaces.
+type Spaces struct {
+	// Counted reports whether spaces may have objects of a resource in a built-in group.
+	Counted func(schema.GroupResource) bool
+	// HasClusterRole reports whether every space has a ClusterRole.
+	HasClusterRole func(name string) bool
+}
+
 // NewREST returns the storage of KeystoneSyncs.
-func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer) (*REST, error) {
+func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer, spaces Spaces) (*REST, error) {
 	common, table, err := definition.NewStrategy(scheme, crd.KeystoneSyncs)
 	if err != nil {
 		return nil, err
 	}
-	s := strategy{Strategy: common}
+	s := strategy{Strategy: common, spaces: spaces}
 	store, err := definition.NewStore(options, Resource, "keystonesync", func() runtime.Object { return &v1alpha1.KeystoneSync{} },
 		func() runtime.Object { return &v1alpha1.KeystoneSyncList{} }, s, table)
 	if err != nil {
@@ -83,6 +93,7 @@ func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.Valida
 // strategy are the rules for the main resource.
 type strategy struct {
 	definition.Strategy
+	spaces Spaces
 }
 
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
@@ -126,6 +137,13 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 // ClusterRoles can have such names.
 func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old runtime.Object) field.ErrorList {
 	errs := s.Rules.Validate(ctx, sync, old)
+	if template := sync.Spec.TenantTemplate; template != nil {
+		before := &v1alpha1.KeystoneTenantTemplate{}
+		if old, ok := old.(*v1alpha1.KeystoneSync); ok && old.Spec.TenantTemplate != nil {
+			before = old.Spec.TenantTemplate
+		}
+		errs = append(errs, v1alpha1.ValidateQuota(template.Quota, before.Quota, s.spaces.Counted, field.NewPath("spec", "tenantTemplate", "quota"))...)
+	}
 	type place struct {
 		role  string
 		scope v1alpha1.KeystoneScope
@@ -144,6 +162,22 @@ func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old
 	return errs
 }
 
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (s strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	var warnings []string
+	for i, mapping := range obj.(*v1alpha1.KeystoneSync).Spec.RoleMappings {
+		if !s.spaces.HasClusterRole(mapping.ClusterRole) {
+			warnings = append(warnings, fmt.Sprintf("spec.roleMappings[%d].clusterRole: not every space has a ClusterRole %q: bindings of it give nothing where there is none", i, mapping.ClusterRole))
+		}
+	}
+	return warnings
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return s.WarningsOnCreate(ctx, obj)
+}
+
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return definition.ResetFields("status")
@@ -151,6 +185,11 @@ func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 
 // statusStrategy are the rules for the subresource status.
 type statusStrategy struct{ strategy }
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy. The spec is not the writer's.
+func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
 
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	s, previous := obj.(*v1alpha1.KeystoneSync), old.(*v1alpha1.KeystoneSync)

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -75,7 +78,13 @@ func TestValidate(t *testing.T) {
 	}
 	scheme := runtime.NewScheme()
 	definition.AddToScheme(scheme)
-	s := strategy{definition.Strategy{ObjectTyper: scheme, Rules: rules}}
+	s := strategy{definition.Strategy{ObjectTyper: scheme, Rules: rules}, Spaces{Counted: func(r schema.GroupResource) bool { return r.Resource == "pods" }}}
+	template := func(template v1alpha1.KeystoneTenantTemplate) func(*v1alpha1.KeystoneSync) {
+		return func(s *v1alpha1.KeystoneSync) { s.Spec.TenantTemplate = &template }
+	}
+	quota := func(name corev1.ResourceName, value string) func(*v1alpha1.KeystoneSync) {
+		return template(v1alpha1.KeystoneTenantTemplate{Quota: corev1.ResourceList{name: resource.MustParse(value)}})
+	}
 	seconds := func(n time.Duration) *metav1.Duration { return &metav1.Duration{Duration: n} }
 	for name, tc := range map[string]struct {
 		space  tenant.Name
@@ -105,6 +114,14 @@ func TestValidate(t *testing.T) {
 			want: []string{"FieldValueInvalid spec.deletion.tenants"}},
 		"grace for a namespace that is kept": {change: func(s *v1alpha1.KeystoneSync) { s.Spec.Deletion.Namespaces.GracePeriod = seconds(time.Second) },
 			want: []string{"FieldValueInvalid spec.deletion.namespaces"}},
+		"a template":                   {change: quota("pods", "10")},
+		"a limit that there is not":    {change: quota("cpus", "10"), want: []string{"FieldValueInvalid spec.tenantTemplate.quota[cpus]"}},
+		"a count of what there is not": {change: quota("count/pots", "10"), want: []string{"FieldValueInvalid spec.tenantTemplate.quota[count/pots]"}},
+		"a negative limit":             {change: quota("pods", "-1"), want: []string{"FieldValueInvalid spec.tenantTemplate.quota[pods]"}},
+		"a burst without rate": {change: template(v1alpha1.KeystoneTenantTemplate{RateLimit: &v1alpha1.RateLimit{Burst: new(int32(1))}}),
+			want: []string{"FieldValueInvalid spec.tenantTemplate.rateLimit"}},
+		"labels in another mode": {change: template(v1alpha1.KeystoneTenantTemplate{NodePlacement: &v1alpha1.NodePlacement{Mode: "Enabled", AllowedLabels: []string{"a"}}}),
+			want: []string{"FieldValueInvalid spec.tenantTemplate.nodePlacement"}},
 		"more than all": {change: func(s *v1alpha1.KeystoneSync) { s.Spec.Guard.MaxRemovedPercent = new(int32(101)) }, want: []string{"FieldValueInvalid spec.guard.maxRemovedPercent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +141,20 @@ func TestValidate(t *testing.T) {
 	twice := sync(func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings[1].Scope = s.Spec.RoleMappings[0].Scope })
 	if errs := s.ValidateUpdate(tenant.WithSpace(t.Context(), tenant.System), twice, sync()); len(errs) != 1 {
 		t.Errorf("an update: %v", errs)
+	}
+}
+
+// TestWarnings: a ClusterRole that somebody has to make is not refused.
+func TestWarnings(t *testing.T) {
+	s := strategy{spaces: Spaces{HasClusterRole: func(name string) bool { return name == "edit" }}}
+	want := []string{`spec.roleMappings[1].clusterRole: not every space has a ClusterRole "view": bindings of it give nothing where there is none`}
+	for _, got := range [][]string{s.WarningsOnCreate(t.Context(), sync()), s.WarningsOnUpdate(t.Context(), sync(), sync())} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if got := (statusStrategy{s}).WarningsOnUpdate(t.Context(), sync(), sync()); got != nil {
+		t.Errorf("a status: %q", got)
 	}
 }
 

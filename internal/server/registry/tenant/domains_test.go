@@ -20,6 +20,9 @@ func TestOfDomain(t *testing.T) {
 	if _, _, known := l.OfDomain(domain); known {
 		t.Error("a tenant that has not been read is known not to be there")
 	}
+	if _, known := l.DomainOf("acme"); known {
+		t.Error("the domain of a tenant that has not been read is known")
+	}
 	for _, step := range []struct {
 		what  string
 		event func()
@@ -41,6 +44,14 @@ func TestOfDomain(t *testing.T) {
 		if diff := cmp.Diff(step.names, names); diff != "" || uid != step.uid || !known {
 			t.Errorf("%s: %s, UID %q, known %v", step.what, diff, uid, known)
 		}
+		for _, n := range names {
+			if of, known := l.DomainOf(n); of != domain || !known {
+				t.Errorf("%s: the domain of %q is %v, known %v", step.what, n, of, known)
+			}
+		}
+	}
+	if of, known := l.DomainOf(tenant.System); of != (v1alpha1.TenantKeystone{}) || !known {
+		t.Errorf("the system is the domain %v, known %v", of, known)
 	}
 	if l.Set(named("acme", "7", nil)); len(l.domains) != 0 {
 		t.Errorf("left: %v", l.domains)

@@ -115,6 +115,14 @@ func (l *Lookup) OfDomain(domain v1alpha1.TenantKeystone) ([]tenant.Name, types.
 	return names, l.states[names[0]].UID, l.listed
 }
 
+// DomainOf returns the domain of Keystone that a tenant names, if it does. It is false as long as
+// not all tenants are known.
+func (l *Lookup) DomainOf(n tenant.Name) (v1alpha1.TenantKeystone, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.states[n].Keystone, l.listed
+}
+
 // Terminating reports whether a known tenant is being deleted.
 func (l *Lookup) Terminating(n tenant.Name) bool { return l.known(n).Terminating }
 

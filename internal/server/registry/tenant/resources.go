@@ -28,9 +28,9 @@ var builtin = sync.OnceValue(func() map[schema.GroupResource]struct{} {
 	return resources
 })
 
-// isCounted reports whether spaces may have objects of a resource in a built-in group,
+// IsCounted reports whether spaces may have objects of a resource in a built-in group,
 // and true for all other groups: spaces define what is in these.
-func isCounted(r schema.GroupResource) bool {
+func IsCounted(r schema.GroupResource) bool {
 	if spaceapi.Use("create", r, "") != nil {
 		return false
 	}

@@ -60,7 +60,7 @@ func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.E
 		before = old
 	}
 	path := field.NewPath("spec")
-	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, isCounted, path.Child("quota"))
+	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, IsCounted, path.Child("quota"))
 	errs := slices.Concat(quota, s.validateDefinition(ctx, t, old, len(quota) > 0))
 	if !apiequality.Semantic.DeepEqual(t.Spec.AuditPolicy, before.Spec.AuditPolicy) {
 		errs = append(errs, audit.Validate(t.Spec.AuditPolicy, path.Child("auditPolicy"))...)

@@ -1,0 +1,111 @@
+package keystone
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tenantry/tenantry/internal/keystone"
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+)
+
+const (
+	// maxUserName is the length of names, in characters, and maxPassword that of passwords, in
+	// bytes, as Keystone has them by default.
+	maxUserName, maxPassword = 255, 4096
+	// maxGroups is how many roles on projects and the domain a user may have.
+	maxGroups = 1024
+
+	// Of a user, so many wrong passwords may follow each other, and one more after each pause.
+	// Keystone may lock users after some.
+	userAttempts, userPause = 5, 30 * time.Second
+	// The same for an address, which may be that of many users.
+	addressAttempts, addressPause = 20, 3 * time.Second
+)
+
+var errPassword = identity.Refuse("wrong user name or password, or a user that Keystone does not let in")
+
+// Password authenticates a user of a domain by a password. What is remembered holds for the
+// life of a tenant: binding changes with it.
+func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, password string) (*Identity, error) {
+	if !isText(name) || utf8.RuneCountInString(name) > maxUserName || !isText(password) || len(password) > maxPassword {
+		return nil, errPassword
+	}
+	client, _ := ctx.Value(clientKey{}).(string)
+	digest := a.digest(strings.Join([]string{binding, domainID, name, password}, "\x00")) // which is in none of them
+	found, err := a.passwords.find(ctx, digest, func(ctx context.Context) (verdict, time.Time, error) {
+		begin := time.Now()
+		giveBack, err := a.attempt(client, domainID, name)
+		if err != nil {
+			return verdict{}, time.Time{}, err
+		}
+		answer, err := a.config.LogIn(ctx, domainID, name, keystone.Secret(password))
+		if !errors.Is(err, keystone.ErrNotValid) && !errors.Is(err, keystone.ErrNoAnswer) {
+			giveBack() // Keystone has not counted it
+		}
+		if err != nil {
+			return verdict{}, time.Time{}, err
+		}
+		found := verdict{}
+		if found.identity, found.refused = identityOfAccess(answer, domainID); found.refused == nil {
+			found.identity.IssuedAt = begin // by the clock that tells the age of tenants
+		}
+		return found, answer.Token.ExpiresAt, nil
+	})
+	if err == nil && found == nil {
+		return nil, errPassword
+	}
+	return found, err
+}
+
+// isText reports whether a name or a password may be sent: what is not UTF-8 would be sent as
+// something else, and control characters are cut or replaced on the way to some stores of users.
+func isText(s string) bool {
+	return s != "" && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// attempt counts an attempt with a password, until it is given back, or returns when there may
+// be one.
+func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(), err error) {
+	now := time.Now()
+	user := domainID + ":" + strings.ToLower(strings.TrimSpace(name)) // MySQL compares names so
+	if wait := a.users.take(user, now); wait > 0 {
+		return nil, &identity.Limited{After: wait}
+	}
+	if wait := a.addresses.take(client, now); wait > 0 {
+		a.users.giveBack(user)
+		return nil, &identity.Limited{After: wait}
+	}
+	return func() {
+		a.users.giveBack(user)
+		a.addresses.giveBack(client)
+	}, nil
+}
+
+// identityOfAccess returns who has logged in, in all groups that tokens of the user in the domain
+// would have.
+func identityOfAccess(access *keystone.Access, domainID string) (*Identity, error) {
+	if len(access.Roles) > maxGroups {
+		return nil, identity.Refuse("user %q has %d roles on projects of the domain and on itself, and may have %d to log in with a password; use a token",
+			access.Token.User.ID, len(access.Roles), maxGroups)
+	}
+	found, err := identityOf(access.Token, false)
+	if err != nil {
+		return nil, err
+	}
+	found.DomainID = domainID
+	e := extra(found.User.Extra)
+	e.add(extraDomainID, domainID)
+	e.add(extraPassword, "true")
+	for _, role := range access.Roles {
+		scope := identity.KeystoneDomain + domainID
+		if role.ProjectID != "" {
+			scope = identity.KeystoneProject + role.ProjectID
+		}
+		found.User.Groups = append(found.User.Groups, scope+":"+role.RoleID)
+	}
+	return found, nil
+}
