@@ -13,7 +13,7 @@ import (
 
 // debts are what tenants owe for the time of a controller's workers, which package spaces sees
 // only as far as single requests take long: four times what has been worked for them, paid back as time
-// goes by. Who owes much is served when others do not wait, see inTurn.
+// goes by. Who owes much is served when others do not wait, see fairInformer.
 type debts struct {
 	now     func() time.Time
 	workers int
@@ -42,10 +42,10 @@ func newDebts(workers int) *debts {
 }
 
 const (
-	turnDivisor = 4
-	maxTurnDebt = 10 * time.Second
+	debtDivisor = 4
+	maxDebt     = 10 * time.Second
 	// maxOwed is how much a tenant owes at most, but for an item that it has taken.
-	maxOwed = 2 * maxTurnDebt
+	maxOwed = 2 * maxDebt
 	// contention is how long a tenant's work is a reason to make others wait.
 	contention = 5 * time.Second
 	// maxWorked is after what time a worker sends no more requests for an item. Some thousand have been answered by then.
@@ -54,14 +54,14 @@ const (
 
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
 // returns an error, after which the controller tries again later.
-func (t *debts) take(n tenant.Name, took time.Duration) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.owes(n) > maxTurnDebt {
+func (d *debts) take(n tenant.Name, took time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.owes(n) > maxDebt {
 		return errNotInTurn(n)
 	}
 	// What takes longer than one may owe is done all the same, and paid back wholly.
-	t.add(n, took, max(maxOwed, turnDivisor*took))
+	d.add(n, took, max(maxOwed, debtDivisor*took))
 	return nil
 }
 
@@ -70,41 +70,41 @@ func errNotInTurn(n tenant.Name) error {
 }
 
 // charge is take for work that has been done. What it took may be a stall of the server.
-func (t *debts) charge(n tenant.Name, took time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(n, took, maxOwed)
+func (d *debts) charge(n tenant.Name, took time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.add(n, took, maxOwed)
 }
 
 // work charges a tenant for what a worker has done.
-func (t *debts) work(n tenant.Name, took time.Duration) {
-	took /= t.parallel
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(n, took, maxOwed)
-	t.usual[n] += (took - t.usual[n]) / 4
+func (d *debts) work(n tenant.Name, took time.Duration) {
+	took /= d.parallel
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.add(n, took, maxOwed)
+	d.usual[n] += (took - d.usual[n]) / 4
 }
 
 // owesMuch reports whether a tenant owes much, or will when workers are done with a number of items.
-func (t *debts) owesMuch(n tenant.Name, items int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.owes(n)+time.Duration(items)*turnDivisor*t.usual[n] > maxTurnDebt
+func (d *debts) owesMuch(n tenant.Name, items int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt
 }
 
 // request charges a tenant for a request of a worker, unless that worker is measured.
-func (t *debts) request(n tenant.Name, took time.Duration) {
-	if !t.measured {
-		t.work(n, took)
+func (d *debts) request(n tenant.Name, took time.Duration) {
+	if !d.measured {
+		d.work(n, took)
 	}
 }
 
 // contended reports whether another tenant was charged a short while ago.
-func (t *debts) contended(n tenant.Name) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.latest {
-		if c.tenant != "" && c.tenant != n && t.now().Sub(c.at) < contention {
+func (d *debts) contended(n tenant.Name) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.latest {
+		if c.tenant != "" && c.tenant != n && d.now().Sub(c.at) < contention {
 			return true
 		}
 	}
@@ -113,36 +113,36 @@ func (t *debts) contended(n tenant.Name) bool {
 
 // collects is for the garbage collector, which gets no items from a lister. What it writes for a tenant is not refused: it has
 // read a lot for it before.
-func (t *debts) collects(method string, n tenant.Name) bool {
-	return method != http.MethodGet || t.debt(n) < maxOwed-maxTurnDebt/2 || !t.contended(n)
+func (d *debts) collects(method string, n tenant.Name) bool {
+	return method != http.MethodGet || d.debt(n) < maxOwed-maxDebt/2 || !d.contended(n)
 }
 
-// isShort is for a controller that goes on where it was when an item comes again. Others' wait for at most as
+// mayStillSend is for a controller that goes on where it was when an item comes again. Others' wait for at most as
 // many items as there are workers.
-func isShort(*debts, string, tenant.Name) bool { return workers.Worked() < maxWorked }
+func mayStillSend(*debts, string, tenant.Name) bool { return workers.Worked() < maxWorked }
 
 // debt returns how long a tenant pays back for what it had done.
-func (t *debts) debt(n tenant.Name) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.owes(n)
+func (d *debts) debt(n tenant.Name) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owes(n)
 }
 
 // owes returns the time until what a tenant had done is paid back.
-func (t *debts) owes(n tenant.Name) time.Duration { return max(t.until[n].Sub(t.now()), 0) }
+func (d *debts) owes(n tenant.Name) time.Duration { return max(d.until[n].Sub(d.now()), 0) }
 
-func (t *debts) add(n tenant.Name, took, most time.Duration) {
-	if t.latest[0].tenant != n {
-		t.latest[1] = t.latest[0]
+func (d *debts) add(n tenant.Name, took, most time.Duration) {
+	if d.latest[0].tenant != n {
+		d.latest[1] = d.latest[0]
 	}
-	t.latest[0] = charged{n, t.now()}
-	owes := t.owes(n)
-	until := t.now().Add(min(owes+turnDivisor*took, max(owes, most)))
-	for other, paid := range t.until {
-		if !paid.After(t.now()) {
-			delete(t.until, other)
-			delete(t.usual, other)
+	d.latest[0] = charged{n, d.now()}
+	owes := d.owes(n)
+	until := d.now().Add(min(owes+debtDivisor*took, max(owes, most)))
+	for other, paid := range d.until {
+		if !paid.After(d.now()) {
+			delete(d.until, other)
+			delete(d.usual, other)
 		}
 	}
-	t.until[n] = until
+	d.until[n] = until
 }

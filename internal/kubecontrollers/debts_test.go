@@ -18,7 +18,7 @@ func TestTurns(t *testing.T) {
 		}
 		return taken
 	}
-	if got, want := count("a"), int(maxTurnDebt/work/turnDivisor)+1; got != want {
+	if got, want := count("a"), int(maxDebt/work/debtDivisor)+1; got != want {
 		t.Errorf("%d turns at first, want %d", got, want)
 	}
 	if err := debts.take("b", work); err != nil {

@@ -328,7 +328,7 @@ func (i *fairInformer) look(namespace string, find func()) bool {
 		find()
 		return true
 	}
-	if i.handling.debt(n) > maxTurnDebt {
+	if i.handling.debt(n) > maxDebt {
 		i.parkAll(n, namespace)
 		return false
 	}
@@ -389,7 +389,7 @@ func (i *fairInformer) next(n tenant.Name) (next []released) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	p := i.parked[n]
-	if p == nil || i.handling.debt(n) > maxTurnDebt {
+	if p == nil || i.handling.debt(n) > maxDebt {
 		return nil
 	}
 	for namespace := range p.namespaces {

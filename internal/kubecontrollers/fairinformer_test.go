@@ -383,7 +383,7 @@ func TestWorkersAreMeasured(t *testing.T) {
 		} {
 			debts := newDebts(1)
 			debts.request("a", time.Second) // of a controller that asks for nothing else
-			if got := debts.debt("a"); got != turnDivisor*time.Second {
+			if got := debts.debt("a"); got != debtDivisor*time.Second {
 				t.Errorf("%s: owes %v for a request of a worker that is not measured", name, got)
 			}
 			debts = newDebts(1)
@@ -397,7 +397,7 @@ func TestWorkersAreMeasured(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if got := debts.debt("a"); got != turnDivisor*time.Second-time.Second { // paid back since then
+			if got := debts.debt("a"); got != debtDivisor*time.Second-time.Second { // paid back since then
 				t.Errorf("%s: owes %v", name, got)
 			}
 			if len(debts.until) != 1 {

@@ -1053,8 +1053,8 @@ var table = []mutant{
 	{
 		name:   "tenants take turns in what a controller calculates",
 		file:   "internal/kubecontrollers/debts.go",
-		before: `if t.owes(n) > maxTurnDebt {`,
-		after:  `if t.owes(n) < 0 {`,
+		before: `if d.owes(n) > maxDebt {`,
+		after:  `if d.owes(n) < 0 {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestPoliciesAreShort"},
 	},
 	{
@@ -1111,8 +1111,8 @@ var table = []mutant{
 	{
 		name:   "what an event concerns is looked for in turn",
 		file:   "internal/kubecontrollers/fairinformer.go",
-		before: `if i.handling.debt(n) > maxTurnDebt {`,
-		after:  `if false && i.handling.debt(n) > maxTurnDebt {`,
+		before: `if i.handling.debt(n) > maxDebt {`,
+		after:  `if false && i.handling.debt(n) > maxDebt {`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestHandlersTakeTurns"},
 	},
 	{
@@ -1181,7 +1181,7 @@ var table = []mutant{
 	{
 		name:   "a worker of CronJobs stops",
 		file:   "internal/kubecontrollers/controllers.go",
-		before: `build: newCronJob, inTurn: isShort}`,
+		before: `build: newCronJob, inTurn: mayStillSend}`,
 		after:  `build: newCronJob}`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestLongItems"},
 	},
@@ -1237,15 +1237,15 @@ var table = []mutant{
 	{
 		name:   "long queues count as debt",
 		file:   "internal/kubecontrollers/debts.go",
-		before: `t.owes(n)+time.Duration(items)*turnDivisor*t.usual[n] > maxTurnDebt`,
-		after:  `t.owes(n) > maxTurnDebt+0*time.Duration(items)`,
+		before: `d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt`,
+		after:  `d.owes(n) > maxDebt+0*time.Duration(items)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestTurns"},
 	},
 	{
 		name:   "the garbage collector refuses while others wait",
 		file:   "internal/kubecontrollers/debts.go",
-		before: `|| !t.contended(n)`,
-		after:  `|| t.contended(n)`,
+		before: `|| !d.contended(n)`,
+		after:  `|| d.contended(n)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestRequestsTakeTurns"},
 	},
 	{
