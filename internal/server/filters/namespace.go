@@ -15,7 +15,8 @@ func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunnin
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
-		if !ok || !info.IsResourceRequest || info.Namespace == "" {
+		changes := req.Method != http.MethodGet && req.Method != http.MethodHead
+		if !ok || !info.IsResourceRequest || info.Namespace == "" || !changes && !isLong(req, info) {
 			handler.ServeHTTP(w, req)
 			return
 		}
@@ -30,7 +31,7 @@ func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunnin
 			defer release()
 			req = req.WithContext(bound)
 		}
-		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		if changes {
 			tenant.RequestFrom(ctx).NoteNamespace(lives.UIDOf(name))
 		}
 		handler.ServeHTTP(w, req)
