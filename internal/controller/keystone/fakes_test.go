@@ -38,7 +38,7 @@ type memory struct {
 	applied []string
 	// meanwhile changes the next Tenant that is to be changed, which fails then.
 	meanwhile func(*v1alpha1.Tenant)
-	// failing is what Apply returns for changes of a tenant.
+	// failing is what Apply returns for changes of a tenant, or of an object by TENANT/NAME.
 	failing map[string]error
 	// lacking are ClusterRoles that no space has.
 	lacking map[string]bool
@@ -98,7 +98,7 @@ func (m *memory) HasClusterRole(_ context.Context, _ tenant.Name, name string) (
 func (m *memory) Apply(_ context.Context, c change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.failing[c.tenant]; err != nil {
+	if err := errors.Join(m.failing[c.tenant], m.failing[c.tenant+"/"+c.object().GetName()]); err != nil {
 		return err
 	}
 	o := c.object()

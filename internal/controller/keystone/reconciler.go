@@ -435,9 +435,10 @@ func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Te
 }
 
 // apply makes the changes of a plan: the Tenant first, then namespaces, then bindings, of
-// each many at once. What is in a namespace, or a space, that is somebody else's is left out.
+// each many at once. What is in a namespace, or a space, that is somebody else's, or could not be made, is left out.
 func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conflicts []string, err error) {
 	var mu sync.Mutex
+	var failed []error
 	taken := map[place]bool{}
 	for _, phase := range p.phases() {
 		group := errgroup.Group{}
@@ -452,15 +453,15 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 				<-w.slots
 				mu.Lock()
 				defer mu.Unlock()
+				if at, ok := placeOf(c); ok && err != nil {
+					taken[at] = true
+				}
 				var inTheWay conflict
 				switch {
 				case errors.As(err, &inTheWay):
 					conflicts = append(conflicts, err.Error())
-					if at, ok := placeOf(c); ok {
-						taken[at] = true
-					}
 				case err != nil:
-					return err
+					failed = append(failed, err)
 				default:
 					made++
 					changed.WithLabelValues(kindOf(c.object()), c.verb()).Inc()
@@ -468,12 +469,10 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 				return nil
 			})
 		}
-		if err := group.Wait(); err != nil {
-			return made, conflicts, err
-		}
+		_ = group.Wait()
 	}
 	slices.Sort(conflicts)
-	return made, conflicts, nil
+	return made, conflicts, errors.Join(failed...)
 }
 
 // place is a space or, with a namespace, a namespace in it.

@@ -744,6 +744,24 @@ func TestFailures(t *testing.T) {
 	w.must(v1alpha1.ReasonSynced)
 }
 
+// TestFailedNamespace: a namespace that fails keeps nothing else of its domain waiting, and nothing is made in it.
+func TestFailedNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.must(v1alpha1.ReasonSynced)
+	all := w.bound(acmeTenant)
+	w = newWorld(t)
+	w.failing[acmeTenant+"/"+webNamespace] = errors.New("a quota is used up")
+	w.must(v1alpha1.ReasonFailed)
+	if got := w.bound(acmeTenant); len(got) != len(all)-1 {
+		t.Errorf("bound %q of %q", got, all)
+	}
+	w.failing = map[string]error{}
+	w.must(v1alpha1.ReasonSynced)
+	if diff := cmp.Diff(all, w.bound(acmeTenant)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestMeanwhile: a suspension between the list of Tenants and a write is seen.
 func TestMeanwhile(t *testing.T) {
 	w := newWorld(t)
