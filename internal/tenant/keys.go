@@ -48,6 +48,8 @@ const (
 	KeystoneLabel          = "tenantry.io/keystone"
 	KeystoneIDAnnotation   = "tenantry.io/keystone-id"
 	KeystoneGoneAnnotation = "tenantry.io/keystone-gone-since"
+	// KeystoneDisabledAnnotation is "true" on namespaces whose project is known to be disabled.
+	KeystoneDisabledAnnotation = "tenantry.io/keystone-disabled"
 
 	// CreatorAnnotation says on a namespace of a space who has created it, as a Creator in
 	// JSON; it is on none of the platform's. If that was by a User, CreatedByLabel is the

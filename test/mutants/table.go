@@ -1676,6 +1676,22 @@ var table = []mutant{
 		tests:  []string{"./internal/kubecontrollers", "-run=TestUnscheduledPods"},
 	},
 	{
+		name: "who has logged in before, at the address of others",
+		file: "internal/server/authentication/keystone/password.go",
+		before: `if !known {
+		if wait := a.addresses`,
+		after: `if true {
+		if wait := a.addresses`,
+		tests: []string{"./internal/server/authentication/keystone", "-run=TestAttempts"},
+	},
+	{
+		name:   "the mark of disabled projects",
+		file:   "internal/server/admission/published/rules.go",
+		before: `tenant.KeystoneGoneAnnotation, tenant.KeystoneDisabledAnnotation} {`,
+		after:  `tenant.KeystoneGoneAnnotation} {`,
+		tests:  []string{"./internal/server/admission/published"},
+	},
+	{
 		name:   "a namespace that is going",
 		file:   "internal/server/admission/spacepolicy/late.go",
 		before: `case r.creates && ns.DeletionTimestamp != nil:`,

@@ -34,8 +34,6 @@ const (
 	// templateAnnotation is on Tenants that have fields of spec.tenantTemplate, and has these as
 	// they were written.
 	templateAnnotation = "tenantry.io/keystone-template"
-	// disabledAnnotation is "true" on namespaces whose project is known to be disabled.
-	disabledAnnotation = "tenantry.io/keystone-disabled"
 )
 
 const (
@@ -316,8 +314,8 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 	annotate(namespace, tenant.KeystoneGoneAnnotation, "")
 	keep := p.holdProjects && newlyDisabled(project, ns)
 	if !keep {
-		if !project.Enabled || namespace.Annotations[disabledAnnotation] != "" {
-			annotate(namespace, disabledAnnotation, strconv.FormatBool(!project.Enabled))
+		if !project.Enabled || namespace.Annotations[tenant.KeystoneDisabledAnnotation] != "" {
+			annotate(namespace, tenant.KeystoneDisabledAnnotation, strconv.FormatBool(!project.Enabled))
 		}
 	}
 	c.after = namespace
@@ -338,7 +336,7 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 
 // newlyDisabled reports whether a project has been disabled since the last run.
 func newlyDisabled(project keystone.Project, ns *corev1.Namespace) bool {
-	return !project.Enabled && ns != nil && ns.Annotations[disabledAnnotation] != "true"
+	return !project.Enabled && ns != nil && ns.Annotations[tenant.KeystoneDisabledAnnotation] != "true"
 }
 
 // goneProject plans for a namespace whose project has gone, and the bindings in it.

@@ -209,15 +209,15 @@ func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.R
 	if !ok || !source.passwords {
 		return nil, false, nil
 	}
-	n, ok := requested(ctx)
-	if !ok {
-		return nil, false, errNoDomain
-	}
+	n, _ := requested(ctx)
 	domain, known := k.domainOf(n)
 	if !known {
 		return nil, false, identity.Unavailable(errUnread)
 	}
 	if domain.Keystone != source.name {
+		if err := source.Stranger(ctx); err != nil {
+			return nil, false, err
+		}
 		return nil, false, errNoDomain
 	}
 	binding, err := k.binding(ctx, n)

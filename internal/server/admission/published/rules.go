@@ -97,8 +97,8 @@ var (
 		"it can be deleted when these are no longer published")
 	errMarks = fmt.Errorf("label %q and annotation %q are the platform's; leave them as they are, and out of a new object",
 		tenant.PublishedCopyLabel, tenant.PublishedFromAnnotation)
-	errKeystone = fmt.Errorf("label %q and annotations %q and %q say what is made of OpenStack's Keystone, and are the platform's; leave them as they are, and out of a new object",
-		tenant.KeystoneLabel, tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation)
+	errKeystone = fmt.Errorf("label %q and annotations %q, %q and %q say what is made of OpenStack's Keystone, and are the platform's; leave them as they are, and out of a new object",
+		tenant.KeystoneLabel, tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation, tenant.KeystoneDisabledAnnotation)
 	errUser = fmt.Errorf("label %q says what is made for a User, and is the platform's; leave it as it is, and out of a new object", tenant.UserLabel)
 	// errFormer is for a publisher of the version before, too: without marks, its copies
 	// would be the tenant's own.
@@ -158,7 +158,7 @@ type marks struct {
 	kind, from string
 	// keystone are the values of the label and the annotations on what is made of Keystone, with prefixes. They
 	// are compared one by one: a tenant chooses what would join them.
-	keystone [3]string
+	keystone [4]string
 	// user is the value of the label of what is made for a User, with a prefix.
 	user        string
 	terminating bool
@@ -168,7 +168,7 @@ type marks struct {
 }
 
 func (m marks) none() bool {
-	return m.kind == "" && m.from == "" && m.keystone == [3]string{} && m.user == "" && !m.former
+	return m.kind == "" && m.from == "" && m.keystone == [4]string{} && m.user == "" && !m.former
 }
 
 // copied reports whether the object is a copy, and not a tenant's own namespace.
@@ -194,7 +194,7 @@ func marksOf(obj runtime.Object) (m marks) {
 	if value, ok := labels[tenant.KeystoneLabel]; ok {
 		m.keystone[0] = present + value
 	}
-	for i, key := range []string{tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation} {
+	for i, key := range []string{tenant.KeystoneIDAnnotation, tenant.KeystoneGoneAnnotation, tenant.KeystoneDisabledAnnotation} {
 		if value, ok := annotations[key]; ok {
 			m.keystone[i+1] = present + value
 		}

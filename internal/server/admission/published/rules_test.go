@@ -57,6 +57,7 @@ func joined(o *corev1.ConfigMap) {
 }
 
 func gone(o *corev1.ConfigMap)        { o.Annotations[tenant.KeystoneGoneAnnotation] = "2026-01-01T00:00:00Z" }
+func disabled(o *corev1.ConfigMap)    { o.Annotations[tenant.KeystoneDisabledAnnotation] = "true" }
 func forUser(o *corev1.ConfigMap)     { o.Labels[tenant.UserLabel] = "0b0e2f4c" }
 func forAnother(o *corev1.ConfigMap)  { o.Labels[tenant.UserLabel] = "" }
 func terminating(o *corev1.ConfigMap) { o.DeletionTimestamp = &metav1.Time{} }
@@ -146,6 +147,8 @@ func TestRules(t *testing.T) {
 		"make another project of it":          {who: jane, before: object(project), after: object(anotherProject), want: "made of OpenStack's Keystone"},
 		"forge that a project is gone":        {who: jane, before: object(project), after: object(project, gone), want: "made of OpenStack's Keystone"},
 		"forge that a project is there":       {who: jane, before: object(project, gone), after: object(project), want: "made of OpenStack's Keystone"},
+		"forge that a project is disabled":    {who: jane, before: object(project), after: object(project, disabled), want: "made of OpenStack's Keystone"},
+		"forge that a project is enabled":     {who: jane, before: object(project, disabled), after: object(project), want: "made of OpenStack's Keystone"},
 		"join two marks to one":               {who: jane, before: object(project, gone), after: object(project, joined), want: "made of OpenStack's Keystone"},
 		"unmark it while it ends":             {who: jane, before: object(project), after: object(terminating), want: "made of OpenStack's Keystone"},
 		"make a copy of it":                   {who: jane, before: object(project), after: object(project, marked), want: "are the platform's"},

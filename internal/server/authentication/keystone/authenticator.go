@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/lru"
+
 	"github.com/tenantry/tenantry/internal/keystone"
 )
 
@@ -43,13 +45,15 @@ type Authenticator struct {
 	tokens, passwords *memory
 	// users and addresses limit passwords that are refused.
 	users, addresses *buckets
+	// known are users who have logged in by a password.
+	known *lru.Cache
 }
 
 // New returns an Authenticator that remembers nothing yet.
 func New(config Config) *Authenticator {
 	a := &Authenticator{
 		config: config, key: make([]byte, sha256.Size), places: newPlaces(),
-		users: newBuckets(userAttempts, userPause), addresses: newBuckets(addressAttempts, addressPause),
+		users: newBuckets(userAttempts, userPause), addresses: newBuckets(addressAttempts, addressPause), known: lru.New(maxBuckets),
 	}
 	a.tokens = newMemory(config, config.NegativeTTL, a.places, "tokens", lookups, lookupSeconds, cached)
 	// A wrong password is as wrong as a valid one is valid: nobody can withdraw it but who changes it.

@@ -62,7 +62,7 @@ func (m *memory) find(ctx context.Context, digest string, ask ask) (*Identity, e
 		return found.identity, found.refused
 	}
 	m.hits.WithLabelValues("nothing").Inc()
-	client, _ := ctx.Value(clientKey{}).(string)
+	client := addressOf(ctx)
 	flight := m.flights.DoChan(digest, func() (any, error) { return m.lookUp(client, digest, ask) })
 	select {
 	case result := <-flight:

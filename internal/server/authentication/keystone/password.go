@@ -34,11 +34,11 @@ func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, p
 	if !isText(name) || utf8.RuneCountInString(name) > maxUserName || !isText(password) || len(password) > maxPassword {
 		return nil, errPassword
 	}
-	client, _ := ctx.Value(clientKey{}).(string)
+	client := addressOf(ctx)                                                              // that of the look-up has none: it may be for several requests
 	digest := a.digest(strings.Join([]string{binding, domainID, name, password}, "\x00")) // which is in none of them
 	found, err := a.passwords.find(ctx, digest, func(ctx context.Context) (verdict, time.Time, error) {
 		begin := time.Now()
-		giveBack, err := a.attempt(client, domainID, name)
+		giveBack, user, err := a.attempt(client, domainID, name)
 		if err != nil {
 			return verdict{}, time.Time{}, err
 		}
@@ -49,6 +49,7 @@ func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, p
 		if err != nil {
 			return verdict{}, time.Time{}, err
 		}
+		a.known.Add(user, true)
 		found := verdict{}
 		if found.identity, found.refused = identityOfAccess(answer, domainID); found.refused == nil {
 			found.identity.IssuedAt = begin // by the clock that tells the age of tenants
@@ -69,20 +70,37 @@ func isText(s string) bool {
 
 // attempt counts an attempt with a password, until it is given back, or returns when there may
 // be one.
-func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(), err error) {
+func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(), user string, err error) {
 	now := time.Now()
-	user := domainID + ":" + strings.ToLower(strings.TrimSpace(name)) // MySQL compares names so
-	if wait := a.users.take(user, now); wait > 0 {
-		return nil, &identity.Limited{After: wait}
+	user = domainID + ":" + strings.ToLower(strings.TrimSpace(name)) // MySQL compares names so
+	// Somebody else at the address, which may be that of a proxy, does not keep out who has logged in before.
+	_, known := a.known.Get(user)
+	if !known {
+		if wait := a.addresses.take(client, now); wait > 0 {
+			return nil, user, &identity.Limited{After: wait}
+		}
 	}
-	if wait := a.addresses.take(client, now); wait > 0 {
-		a.users.giveBack(user)
-		return nil, &identity.Limited{After: wait}
+	// An address that may try no more takes no place among the users that are counted.
+	if wait := a.users.take(user, now); wait > 0 {
+		if !known {
+			a.addresses.giveBack(client)
+		}
+		return nil, user, &identity.Limited{After: wait}
 	}
 	return func() {
 		a.users.giveBack(user)
-		a.addresses.giveBack(client)
-	}, nil
+		if !known {
+			a.addresses.giveBack(client)
+		}
+	}, user, nil
+}
+
+// Stranger counts an attempt of an address alone. Who tries the tenants that take no passwords is not to see which do.
+func (a *Authenticator) Stranger(ctx context.Context) error {
+	if wait := a.addresses.take(addressOf(ctx), time.Now()); wait > 0 {
+		return &identity.Limited{After: wait}
+	}
+	return nil
 }
 
 // identityOfAccess returns who has logged in, in all groups that tokens of the user in the domain

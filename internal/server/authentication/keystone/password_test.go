@@ -155,8 +155,21 @@ func TestAttempts(t *testing.T) {
 		if failed := d.failed.Load() - before; failed != addressAttempts {
 			t.Errorf("%d of an address", failed)
 		}
+		time.Sleep(2 * time.Minute) // until nothing is remembered
+		for i := range 2 * addressAttempts {
+			enter(t, a, from(t, "203.0.113.1:1"), fmt.Sprint("another", i), "wrong")
+		}
+		if got := enter(t, a, from(t, "203.0.113.1:1"), "jane", "right"); got != "valid" {
+			t.Errorf("who has logged in before: %s", got)
+		}
+		if got := enter(t, a, from(t, "203.0.113.1:1"), "new", "right"); got != "limited" {
+			t.Errorf("who has not: %s", got)
+		}
 		if got := enter(t, a, from(t, "198.51.100.1:1"), "user99", "right"); got != "valid" {
 			t.Errorf("from another address: %s", got)
+		}
+		if a.users.names.Len() > 2*addressAttempts+3 {
+			t.Errorf("%d users are counted for an address that may try no more", a.users.names.Len())
 		}
 		time.Sleep(addressPause)
 		for i := range 100 {

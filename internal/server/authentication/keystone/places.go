@@ -115,3 +115,9 @@ func (p *places) leave(name string, c *client) {
 		delete(p.clients, name)
 	}
 }
+
+// addressOf returns the client's address in the context of its request, empty if it is not known.
+func addressOf(ctx context.Context) string {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return client
+}
