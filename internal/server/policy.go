@@ -144,9 +144,9 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		return err
 	}
 	p.grants = authorization.NewGrants(s.inService)
-	unended := user.Ending{Rights: inside, Index: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
-	b.generic.Authorization.Authorizer = authorization.New(unended, p.grants, inside.ABAC())
-	b.generic.RuleResolver = authorization.NewRuleResolver(unended, p.grants, inside.ABAC())
+	creators := user.Creators{Rights: inside, Index: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
+	b.generic.Authorization.Authorizer = authorization.New(creators, p.grants, inside.ABAC())
+	b.generic.RuleResolver = authorization.NewRuleResolver(creators, p.grants, inside.ABAC())
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -159,4 +160,28 @@ func TestNoteUID(t *testing.T) {
 	if !r.NoteUID("1") {
 		t.Error("the same UID is refused")
 	}
+}
+
+// TestNamespace checks that a namespace that is not known is another thing than none.
+func TestNamespace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request *Request
+		want    types.UID
+		noted   bool
+	}{
+		"no request": {},
+		"none":       {request: &Request{}},
+		"not known":  {request: noted(""), noted: true},
+		"known":      {request: noted("u"), want: "u", noted: true},
+	} {
+		if uid, is := tc.request.Namespace(); uid != tc.want || is != tc.noted {
+			t.Errorf("%s: got %q, %v", name, uid, is)
+		}
+	}
+}
+
+func noted(uid types.UID) *Request {
+	r := &Request{}
+	r.NoteNamespace(uid)
+	return r
 }

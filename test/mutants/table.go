@@ -1625,10 +1625,17 @@ var table = []mutant{
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestLate$"},
 	},
 	{
+		name:   "who has created a namespace looks for it by name",
+		file:   "internal/server/registry/user/creators.go",
+		before: `return err == nil && ns.Labels[tenant.CreatedByLabel] == string(found.uid)`,
+		after:  `return err == nil && ns.Labels[tenant.CreatedByLabel] != "\x00"`,
+		tests:  []string{"./internal/server/registry/user", "-run=TestCreators"},
+	},
+	{
 		name:   "Users of another tenant's names",
-		file:   "internal/server/registry/user/ending.go",
-		before: `err != nil || of != n || !n.IsSpace()`,
-		after:  `err != nil || false && of != n || !n.IsSpace()`,
+		file:   "internal/server/registry/user/creators.go",
+		before: `err == nil && of == n && n.IsSpace()`,
+		after:  `err == nil && (true || of == n) && n.IsSpace()`,
 		tests:  []string{"./internal/server/registry/user", "-run=TestEnding"},
 	},
 	{
@@ -1700,7 +1707,7 @@ var table = []mutant{
 	},
 	{
 		name:   "rights of a User that is being deleted",
-		file:   "internal/server/registry/user/ending.go",
+		file:   "internal/server/registry/user/creators.go",
 		before: `return err == nil && ending.Has(`,
 		after:  `return false && ending.Has(`,
 		tests:  []string{"./internal/server/registry/user", "-run=TestEnding"},
@@ -1708,7 +1715,7 @@ var table = []mutant{
 	{
 		name:   "Users that are being deleted are denied",
 		file:   "internal/server/policy.go",
-		before: `b.generic.Authorization.Authorizer = authorization.New(unended, `,
+		before: `b.generic.Authorization.Authorizer = authorization.New(creators, `,
 		after:  `b.generic.Authorization.Authorizer = authorization.New(inside, `,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=being deleted"},
 	},

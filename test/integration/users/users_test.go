@@ -288,6 +288,31 @@ var _ = Describe("A User", func() {
 		}
 	})
 
+	It("waits for the end of its namespaces as kubectl does", func(ctx SpecContext) {
+		alice := by(n, "alice")
+		create(ctx, n, newUser("alice", "alice", ""))
+		makes(ctx, alice, "hers")
+		makes(ctx, tenantry.Client(n), "theirs")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		named := func(name string) metav1.ListOptions {
+			return metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+		}
+		_, err := alice.CoreV1().Namespaces().List(ctx, named("theirs"))
+		Expect(err).To(beForbidden)
+		_, err = alice.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		Expect(err).To(beForbidden)
+		list, err := alice.CoreV1().Namespaces().List(ctx, named("hers"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list.Items).To(HaveLen(1))
+		options := named("hers")
+		options.ResourceVersion = list.ResourceVersion
+		watch, err := alice.CoreV1().Namespaces().Watch(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		defer watch.Stop()
+		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(watch.ResultChan()).Should(Receive(HaveField("Type", apiwatch.Deleted)))
+	})
+
 	It("has no rights in its namespaces while it is being deleted", func(ctx SpecContext) {
 		admin, alice := objects(tenantry.Config(n)), by(n, "alice")
 		u := newUser("alice", "alice", "")

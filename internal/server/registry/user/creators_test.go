@@ -39,7 +39,7 @@ func TestEnding(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ending := Ending{Rights: everything{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
+	ending := Creators{Rights: everything{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
 	for name, tc := range map[string]struct {
 		user, namespace string
 		space           tenant.Name
@@ -75,5 +75,56 @@ func TestEnding(t *testing.T) {
 	if decision, _, _ := ending.Authorize(as(t.Context(), "mallory", "acme", "acme"), authorizer.AttributesRecord{
 		User: &authuser.DefaultInfo{Name: "mallory"}, Namespace: "hers"}); decision != authorizer.DecisionAllow {
 		t.Error("whoever is bound again afterwards has no rights")
+	}
+}
+
+// nothing has no opinion.
+type nothing struct{ everything }
+
+func (nothing) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// TestCreators checks that users look for the namespaces by name that their Users have created, and for no others.
+func TestCreators(t *testing.T) {
+	index := NewIndex()
+	index.Replace([]*v1alpha1.User{stored("acme", "alice", "alice", "1"), stored("globex", "alice", "alice", "2")})
+	namespaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for name, creator := range map[string]string{"acme|hers": "1", "acme|others": "3", "acme|plain": "", "globex|theirs": "2"} {
+		if err := namespaces.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{tenant.CreatedByLabel: creator}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	creators := Creators{Rights: nothing{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
+	for name, tc := range map[string]struct {
+		user, verb, name string
+		of               tenant.Name
+		resource, group  string
+		allowed          bool
+	}{
+		"list":                      {user: "alice", verb: "list", name: "hers", allowed: true},
+		"watch":                     {user: "alice", verb: "watch", name: "hers", allowed: true},
+		"delete":                    {user: "alice", verb: "delete", name: "hers"},
+		"list all":                  {user: "alice", verb: "list"},
+		"another's":                 {user: "alice", verb: "list", name: "others"},
+		"nobody's":                  {user: "alice", verb: "list", name: "plain"},
+		"one that is not there":     {user: "alice", verb: "list", name: "theirs"},
+		"another user":              {user: "bob", verb: "list", name: "hers"},
+		"who is none":               {user: "bob", verb: "list", name: "plain"},
+		"a foreign one of her name": {user: "alice", verb: "list", name: "hers", of: "globex"},
+		"the platform's":            {user: "alice", verb: "list", name: "hers", of: tenant.System},
+		"another resource":          {user: "alice", verb: "list", name: "hers", resource: "nodes"},
+		"another group":             {user: "alice", verb: "list", name: "hers", group: "example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := as(t.Context(), tc.user, cmp.Or(tc.of, "acme"), "acme")
+			decision, _, err := creators.Authorize(ctx, authorizer.AttributesRecord{
+				User: &authuser.DefaultInfo{Name: tc.user}, Verb: tc.verb, Name: tc.name, APIGroup: tc.group,
+				Resource: cmp.Or(tc.resource, "namespaces"), ResourceRequest: true,
+			})
+			if err != nil || (decision == authorizer.DecisionAllow) != tc.allowed {
+				t.Errorf("got %v, %v", decision, err)
+			}
+		})
 	}
 }
