@@ -15,8 +15,12 @@ func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunnin
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
-		changes := req.Method != http.MethodGet && req.Method != http.MethodHead
-		if !ok || !info.IsResourceRequest || info.Namespace == "" || !changes && !isLong(req, info) {
+		if !ok || !info.IsResourceRequest || info.Namespace == "" {
+			handler.ServeHTTP(w, req)
+			return
+		}
+		changes, long := req.Method != http.MethodGet && req.Method != http.MethodHead, isLong(req, info)
+		if !changes && !long {
 			handler.ServeHTTP(w, req)
 			return
 		}
@@ -26,7 +30,7 @@ func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunnin
 			return
 		}
 		name := tenant.Flatten(n, info.Namespace)
-		if isLong(req, info) {
+		if long {
 			bound, release := lives.Bind(ctx, name)
 			defer release()
 			req = req.WithContext(bound)
