@@ -5,14 +5,20 @@ SHELL := /bin/bash
 KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' go.mod)
 KUBERNETES_MINOR := $(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# The times in what is built are that of the commit, so that who builds it again gets the same.
+COMMITTED := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
+COMMITTED_SECONDS := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+VERSION := $(shell awk -F '"' '/^const Version/ { print $$2 }' internal/version/version.go)
+IMAGE := ghcr.io/tenantry/tenantry:$(VERSION)
+ARCHITECTURES := amd64 arm64
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w \
 	-X github.com/tenantry/tenantry/internal/version.commit=$(COMMIT) \
 	-X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)+tenantry \
 	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR) \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
-	-X $(VERSION_PKG).buildDate=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
-SOURCES := api cmd config internal test tools/bundle
+	-X $(VERSION_PKG).buildDate=$(COMMITTED)
+SOURCES := api cmd config internal test tools/bundle tools/image
 GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
@@ -23,7 +29,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/..
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build run test race races mutants chaos upgrade-test e2e keystone verify lint generate manifests reference bundle bump bench conformance
+.PHONY: help build image run test race races mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,12 +37,20 @@ help: ## List the targets.
 build: ## Build bin/tenantry.
 	@go build -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
 
+image: $(addprefix image-,$(ARCHITECTURES)) ## Make the container image, dist/tenantry-image.tar, without a container engine. ARCHITECTURES=amd64 is for one.
+	@go run -C tools/image . -o ../../dist/tenantry-image.tar -name $(IMAGE) -time $(COMMITTED_SECONDS) \
+		$(foreach a,$(ARCHITECTURES),$(a)=../../bin/linux-$(a)/tenantry)
+
+image-%:
+	GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/linux-$*/tenantry ./cmd/tenantry
+
 run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up
 
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
 	go test -timeout 20m ./...
+	go test -C tools/image ./...
 
 race: ## Run the tests of what is used by many at once with Go's race detector.
 	CGO_ENABLED=1 go test -race -timeout 20m $(CONCURRENT)
@@ -56,6 +70,21 @@ upgrade-test: build ## Start on a store that another binary has written, and com
 e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
 	go test -count 1 -tags e2e ./test/e2e
 
+NODE_BINARIES := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
+NODE_LDFLAGS := $(STOCK_LDFLAGS) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR)
+
+e2e-node: ARCHITECTURES := $(shell go env GOARCH)
+e2e-node: ## Test the operator on a cluster of one real node, which is built, started and taken down; as root, with containerd. FOCUS= for a part.
+	$(MAKE) image ARCHITECTURES=$(ARCHITECTURES)
+	@mkdir -p bin/node
+	for name in $(NODE_BINARIES); do go build -C test/node/binaries -ldflags '$(NODE_LDFLAGS)' -o ../../../bin/node/ k8s.io/kubernetes/cmd/$$name || exit 1; done
+	go build -C test/node/binaries -o ../../../bin/node/etcd go.etcd.io/etcd/server/v3
+	go build -o bin/node/pause ./test/node/pause
+	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
+	go test -c -tags node -o bin/node/node.test ./test/node
+	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- \
+		../../bin/node/node.test --ginkgo.v --ginkgo.focus='$(FOCUS)'
+
 keystone: ## Test against a real Keystone, whose Debian packages are installed once.
 	@dir=$$(mktemp -d) && trap 'test/keystone/down --dir $$dir --purge' EXIT && \
 		test/keystone/up --dir $$dir --port $${KEYSTONE_PORT:-5055} --set identity.password_hash_rounds=4 && . $$dir/openrc && \
@@ -63,7 +92,7 @@ keystone: ## Test against a real Keystone, whose Debian packages are installed o
 
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
-	go vet -tags e2e,keystone ./test/e2e ./test/keystone
+	go vet -tags e2e,keystone,node ./test/e2e ./test/keystone ./test/node
 	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
@@ -98,7 +127,7 @@ bump: ## Require another version of Kubernetes: make bump KUBERNETES_VERSION=v1.
 	go run -C tools ./bump .. $(KUBERNETES_VERSION)
 	sed -i -E 's/(libraries of Kubernetes )1\.[0-9]+/\11.$(KUBERNETES_MINOR)/' README.md
 	sed -i -E 's/(kubernetesVersion: ")[0-9.]+/\11.$(KUBERNETES_MINOR)/' tools/reference/config.yaml
-	for module in . test/conformance/suite tools/bundle; do go -C $$module mod tidy -e || exit 1; done
+	for module in . test/conformance/suite test/node/binaries tools/bundle; do go -C $$module mod tidy -e || exit 1; done
 
 bench: build ## Run the benchmarks and print their results, for more than an hour.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -16,3 +16,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
+
+// AddHostToScheme adds the types that are in host clusters alone. The server knows nothing
+// of them.
+func AddHostToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &ControlPlane{}, &ControlPlaneList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

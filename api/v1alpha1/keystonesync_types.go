@@ -17,6 +17,10 @@ const (
 	// bindings then give nothing.
 	ConditionClusterRolesMissing = "ClusterRolesMissing"
 
+	// ConditionDomainsMissing is true while spec.domains names domains that Keystone does not
+	// have. The others are synchronised.
+	ConditionDomainsMissing = "DomainsMissing"
+
 	// ReasonSynced and the others are the reasons of the conditions of a KeystoneSync.
 	ReasonSynced        = "Synced"
 	ReasonPreviewed     = "Previewed"
@@ -275,7 +279,7 @@ type KeystoneSyncStatus struct {
 	// observedGeneration is the generation of the spec that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Incomplete, GuardTripped, ClusterRolesMissing.
+	// conditions: Ready, Incomplete, GuardTripped, DomainsMissing, ClusterRolesMissing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -151,6 +151,9 @@ func unknownCount(text string, known func(schema.GroupResource) bool) string {
 			return notA(counted.Group, "API group", problems)
 		}
 	}
+	if counted.Resource == "events" && (counted.Group == "" || counted.Group == "events.k8s.io") {
+		return "events expire, and no quota counts them"
+	}
 	if known != nil && !known(counted) {
 		return fmt.Sprintf("spaces have no resource %q in API group %q; name it in the plural, with its group: count/RESOURCE.GROUP", counted.Resource, counted.Group)
 	}

@@ -16,8 +16,53 @@ func (in AuditPolicy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlane) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlane"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneExpose) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneExpose"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneList) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlanePod) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlanePod"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneResources) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneResources"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneSpec) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneStatus) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneStorage) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneStorage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DaemonSets) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.DaemonSets"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EmbeddedStorage) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.EmbeddedStorage"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

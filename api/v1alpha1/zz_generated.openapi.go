@@ -18,7 +18,16 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		AccessRule{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref),
 		AuditPolicy{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref),
+		ControlPlane{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_ControlPlane(ref),
+		ControlPlaneExpose{}.OpenAPIModelName():             schema_tenantry_tenantry_api_v1alpha1_ControlPlaneExpose(ref),
+		ControlPlaneList{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_ControlPlaneList(ref),
+		ControlPlanePod{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_ControlPlanePod(ref),
+		ControlPlaneResources{}.OpenAPIModelName():          schema_tenantry_tenantry_api_v1alpha1_ControlPlaneResources(ref),
+		ControlPlaneSpec{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_ControlPlaneSpec(ref),
+		ControlPlaneStatus{}.OpenAPIModelName():             schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStatus(ref),
+		ControlPlaneStorage{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStorage(ref),
 		DaemonSets{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref),
+		EmbeddedStorage{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_EmbeddedStorage(ref),
 		ForeignSubject{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                        schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
 		KeystoneDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneDeletion(ref),
@@ -293,6 +302,352 @@ func schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref common.ReferenceCallb
 	}
 }
 
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlane(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlane is an installation of Tenantry on a host cluster: its servers, their volume, keys and addresses. The operator makes all of it in the namespace of the ControlPlane, and keeps the volume and the Secrets of keys when the ControlPlane is deleted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the platform wants.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(ControlPlaneSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what has been observed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(ControlPlaneStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			ControlPlaneSpec{}.OpenAPIModelName(), ControlPlaneStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneExpose(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneExpose is how clients reach the servers.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is ClusterIP, NodePort or LoadBalancer. Defaults to ClusterIP.\n\nPossible enum values:\n - `\"ClusterIP\"` is for clients in the host cluster.\n - `\"LoadBalancer\"` is an address outside of the host cluster.\n - `\"NodePort\"` is a port of every node of the host cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"ClusterIP", "LoadBalancer", "NodePort"},
+						},
+					},
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "names are further host names and IP addresses by which clients reach the servers. The servers' certificate has them, and kubeconfigs name the first. Without one they name the Service, or the address of the load balancer.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneList is a list of ControlPlanes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(ControlPlane{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			ControlPlane{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlanePod(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlanePod is what the servers' pods have beside what the operator gives them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image is the image of the servers, such as one by digest from a mirror. It must be of the version that is to run. Defaults to that of the operator.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resources of a server. By default it requests 500m of CPU and 1Gi of memory, and has at most 4Gi of memory.",
+							Ref:         ref(ControlPlaneResources{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			ControlPlaneResources{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneResources(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneResources are the resources of a container.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is what a node must have free.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits is the most that a server may use.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneSpec is what the platform wants of a ControlPlane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version of Tenantry that runs, such as v0.1.0. Defaults to the operator's, and follows it. The servers of a version that the operator does not run stay as they are.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"storage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storage is where the objects of all spaces are.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(ControlPlaneStorage{}.OpenAPIModelName()),
+						},
+					},
+					"expose": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expose is how clients reach the servers.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(ControlPlaneExpose{}.OpenAPIModelName()),
+						},
+					},
+					"pod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pod is what the servers' pods have beside what the operator gives them.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(ControlPlanePod{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			ControlPlaneExpose{}.OpenAPIModelName(), ControlPlanePod{}.OpenAPIModelName(), ControlPlaneStorage{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneStatus is what has been observed of a ControlPlane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that the conditions are about.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions of the ControlPlane: Available, Progressing, Degraded.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"endpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoint is the URL of the system space. Those of other spaces are below it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"certificateAuthority": {
+						SchemaProps: spec.SchemaProps{
+							Description: "certificateAuthority is the bundle by which clients verify the servers, in PEM.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version that all servers run.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas is the number of servers that answer requests.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStorage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneStorage is where the objects of all spaces are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"embedded": {
+						SchemaProps: spec.SchemaProps{
+							Description: "embedded is an etcd of one member, in the process of the one server.",
+							Ref:         ref(EmbeddedStorage{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			EmbeddedStorage{}.OpenAPIModelName()},
+	}
+}
+
 func schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -313,6 +668,34 @@ func schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref common.ReferenceCallba
 				Required: []string{"mode"},
 			},
 		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_EmbeddedStorage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EmbeddedStorage is a volume for an etcd of one member.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"size": {
+						SchemaProps: spec.SchemaProps{
+							Description: "size of the volume. Half of it is for the database, the rest for its log and for the copies that are made of it. Defaults to 10Gi, and is 1Gi at least. It cannot be changed.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"storageClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClassName of the volume. Defaults to the default of the host. It cannot be changed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
@@ -881,7 +1264,7 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Incomplete, GuardTripped, ClusterRolesMissing.",
+							Description: "conditions: Ready, Incomplete, GuardTripped, DomainsMissing, ClusterRolesMissing.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

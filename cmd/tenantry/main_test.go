@@ -51,6 +51,12 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Cleanup(func() { taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	host := filepath.Join(t.TempDir(), "host.kubeconfig")
+	if err := clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"host": {Server: "https://localhost"}}, Contexts: map[string]*api.Context{"host": {Cluster: "host"}}, CurrentContext: "host",
+	}, host); err != nil {
+		t.Fatal(err)
+	}
 
 	tests := map[string]struct {
 		args []string
@@ -103,6 +109,12 @@ func TestMistakes(t *testing.T) {
 		"kubeconfig of a component":      {[]string{"kubeconfig", "a", "--offline", "--user", "system:x"}, `--user is "system:x": names that begin with "system:"`},
 		"version as XML":                 {[]string{"version", "-o", "xml"}, "must be json or yaml"},
 		"manager without kubeconfig":     {[]string{"manager"}, "--kubeconfig is missing"},
+		"keys without a directory":       {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--pki-dir", filepath.Join(t.TempDir(), "x")}, "is --pki-dir right?"},
+		"a name for mounted keys":        {[]string{"up", "--pki-dir", "x", "--tls-san", "example.com"}, "have the name in server.crt there"},
+		"an authority for mounted keys":  {[]string{"up", "--pki-dir", "x", "--client-ca-file", file}, "add its authorities to client-ca.crt there"},
+		"operator without an image":      {[]string{"operator"}, "--image is missing"},
+		"operator without a host":        {[]string{"operator", "--image", "x", "--kubeconfig", filepath.Join(t.TempDir(), "x")}, "reading --kubeconfig"},
+		"operator of no namespace":       {[]string{"operator", "--image", "x", "--kubeconfig", host, "--namespace", "A"}, `--namespace: "A" is no name of a namespace`},
 		"server without etcd":            {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
 	for name, test := range tests {

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/keystone"
 	"github.com/tenantry/tenantry/internal/controller/published"
 	"github.com/tenantry/tenantry/internal/server/quota"
@@ -112,7 +113,8 @@ func metricsPage(t *testing.T) string {
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
 	rows := map[string]string{}
-	for _, collector := range append(keystone.Collectors(), legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {
+	collectors := append(keystone.Collectors(), controlplane.Collectors()...)
+	for _, collector := range append(collectors, legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {
 		descs := make(chan *prometheus.Desc)
 		go func() { defer close(descs); collector.Describe(descs) }()
 		for d := range descs {

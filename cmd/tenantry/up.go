@@ -57,6 +57,10 @@ Two kinds of files are of interest to others:
 			}
 			return standalone.Run(ctx, o, func(r standalone.Running) error {
 				logs.errorsUntil(ctx)
+				if r.AdminKubeconfig == "" {
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "Tenantry is ready at https://%s\n", r.Address)
+					return err
+				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], o.Dir)
 				return err
 			})
@@ -65,6 +69,10 @@ Two kinds of files are of interest to others:
 	fs := cmd.Flags()
 	tuning.AddFlags(fs)
 	fs.StringVar(&o.Dir, "dir", o.Dir, "Directory of all state.")
+	fs.StringVar(&o.PKIDir, "pki-dir", "",
+		"Directory of keys and certificates that somebody else keeps and renews, such as one of mounted Secrets, instead of DIR/pki: "+
+			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key. "+
+			"System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
 	fs.IntVar(&o.Port, "secure-port", o.Port, "Port of the API server.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of the API server.")
 	fs.StringVar(&o.AdvertiseAddress, "advertise-address", "",

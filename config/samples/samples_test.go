@@ -18,6 +18,7 @@ func TestSamples(t *testing.T) {
 		"tenant_access_policy.yaml": &v1alpha1.TenantAccessPolicy{},
 		"keystone_sync.yaml":        &v1alpha1.KeystoneSync{},
 		"user.yaml":                 &v1alpha1.User{},
+		"controlplane.yaml":         &v1alpha1.ControlPlane{},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

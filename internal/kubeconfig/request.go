@@ -19,21 +19,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-const (
-	answerTimeout = 30 * time.Second
-	answerGrace   = 10 * time.Second
-	answerPoll    = 100 * time.Millisecond
-)
+const answerTimeout = 30 * time.Second
 
 // MinValidity is the shortest that can be requested of a server.
 const MinValidity = 10 * time.Minute
@@ -152,32 +148,15 @@ func issue(ctx context.Context, client kubernetes.Interface, request []byte, val
 	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
 		return nil, err
 	}
-	return await(ctx, requests, made.Name, answerTimeout)
+	return await(ctx, client, made, answerTimeout)
 }
 
 // await waits for the certificate.
-func await(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface, name string, timeout time.Duration) ([]byte, error) {
-	polling, stop := context.WithTimeout(ctx, timeout)
+func await(ctx context.Context, client kubernetes.Interface, request *certificatesv1.CertificateSigningRequest, timeout time.Duration) ([]byte, error) {
+	waiting, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
-	// A client that limits its rate refuses before the deadline what it would send after
-	// it, with an error of its own: the requests have a later one.
-	asking, stopAsking := context.WithTimeout(ctx, timeout+answerGrace)
-	defer stopAsking()
-	var certificate []byte
-	err := wait.PollUntilContextCancel(polling, answerPoll, true, func(context.Context) (bool, error) {
-		answer, err := requests.Get(asking, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		for _, condition := range answer.Status.Conditions {
-			if condition.Type == certificatesv1.CertificateFailed {
-				return false, fmt.Errorf("refused: %s", condition.Message)
-			}
-		}
-		certificate = answer.Status.Certificate
-		return len(certificate) > 0, nil
-	})
-	if errors.Is(err, context.DeadlineExceeded) && polling.Err() != nil && ctx.Err() == nil {
+	certificate, err := csr.WaitForCertificate(waiting, client, request.Name, request.UID)
+	if wait.Interrupted(err) && ctx.Err() == nil {
 		return nil, errors.New("the server did not sign it: is --cluster-signing-cert-file set, and do its controllers run?")
 	}
 	return certificate, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -25,7 +26,7 @@ func TestNoSigner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = await(t.Context(), client.CertificatesV1().CertificateSigningRequests(), "jane", 500*time.Millisecond)
+	_, err = await(t.Context(), client, &certificatesv1.CertificateSigningRequest{}, 500*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "--cluster-signing-cert-file") {
 		t.Errorf("got %v", err)
 	}

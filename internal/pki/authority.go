@@ -41,6 +41,9 @@ func (a *Authority) PEM() []byte {
 	return bundle
 }
 
+// KeyPEM returns the authority's key.
+func (a *Authority) KeyPEM() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(a.key) }
+
 // ensureAuthority loads the authority name in dir, or makes it. A key without
 // certificate is what a crash of the first start leaves; it is used.
 func ensureAuthority(dir, name, commonName string) (*Authority, error) {
@@ -96,11 +99,35 @@ func loadAuthority(dir, name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := all[0]
 	key, err := loadKey(base + ".key")
 	if err != nil {
 		return nil, err
 	}
+	a, err := checkAuthority(base, all, key)
+	if err != nil {
+		return nil, err
+	}
+	a.File, a.KeyFile = base+".crt", base+".key"
+	return a, nil
+}
+
+// ParseAuthority returns an authority that lies in no file. Errors call its certificate
+// name.crt and its key name.key.
+func ParseAuthority(name string, certPEM, keyPEM []byte) (*Authority, error) {
+	all, err := parseCertificates(name+".crt", certPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey(name+".key", keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	return checkAuthority(name, all, key)
+}
+
+// checkAuthority returns the authority of a key and of its certificate, the first of all.
+func checkAuthority(base string, all []*x509.Certificate, key crypto.Signer) (*Authority, error) {
+	c := all[0]
 	if !sameKey(c, key) {
 		return nil, fmt.Errorf("%s.crt and %s.key do not belong together: restore the pair", base, base)
 	}
@@ -112,7 +139,7 @@ func loadAuthority(dir, name string) (*Authority, error) {
 	} else if now.Before(c.NotBefore) {
 		return nil, fmt.Errorf("certificate authority %s.crt is valid only from %s on: is the clock right?", base, c.NotBefore.Format(time.DateTime))
 	}
-	return &Authority{File: base + ".crt", KeyFile: base + ".key", cert: c, key: key, others: all[1:]}, nil
+	return &Authority{cert: c, key: key, others: all[1:]}, nil
 }
 
 // ensureLeaf makes base.crt and base.key unless they fit the template already.
@@ -127,7 +154,7 @@ func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
 		if err != nil {
 			return err
 		}
-		if sameKey(current[0], key) && a.fits(current[0], template) {
+		if sameKey(current[0], key) && a.fits(current[0], template, renewBefore) {
 			return nil
 		}
 	}
@@ -146,11 +173,22 @@ func (a *Authority) ensureLeaf(base string, template *x509.Certificate) error {
 	return nil
 }
 
+// Fits reports whether a certificate and its key, both as PEM, are what Issue makes of
+// template, and last for longer than left.
+func (a *Authority) Fits(certPEM, keyPEM []byte, template *x509.Certificate, left time.Duration) bool {
+	all, err := parseCertificates("", certPEM)
+	if err != nil {
+		return false
+	}
+	key, err := parseKey("", keyPEM)
+	return err == nil && sameKey(all[0], key) && a.fits(all[0], template, left)
+}
+
 // fits reports whether c is of this authority, says what template says, and
-// lasts for a while.
-func (a *Authority) fits(c, template *x509.Certificate) bool {
+// lasts for longer than left.
+func (a *Authority) fits(c, template *x509.Certificate, left time.Duration) bool {
 	return c.CheckSignatureFrom(a.cert) == nil &&
-		time.Until(c.NotAfter) > renewBefore &&
+		time.Until(c.NotAfter) > left &&
 		time.Now().After(c.NotBefore) &&
 		c.Subject.String() == template.Subject.String() &&
 		slices.Equal(c.DNSNames, template.DNSNames) &&
@@ -213,6 +251,10 @@ func loadKey(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a key: %w", err)
 	}
+	return parseKey(path, data)
+}
+
+func parseKey(path string, data []byte) (crypto.Signer, error) {
 	parsed, err := keyutil.ParsePrivateKeyPEM(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s holds no private key: restore it", path)
@@ -230,6 +272,10 @@ func loadCertificates(path string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a certificate: %w", err)
 	}
+	return parseCertificates(path, data)
+}
+
+func parseCertificates(path string, data []byte) ([]*x509.Certificate, error) {
 	all, err := cert.ParseCertsPEM(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s holds no certificate: restore it (%w)", path, err)

@@ -20,22 +20,32 @@ func (p *PKI) ClientCertificate(validity time.Duration, t tenant.Name, user stri
 	if user == "" {
 		return nil, nil, errors.New("a client certificate needs a user name")
 	}
-	now := time.Now()
-	certPEM, keyPEM, err = p.ClientCA.Issue(&x509.Certificate{
-		// Not a minute ago: there may have been another tenant of this name then.
-		NotBefore: now,
-		NotAfter:  now.Add(cmp.Or(validity, leafLifetime)),
+	template := clientTemplate(t, user, groups)
+	// Not a minute ago: there may have been another tenant of this name then.
+	template.NotBefore = time.Now()
+	template.NotAfter = template.NotBefore.Add(cmp.Or(validity, leafLifetime))
+	certPEM, keyPEM, err = p.ClientCA.Issue(template)
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing a client certificate for %q of tenant %q: %w", user, t, err)
+	}
+	return certPEM, keyPEM, nil
+}
+
+// IsClientCertificate reports whether a certificate and its key, both as PEM, are what
+// ClientCertificate issues for a user, and last for longer than left.
+func (p *PKI) IsClientCertificate(certPEM, keyPEM []byte, left time.Duration, t tenant.Name, user string, groups ...string) bool {
+	return p.ClientCA.Fits(certPEM, keyPEM, clientTemplate(t, user, groups), left)
+}
+
+func clientTemplate(t tenant.Name, user string, groups []string) *x509.Certificate {
+	return &x509.Certificate{
 		Subject: pkix.Name{
 			CommonName:         user,
 			Organization:       []string{"tenant:" + t.String()},
 			OrganizationalUnit: groups,
 		},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing a client certificate for %q of tenant %q: %w", user, t, err)
 	}
-	return certPEM, keyPEM, nil
 }
 
 // CheckGroup reports why a user of a tenant cannot have a group by a client certificate.

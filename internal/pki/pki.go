@@ -32,6 +32,9 @@ type PKI struct {
 	ServerCA   *Authority
 	ClientCA   *Authority
 	FrontProxy *Authority
+	// SystemCA is the authority of system users, without its key, where it is another one
+	// than ClientCA: in a directory that Load has read.
+	SystemCA *Authority
 }
 
 // Ensure returns the PKI in dir and makes what is missing of it: on first start
@@ -66,13 +69,23 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 // Renew replaces the serving and the front-proxy certificate if they are about to expire,
 // as Ensure does. A server that runs reads them again.
 func (p *PKI) Renew() error {
-	if err := p.ServerCA.ensureLeaf(p.path("server"), servingTemplate(p.hosts)); err != nil {
+	hosts := p.hosts
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(slices.Clone(hosts), name)
+	}
+	if err := p.ServerCA.ensureLeaf(p.path("server"), ServingTemplate(hosts...)); err != nil {
 		return err
 	}
-	return p.FrontProxy.ensureLeaf(p.path("front-proxy-client"), &x509.Certificate{
+	return p.FrontProxy.ensureLeaf(p.path("front-proxy-client"), FrontProxyTemplate())
+}
+
+// FrontProxyTemplate describes the certificate with which the server identifies itself to
+// aggregated API servers.
+func FrontProxyTemplate() *x509.Certificate {
+	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "front-proxy-client"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	}
 }
 
 // Open returns what is needed to sign client certificates from a directory that
@@ -110,17 +123,13 @@ func (p *PKI) FrontProxyClient() (certFile, keyFile string) {
 	return p.path("front-proxy-client.crt"), p.path("front-proxy-client.key")
 }
 
-// servingTemplate describes the serving certificate for the usual hosts, this
-// machine's name and the given ones.
-func servingTemplate(hosts []string) *x509.Certificate {
+// ServingTemplate describes the serving certificate for the usual hosts and the given ones.
+func ServingTemplate(hosts ...string) *x509.Certificate {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "tenantry"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	all := slices.Concat(servingHosts, hosts)
-	if name, err := os.Hostname(); err == nil {
-		all = append(all, name)
-	}
 	slices.Sort(all)
 	for _, host := range slices.Compact(all) {
 		switch ip := net.ParseIP(host); {

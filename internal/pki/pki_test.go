@@ -91,7 +91,7 @@ func TestEnsureRenewsLeaf(t *testing.T) {
 	dir := t.TempDir()
 	p := ensure(t, dir)
 	before := read(t, dir)
-	template := servingTemplate(nil)
+	template := ServingTemplate()
 	template.NotAfter = time.Now().Add(renewBefore - time.Hour)
 	key, err := loadKey(p.path("server.key"))
 	if err != nil {

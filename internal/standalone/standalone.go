@@ -3,6 +3,7 @@ package standalone
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -36,6 +37,10 @@ import (
 type Options struct {
 	// Dir holds all state. It is created if it is missing.
 	Dir string
+	// PKIDir, if not empty, has keys and certificates that somebody else keeps, see
+	// pki.Load. The server makes no kubeconfig then: it has not the key of the authority of
+	// system users.
+	PKIDir string
 	// BindAddress and Port are where the API server listens.
 	BindAddress string
 	Port        int
@@ -82,7 +87,8 @@ func NewOptions() Options {
 type Running struct {
 	// Address is the host and port at which the API server is reached.
 	Address string
-	// AdminKubeconfig is the file with the credentials of a system administrator.
+	// AdminKubeconfig is the file with the credentials of a system administrator. It is
+	// empty with Options.PKIDir.
 	AdminKubeconfig string
 	// Keys sign the certificates of further users.
 	Keys *pki.PKI
@@ -107,10 +113,10 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	if err != nil {
 		return err
 	}
-	keys, err := pki.Ensure(dir.PKI(), append(slices.Clone(o.TLSNames), o.BindAddress)...)
+	keys, err := o.keys(dir.PKI())
 	if err != nil {
 		dir.Release()
-		return statedir.Explain(dir.PKI(), err)
+		return err
 	}
 	store, err := etcd.Start(ctx, etcd.Options{
 		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, QuotaBackendBytes: o.EtcdQuotaBackendBytes, UnsafeNoFsync: o.UnsafeNoFsync,
@@ -122,10 +128,14 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := o.runOn(ctx, store, keys, func() error {
-			if err := writeAdmin(dir.AdminKubeconfig(), address, keys); err != nil {
-				return err
+			running := Running{Address: address, Keys: keys, Etcd: store.Client()}
+			if o.PKIDir == "" {
+				running.AdminKubeconfig = dir.AdminKubeconfig()
+				if err := writeAdmin(running.AdminKubeconfig, address, keys); err != nil {
+					return err
+				}
 			}
-			return ready(Running{Address: address, AdminKubeconfig: dir.AdminKubeconfig(), Keys: keys, Etcd: store.Client()})
+			return ready(running)
 		})
 		store.Stop()
 		dir.Release()
@@ -139,6 +149,15 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	}
 }
 
+// keys returns those in dir, which are made there, or those of PKIDir.
+func (o Options) keys(dir string) (*pki.PKI, error) {
+	if o.PKIDir != "" {
+		return pki.Load(o.PKIDir)
+	}
+	keys, err := pki.Ensure(dir, append(slices.Clone(o.TLSNames), o.BindAddress)...)
+	return keys, statedir.Explain(dir, err)
+}
+
 // runOn runs the server and the controllers on a store until ctx ends.
 func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, ready func() error) error {
 	s, err := o.newServer(ctx, keys, store)
@@ -147,7 +166,9 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 	}
 	renewing, stop := context.WithCancel(ctx)
 	defer stop()
-	go o.renew(renewing, keys)
+	if o.PKIDir == "" {
+		go o.renew(renewing, keys)
+	}
 	return Serve(ctx, s,
 		func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, false) },
 		func(ctx context.Context) error {
@@ -185,6 +206,14 @@ func (o Options) validate() error {
 		if err := checkTLSName(name); err != nil {
 			return fmt.Errorf("--tls-san: %w", err)
 		}
+	}
+	switch {
+	case o.PKIDir == "":
+		return nil
+	case len(o.TLSNames) > 0:
+		return errors.New("--tls-san is for a certificate that this process makes: with --pki-dir, leave it out and have the name in server.crt there")
+	case o.Server.Authentication.Upstream.ClientCert.ClientCA != "":
+		return errors.New("--client-ca-file cannot be used with --pki-dir: add its authorities to client-ca.crt there")
 	}
 	return nil
 }
@@ -259,9 +288,13 @@ func authenticateBy(keys *pki.PKI, options *server.Options) {
 	options.Kube.Authentication = upstream
 	upstream.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
 	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
-	if upstream.ClientCert.ClientCA == "" {
+	switch {
+	case keys.SystemCA != nil:
 		upstream.ClientCert.ClientCA = keys.ClientCA.File
-	} else {
+		options.Authentication.SystemClientCAFile = keys.SystemCA.File
+	case upstream.ClientCert.ClientCA == "":
+		upstream.ClientCert.ClientCA = keys.ClientCA.File
+	default:
 		options.Authentication.SystemClientCAFile = keys.ClientCA.File
 	}
 }

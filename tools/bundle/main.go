@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/api/pkg/manifests"
@@ -97,12 +98,15 @@ func generate(root string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: deployment.Name},
 		Data:       map[string]string{"manager.yaml": string(settings)},
 	}
-	// What is served in spaces alone has no place in the host cluster.
+	// Of what host clusters install, the bundle has the definitions whose controllers it brings.
 	var definitions struct{ Resources []string }
 	if err := read(config("crd", "kustomization.yaml"), &definitions); err != nil {
 		return err
 	}
 	for _, definition := range definitions.Resources {
+		if !owned(csv, definition) {
+			continue
+		}
 		data, err := os.ReadFile(config("crd", definition))
 		if err != nil {
 			return err
@@ -116,6 +120,15 @@ func generate(root string) error {
 		write(filepath.Join(out, "tenantry-manager_v1_configmap.yaml"), configMap),
 		write(filepath.Join(out, "tenantry-manager_policy_v1_poddisruptionbudget.yaml"), budget),
 	)
+}
+
+// owned reports whether the version owns the definition in a file, which controller-gen has
+// named by group and plural.
+func owned(csv *v1alpha1.ClusterServiceVersion, file string) bool {
+	group, plural, _ := strings.Cut(strings.TrimSuffix(file, ".yaml"), "_")
+	return slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool {
+		return d.Name == plural+"."+group
+	})
 }
 
 // complete adds to the version what the other manifests say.

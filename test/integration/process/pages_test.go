@@ -67,6 +67,12 @@ var cannotRun = map[string]map[string]string{
 		"kubectl --kubeconfig acme.kubeconfig create configmap something":      "the status follows after a minute",
 		"kubectl -n tenantry-system create secret generic tenantry-metrics \\": "needs a cluster",
 	},
+	"docs/guides/on-a-cluster-you-have.md": {
+		"make image": "needs a cluster, as all on the page does",
+		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
+		"kubectl -n tenantry-system port-forward service/sample 6443:443 &":                                                                         "needs a cluster",
+		"kubectl -n team-a create rolebinding tenantry-operator --clusterrole tenantry-operator --serviceaccount tenantry-system:tenantry-operator": "needs a cluster",
+	},
 	"docs/guides/several-servers.md": {
 		"tenantry server --etcd-servers=https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379 \\": "needs an etcd cluster; test/integration/replicas runs such servers",
 		"tenantry manager --kubeconfig admin.kubeconfig --health-probe-bind-address=:8081":                    "needs such a server",

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/operator"
+	"github.com/tenantry/tenantry/internal/process/memory"
+)
+
+func newOperatorCommand() *cobra.Command {
+	options := operator.Options{LeaderElection: true}
+	path := ""
+	var logs logFlags
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the operator of a host cluster: the controller of ControlPlanes",
+		Long: `Runs, on a Kubernetes cluster, the controller that makes control planes of
+Tenantry: for each ControlPlane its servers with their volume, keys and
+addresses, and the Secret NAME-admin with a kubeconfig of its administrator.
+
+It works in its own namespace, or in those that --namespace names, and needs
+rights in these alone: config/operator has them.`,
+		Example: `  tenantry operator --image ghcr.io/tenantry/tenantry:v0.1.0
+  tenantry operator --kubeconfig host.kubeconfig --image ... --namespace team-a --namespace team-b`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := completeOperator(&options, path)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			memory.Keep(ctx, 0)
+			logs.errorsUntil(ctx)
+			return operator.Run(ctx, config, options)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of the host cluster. In-cluster credentials if empty.")
+	fs.StringVar(&options.Image, "image", "", "Image of the servers, of the operator's version, where a ControlPlane names no other.")
+	fs.StringArrayVar(&options.Namespaces, "namespace", nil, "Namespace whose ControlPlanes are reconciled. Can be repeated. The operator's own by default.")
+	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
+	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
+	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
+	logs.add(fs)
+	return cmd
+}
+
+// completeOperator sets what follows from the flags and from where the process runs.
+func completeOperator(options *operator.Options, path string) (*rest.Config, error) {
+	if options.Image == "" {
+		return nil, errors.New("--image is missing: name the image of the servers, which is the operator's own")
+	}
+	loading := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, nil)
+	config, err := loading.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("--kubeconfig is missing, and this is not a pod with a service account")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+	}
+	if options.Namespace, _, err = loading.Namespace(); err != nil {
+		return nil, fmt.Errorf("finding the operator's own namespace: %w", err)
+	}
+	for _, namespace := range options.Namespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			return nil, fmt.Errorf("--namespace: %q is no name of a namespace", namespace)
+		}
+	}
+	if len(options.Namespaces) == 0 {
+		options.Namespaces = []string{options.Namespace}
+	}
+	slices.Sort(options.Namespaces)
+	return config, nil
+}

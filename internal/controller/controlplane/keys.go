@@ -1,0 +1,158 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/pki"
+)
+
+const (
+	serverCA         = "server-ca"
+	systemCA         = "system-ca"
+	frontProxyCA     = "front-proxy-ca"
+	clientCA         = "client-ca"
+	server           = "server"
+	frontProxyClient = "front-proxy-client"
+	serviceAccount   = "service-account"
+
+	crt, key = ".crt", ".key"
+
+	// servingLeft is what certificates of servers have left at least of their year.
+	servingLeft = 365 * 24 * time.Hour / 3
+)
+
+// authorities are those that the operator alone has the keys of.
+type authorities struct{ server, system, frontProxy *pki.Authority }
+
+// ensureKeys makes the two Secrets that nobody could make again: of the authorities, whose
+// keys no server has, and of what servers sign with.
+func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
+	data, err := r.once(ctx, w.cp, authoritiesName(w.cp), func() (map[string][]byte, error) {
+		return newAuthorities(serverCA, systemCA, frontProxyCA)
+	})
+	if err != nil {
+		return err
+	}
+	found := &authorities{}
+	for name, into := range map[string]**pki.Authority{
+		serverCA: &found.server, systemCA: &found.system, frontProxyCA: &found.frontProxy,
+	} {
+		if *into, err = parse(authoritiesName(w.cp), name, data); err != nil {
+			return err
+		}
+	}
+	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
+		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
+	}
+	data, err = r.once(ctx, w.cp, keysName(w.cp), func() (map[string][]byte, error) {
+		made, err := newAuthorities(clientCA)
+		if err == nil {
+			made[serviceAccount+key], err = keyutil.MakeEllipticPrivateKeyPEM()
+		}
+		return made, err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := parse(keysName(w.cp), clientCA, data); err != nil {
+		return err
+	}
+	if _, err := keyutil.ParsePrivateKeyPEM(data[serviceAccount+key]); err != nil {
+		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
+	}
+	w.authorities = found // by which the status says that there are keys: all of them
+	return nil
+}
+
+// once returns the content of a Secret of keys, which is made if the ControlPlane never had
+// one. It has no owner: it is needed again with the volume. What a cache remembers is not
+// enough to tell whether there are keys.
+func (r *Reconciler) once(ctx context.Context, cp *v1alpha1.ControlPlane, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+	secret := &corev1.Secret{}
+	found, err := r.readLive(ctx, cp, "Secret", name, secret)
+	if err != nil || found {
+		return secret.Data, err
+	}
+	if cp.Status.CertificateAuthority != "" {
+		return nil, problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
+			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
+	}
+	data, err := make()
+	if err != nil {
+		return nil, fmt.Errorf("making the keys of Secret %q: %w", name, err)
+	}
+	secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: name, Labels: labelsOf(cp)},
+		Immutable:  new(true),
+		Data:       data,
+	}
+	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
+		return nil, fmt.Errorf("creating Secret %q: %w", name, err)
+	}
+	r.record(cp, keysMade(name))
+	return data, nil
+}
+
+func newAuthorities(names ...string) (map[string][]byte, error) {
+	data := map[string][]byte{}
+	for _, name := range names {
+		authority, err := pki.NewAuthority("tenantry " + name)
+		if err != nil {
+			return nil, err
+		}
+		data[name+crt] = authority.PEM()
+		if data[name+key], err = authority.KeyPEM(); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+func parse(secret, name string, data map[string][]byte) (*pki.Authority, error) {
+	authority, err := pki.ParseAuthority(name, data[name+crt], data[name+key])
+	if err != nil {
+		return nil, problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %v", secret, err)
+	}
+	return authority, nil
+}
+
+// ensureServing makes the Secret of what can be made again, and renews what is in it. The
+// servers read it again when it changes.
+func (r *Reconciler) ensureServing(ctx context.Context, w *work) error {
+	current := &corev1.Secret{}
+	if _, err := r.read(ctx, w.cp, "Secret", servingName(w.cp), current); err != nil {
+		return err
+	}
+	data := map[string][]byte{serverCA + crt: w.authorities.server.PEM(), systemCA + crt: w.authorities.system.PEM()}
+	for name, by := range map[string]issuing{
+		server:           {w.authorities.server, pki.ServingTemplate(w.hosts...)},
+		frontProxyClient: {w.authorities.frontProxy, pki.FrontProxyTemplate()},
+	} {
+		var err error
+		if data[name+crt], data[name+key], err = by.renew(current.Data[name+crt], current.Data[name+key]); err != nil {
+			return fmt.Errorf("issuing the certificate %q: %w", name, err)
+		}
+	}
+	observeExpiry(w.cp, server, data[server+crt])
+	return r.applySecret(ctx, w.cp, servingName(w.cp), data)
+}
+
+func (r *Reconciler) applySecret(ctx context.Context, cp *v1alpha1.ControlPlane, name string, data map[string][]byte) error {
+	secret := applycorev1.Secret(name, cp.Namespace).WithLabels(labelsOf(cp)).WithOwnerReferences(owner(cp)).
+		WithType(corev1.SecretTypeOpaque).WithData(data)
+	err := r.apply(ctx, cp, secret, &corev1.Secret{})
+	if apierrors.IsInvalid(err) { // its type, or that it is immutable
+		return problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+const (
+	// renewalPeriod is how often certificates are looked at.
+	renewalPeriod = 12 * time.Hour
+	// problemPeriod is after what time it is looked again whether somebody has mended what
+	// is not watched.
+	problemPeriod = time.Minute
+	// conflictPeriod is what a cache gets to learn what the operator itself has written.
+	conflictPeriod = 100 * time.Millisecond
+	// startPeriod is how long a pod may wait for a node and a volume.
+	startPeriod = 20 * time.Second
+)
+
+// Reconciler reconciles ControlPlanes.
+type Reconciler struct {
+	// Client reads from the caches, which have nothing but what is the operator's.
+	Client client.Client
+	// Live reads from the host itself.
+	Live   client.Reader
+	Events events.EventRecorder
+	Options
+
+	// fileGroup is the group of the servers' volumes, nil for that of the host.
+	fileGroup *int64
+	now       func() time.Time
+}
+
+// problem is what somebody has to mend: it is shown, and what it concerns is left as it is.
+type problem struct{ reason, message string }
+
+func (p *problem) Error() string { return p.message }
+
+func problemf(reason, format string, args ...any) error {
+	return &problem{reason, fmt.Sprintf(format, args...)}
+}
+
+// controllerOptions lets a few ControlPlanes be reconciled at once.
+func controllerOptions() controller.Options {
+	return controller.Options{MaxConcurrentReconciles: concurrency}
+}
+
+// work is what one reconcile knows. The steps fill it in.
+type work struct {
+	cp *v1alpha1.ControlPlane
+	// authorities are set by ensureKeys.
+	authorities *authorities
+	// hosts are the names and addresses of the Service, and endpoint is the URL by which
+	// clients reach the servers: as it was before until ensureServices has looked, and empty
+	// as long as the host has no address.
+	hosts    []string
+	endpoint string
+	servers  servers
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cp := &v1alpha1.ControlPlane{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cp); err != nil {
+		if apierrors.IsNotFound(err) {
+			forget(request.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if cp.DeletionTimestamp != nil { // the host deletes what has an owner
+		return reconcile.Result{}, nil
+	}
+	w := &work{cp: cp, endpoint: cp.Status.Endpoint}
+	err := r.ensure(ctx, w)
+	if observeErr := r.observe(ctx, w); observeErr != nil {
+		return reconcile.Result{}, errors.Join(err, observeErr)
+	}
+	switch commitErr := r.commit(ctx, w, err); {
+	case apierrors.IsConflict(commitErr): // the cache is behind, and what was made is made
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	case commitErr != nil:
+		return reconcile.Result{}, commitErr
+	}
+	return again(w, err)
+}
+
+// ensure makes everything, in this order. The first step that fails ends it. The servers come
+// last, so that those of a foreign version keep their addresses and certificates.
+func (r *Reconciler) ensure(ctx context.Context, w *work) error {
+	for _, step := range []func(context.Context, *work) error{
+		r.ensureAccount,
+		r.ensureServices,
+		r.ensureNetworkPolicy,
+		r.ensureBudget,
+		r.ensureKeys,
+		r.ensureServing,
+		r.ensureAdmin,
+		r.ensureServers,
+	} {
+		if err := step(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again says when to look again if nothing that is watched changes.
+func again(w *work, err error) (reconcile.Result, error) {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return reconcile.Result{RequeueAfter: problemPeriod}, nil
+	case apierrors.IsInvalid(err):
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	case err != nil:
+		return reconcile.Result{}, err
+	case w.servers.starting:
+		return reconcile.Result{RequeueAfter: startPeriod}, nil
+	default:
+		return reconcile.Result{RequeueAfter: renewalPeriod}, nil
+	}
+}

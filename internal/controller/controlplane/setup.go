@@ -1,0 +1,97 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// concurrency is the number of ControlPlanes that are reconciled at once.
+const concurrency = 4
+
+// Options configure the controller.
+type Options struct {
+	// Image is what servers run unless their ControlPlane says otherwise. It is of Version.
+	Image string
+	// Version is the one of Tenantry that the operator runs.
+	Version string
+}
+
+// Cached are the kinds that the controller makes and observes, each with the selector of
+// what is the operator's. Nothing else of these kinds is kept in memory.
+func Cached() map[client.Object]cache.ByObject {
+	cached := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: managed}}
+	for _, kind := range children() {
+		cached[kind] = cache.ByObject{Label: managed}
+	}
+	return cached
+}
+
+// children are the kinds that the controller makes.
+func children() []client.Object {
+	return []client.Object{
+		&corev1.ServiceAccount{}, &corev1.Service{}, &corev1.Secret{}, &appsv1.StatefulSet{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+	}
+}
+
+// Setup adds the controller to the manager of a host cluster.
+func Setup(mgr manager.Manager, opts Options) error {
+	group, err := fileGroup(mgr.GetRESTMapper())
+	if err != nil {
+		return err
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
+		Options: opts, fileGroup: group, now: time.Now,
+	}
+	b := builder.ControllerManagedBy(mgr).
+		Named("controlplane").
+		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toControlPlane))
+	for _, kind := range children() {
+		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(toControlPlane))
+	}
+	b.WithOptions(controllerOptions())
+	return b.Complete(r)
+}
+
+// toControlPlane maps what the operator has made to the ControlPlane that it is of.
+func toControlPlane(_ context.Context, made client.Object) []reconcile.Request {
+	name := made.GetLabels()[ofLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: made.GetNamespace(), Name: name}}}
+}
+
+// fileGroup returns the group that volumes of servers are given to, which is any. OpenShift
+// has one for each namespace, and refuses others.
+func fileGroup(mapper meta.RESTMapper) (*int64, error) {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"})
+	switch {
+	case err == nil:
+		return nil, nil
+	case meta.IsNoMatchError(err):
+		return new(int64(65532)), nil
+	default:
+		return nil, fmt.Errorf("asking the host whether it is OpenShift: %w", err)
+	}
+}

@@ -1,0 +1,110 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
+)
+
+func isProblem(err error) bool {
+	var p *problem
+	return errors.As(err, &p)
+}
+
+// conditionsOf says what a reconcile has come to. failed is the error of its steps.
+func conditionsOf(w *work, failed error) []metav1.Condition {
+	return []metav1.Condition{available(w), progressing(w, failed), degraded(w, failed)}
+}
+
+func available(w *work) metav1.Condition {
+	switch {
+	case w.servers.ready == 0:
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersNotReady, "no server answers requests")
+	case w.endpoint == "":
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
+	default:
+		return condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
+			fmt.Sprintf("requests are answered at %s", w.endpoint))
+	}
+}
+
+const awaitingAddress = "the Service has no address for clients yet: does the host give out addresses of load balancers?"
+
+func progressing(w *work, failed error) metav1.Condition {
+	switch {
+	case failed != nil:
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
+	case w.endpoint == "":
+		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
+	case !w.servers.settled:
+		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the servers to be as the spec says and ready")
+	default:
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonAsDesired, "everything is as the spec says")
+	}
+}
+
+func degraded(w *work, failed error) metav1.Condition {
+	var p *problem
+	switch {
+	case errors.As(failed, &p):
+		return condition(v1alpha1.ConditionDegraded, true, p.reason, p.message)
+	case apierrors.IsInvalid(failed):
+		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonInvalid, failed.Error())
+	case failed != nil:
+		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
+	case w.servers.failing != "":
+		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, w.servers.failing)
+	default:
+		return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+	}
+}
+
+func condition(kind string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: conditions.Message(message)}
+}
+
+// commit writes the status if it says something new, and tells of what has changed.
+func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
+	changed := w.cp.DeepCopy()
+	status := &changed.Status
+	for _, c := range conditionsOf(w, failed) {
+		c.ObservedGeneration = w.cp.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	status.ObservedGeneration = w.cp.Generation
+	status.Endpoint = w.endpoint
+	status.Replicas = w.servers.ready
+	if w.authorities != nil {
+		status.CertificateAuthority = string(w.authorities.server.PEM())
+	}
+	if w.servers.settled {
+		status.Version = w.servers.version
+	}
+	show(changed)
+	if apiequality.Semantic.DeepEqual(w.cp.Status, changed.Status) {
+		return nil
+	}
+	// What was observed of a ControlPlane is not written into the next one of its name.
+	unchanged := client.MergeFromWithOptions(w.cp, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("updating the status of ControlPlane %q: %w", w.cp.Name, err)
+	}
+	for _, e := range transitions(w.cp.Status.Conditions, status.Conditions) {
+		r.record(w.cp, e)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package objects
+
+import (
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ShallowCopy returns a copy of obj whose name and namespace can be set without
+// changing obj. Everything below its metadata stays shared.
+func ShallowCopy(obj runtime.Object) runtime.Object {
+	if object, ok := obj.(*unstructured.Unstructured); ok {
+		content := maps.Clone(object.Object)
+		if metadata, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(metadata)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	original := reflect.ValueOf(obj).Elem()
+	copied := reflect.New(original.Type())
+	copied.Elem().Set(original)
+	return copied.Interface().(runtime.Object)
+}
+
+// WithKey returns annotations or labels with a value or, if that is empty, without its key. The
+// map itself, which may be that of an object in a cache, stays as it is.
+func WithKey(m map[string]string, key, value string) map[string]string {
+	if current, ok := m[key]; current == value && ok == (value != "") {
+		return m
+	}
+	if m = maps.Clone(m); m == nil {
+		m = map[string]string{}
+	}
+	if m[key] = value; value == "" {
+		delete(m, key)
+	}
+	return m
+}

@@ -1,0 +1,162 @@
+package operator
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+func kindOf(object client.Object) string { return fmt.Sprintf("%T", object) }
+
+// newFrom returns what was parsed, in its type.
+func newFrom(parsed *unstructured.Unstructured) *v1alpha1.ControlPlane {
+	GinkgoHelper()
+	cp := &v1alpha1.ControlPlane{}
+	Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(parsed.Object, cp)).To(Succeed())
+	return cp
+}
+
+// content returns the part of an object that somebody spoils below.
+func content(object client.Object) any {
+	switch o := object.(type) {
+	case *corev1.ServiceAccount:
+		return o.AutomountServiceAccountToken
+	case *corev1.Service:
+		return o.Spec.Selector
+	case *corev1.Secret:
+		return o.Data
+	case *appsv1.StatefulSet:
+		return []any{o.Spec.Template.Spec.Containers[0].Image, *o.Spec.Replicas}
+	case *policyv1.PodDisruptionBudget:
+		return o.Spec.MaxUnavailable
+	case *networkingv1.NetworkPolicy:
+		return o.Spec.PolicyTypes
+	default:
+		return nil
+	}
+}
+
+func spoil(object client.Object) {
+	switch o := object.(type) {
+	case *corev1.ServiceAccount:
+		o.AutomountServiceAccountToken = new(true)
+	case *corev1.Service:
+		o.Spec.Selector["app.kubernetes.io/instance"] = "other"
+	case *corev1.Secret:
+		for key := range o.Data {
+			o.Data[key] = []byte("spoilt")
+		}
+	case *appsv1.StatefulSet:
+		o.Spec.Template.Spec.Containers[0].Image = "spoilt"
+		o.Spec.Replicas = new(int32(0))
+	case *policyv1.PodDisruptionBudget:
+		o.Spec.MaxUnavailable = new(intstr.FromInt32(0))
+	case *networkingv1.NetworkPolicy:
+		o.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
+	}
+}
+
+var _ = Describe("What is made for a ControlPlane", func() {
+	// The kinds are those of owned, in its order.
+	for i, object := range owned(newControlPlane("disturbed")) {
+		It(fmt.Sprintf("comes back: %T %s", object, object.GetName()), func(ctx SpecContext) {
+			neighbour := newControlPlane("neighbour")
+			createAvailable(ctx, neighbour)
+			before := versions(ctx, made(neighbour))
+			cp := newControlPlane("disturbed")
+			createAvailable(ctx, cp)
+			object := owned(cp)[i]
+			get(ctx, object, object.GetName())
+			want, labels := content(object.DeepCopyObject().(client.Object)), object.GetLabels()
+
+			By("being edited")
+			change(ctx, object, object.GetName(), spoil)
+			if kept, isSecret := want.(map[string][]byte); isSecret {
+				Eventually(func() map[string][]byte { return secret(ctx, object.GetName()).Data }).Should(SatisfyAll(
+					HaveLen(len(kept)), Not(ContainElement([]byte("spoilt")))), "what was spoilt is made anew")
+			} else {
+				Eventually(func() any { return content(get(ctx, object, object.GetName())) }).Should(Equal(want))
+			}
+
+			By("losing its labels")
+			change(ctx, object, object.GetName(), func(o client.Object) { o.SetLabels(nil) })
+			Eventually(func() map[string]string { return get(ctx, object, object.GetName()).GetLabels() }).Should(Equal(labels))
+
+			By("being deleted")
+			uid := uidOf(ctx, object)
+			Expect(admin.Delete(ctx, object)).To(Succeed())
+			Eventually(func() any { return uidOf(ctx, object) }).ShouldNot(Equal(uid))
+			Expect(versions(ctx, made(neighbour))).To(Equal(before), "the neighbour was written")
+		})
+	}
+
+	It("does not take the place of what is somebody else's", func(ctx SpecContext) {
+		for _, object := range made(newControlPlane("taken")) {
+			By(kindOf(object) + " " + object.GetName())
+			foreign := foreigner(object)
+			Expect(admin.Create(ctx, foreign)).To(Succeed())
+			cp := newControlPlane("taken")
+			Expect(admin.Create(ctx, cp)).To(Succeed())
+			condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNameTaken)
+			Expect(condition.Message).To(ContainSubstring(foreign.GetName()))
+			expectCondition(ctx, cp.Name, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonBlocked)
+			version := foreign.GetResourceVersion()
+			Expect(get(ctx, foreign, foreign.GetName()).GetResourceVersion()).To(Equal(version), "it was written")
+
+			Expect(admin.Delete(ctx, foreign)).To(Succeed())
+			change(ctx, cp, cp.Name, func(cp *v1alpha1.ControlPlane) { cp.Spec.Expose.Names = []string{"again"} })
+			expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+			Expect(admin.Delete(ctx, cp)).To(Succeed())
+			for _, object := range made(cp) {
+				Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed())
+			}
+		}
+	}, NodeTimeout(startTimeout))
+
+	It("is the same again for the next ControlPlane of the name, as far as it is keys", func(ctx SpecContext) {
+		cp := newControlPlane("twice")
+		createAvailable(ctx, cp)
+		keys := secret(ctx, "twice-keys").Data
+		Expect(admin.Delete(ctx, cp)).To(Succeed())
+		for _, object := range owned(cp) { // the host's garbage collector does
+			Expect(admin.Delete(ctx, object)).To(Succeed())
+		}
+		cp = newControlPlane("twice")
+		create(ctx, cp)
+		setReady(ctx, cp.Name)
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		Expect(secret(ctx, "twice-keys").Data).To(Equal(keys))
+	})
+})
+
+// foreigner returns an object of the kind and name of another, and of nobody.
+func foreigner(object client.Object) client.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: object.GetName(), Labels: map[string]string{"app": "other"}}
+	switch object.(type) {
+	case *corev1.ServiceAccount:
+		return &corev1.ServiceAccount{ObjectMeta: meta}
+	case *corev1.Service:
+		return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	case *corev1.Secret:
+		return &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"password": []byte("secret")}}
+	case *networkingv1.NetworkPolicy:
+		return &networkingv1.NetworkPolicy{ObjectMeta: meta}
+	case *policyv1.PodDisruptionBudget:
+		return &policyv1.PodDisruptionBudget{ObjectMeta: meta}
+	default:
+		pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: meta.Labels}, Template: pod}}
+	}
+}

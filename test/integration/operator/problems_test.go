@@ -1,0 +1,94 @@
+package operator
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+var _ = Describe("A problem of a ControlPlane", func() {
+	for _, name := range []string{"-authorities", "-keys"} {
+		It("is that the keys of "+name+" are gone, until they are back", func(ctx SpecContext) {
+			cp := newControlPlane("gone")
+			createAvailable(ctx, cp)
+			backup := secret(ctx, cp.Name+name)
+			before := secret(ctx, cp.Name+"-serving").Data
+			Expect(admin.Delete(ctx, backup)).To(Succeed())
+			condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysMissing)
+			Expect(condition.Message).To(ContainSubstring(`Secret "gone` + name + `" is missing: restore it from a backup`))
+			expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+
+			Expect(admin.Create(ctx, named(&corev1.Secret{Data: backup.Data, ObjectMeta: metav1.ObjectMeta{Labels: backup.Labels}}, backup.Name))).To(Succeed())
+			expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+			Expect(secret(ctx, cp.Name+"-serving").Data).To(Equal(before))
+		})
+
+		It("is that the keys of "+name+" are none, and servers go on with theirs", func(ctx SpecContext) {
+			cp := newControlPlane("broken")
+			createAvailable(ctx, cp)
+			whole := secret(ctx, cp.Name+name)
+			spoilt := map[string][]byte{}
+			for key := range whole.Data {
+				spoilt[key] = []byte("spoilt")
+			}
+			generation := get(ctx, &appsv1.StatefulSet{}, cp.Name).Generation
+			for _, data := range []map[string][]byte{spoilt, {}} {
+				Expect(admin.Delete(ctx, named(&corev1.Secret{}, whole.Name))).To(Succeed())
+				Expect(admin.Create(ctx, named(&corev1.Secret{Data: data, ObjectMeta: metav1.ObjectMeta{Labels: whole.Labels}}, whole.Name))).To(Succeed())
+				condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysInvalid)
+				Expect(condition.Message).To(SatisfyAll(ContainSubstring(whole.Name), ContainSubstring("restore it")))
+			}
+			Expect(get(ctx, &appsv1.StatefulSet{}, cp.Name).Generation).To(Equal(generation))
+			expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		})
+	}
+
+	It("is a version that the operator does not run", func(ctx SpecContext) {
+		cp := newControlPlane("pinned")
+		createAvailable(ctx, cp)
+		generation := get(ctx, &appsv1.StatefulSet{}, cp.Name).Generation
+		change(ctx, cp, cp.Name, func(cp *v1alpha1.ControlPlane) {
+			cp.Spec.Version, cp.Spec.Pod.Image = "v9.0.0", "registry.example/tenantry:v9.0.0"
+		})
+		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonUnsupportedVersion)
+		Expect(condition.Message).To(ContainSubstring("leave spec.version out"))
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		Expect(get(ctx, &appsv1.StatefulSet{}, cp.Name).Generation).To(Equal(generation))
+	})
+
+	It("is what a server says at its end", func(ctx SpecContext) {
+		cp := newControlPlane("failing")
+		createAvailable(ctx, cp)
+		template := get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "failing-0", Labels: template.Labels}, Spec: template.Spec}
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "state"})
+		Expect(admin.Create(ctx, pod)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed()) })
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "tenantry", Image: image, ImageID: "x",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Message: "I1123 a line\ntenantry: the disk is full\n", FinishedAt: metav1.NewTime(time.Now()),
+			}},
+		}}
+		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
+		Expect(condition.Message).To(Equal("pod failing-0: CrashLoopBackOff: tenantry: the disk is full"))
+		Eventually(func(g Gomega) {
+			events := &eventsv1.EventList{}
+			g.Expect(admin.List(ctx, events, client.InNamespace(namespace))).To(Succeed())
+			g.Expect(events.Items).To(ContainElement(SatisfyAll(HaveField("Regarding.Name", cp.Name), HaveField("Reason", v1alpha1.ReasonPodFailing))))
+		}).Should(Succeed())
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+	})
+})

@@ -1,0 +1,112 @@
+package operator
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// parse returns a ControlPlane with a spec in YAML.
+func parse(name, spec string) *unstructured.Unstructured {
+	GinkgoHelper()
+	cp := &unstructured.Unstructured{Object: map[string]any{}}
+	var content any
+	Expect(yaml.Unmarshal([]byte(spec), &content)).To(Succeed())
+	cp.Object["spec"] = content
+	cp.SetAPIVersion(v1alpha1.GroupVersion.String())
+	cp.SetKind("ControlPlane")
+	cp.SetNamespace(namespace)
+	cp.SetName(name)
+	return cp
+}
+
+var _ = Describe("The definition of ControlPlanes", func() {
+	DescribeTable("refuses", func(ctx SpecContext, name, spec, field, message string) {
+		err := admin.Create(ctx, parse(name, spec), client.DryRunAll)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(err.Error()).To(SatisfyAll(ContainSubstring(field), ContainSubstring(message)))
+	},
+		Entry("a name that begins with a digit", "1st", `{}`, "", "beginning with a letter"),
+		Entry("a name with a dot", "a.b", `{}`, "", "at most 40 lower case letters"),
+		Entry("a long name", strings.Repeat("a", 41), `{}`, "", "at most 40 lower case letters"),
+		Entry("a name that ends with a dash", "a-", `{}`, "", "metadata.name"),
+		Entry("a version without its v", "x", `{version: 0.1.0}`, "spec.version", "should match"),
+		Entry("half a version", "x", `{version: v0.1}`, "spec.version", "should match"),
+		Entry("a version with leading zeros", "x", `{version: v0.01.0}`, "spec.version", "should match"),
+		Entry("a suffix of a version", "x", `{version: v0.1.0-rc.1}`, "spec.version", "should match"),
+		Entry("no kind of storage", "x", `{storage: {}}`, "spec.storage", "name the kind of storage: embedded"),
+		Entry("a small volume", "x", `{storage: {embedded: {size: 1023Mi}}}`, "spec.storage.embedded.size", "size must be 1Gi at least"),
+		Entry("a negative volume", "x", `{storage: {embedded: {size: -10Gi}}}`, "spec.storage.embedded.size", "size must be 1Gi at least"),
+		Entry("a volume of no size", "x", `{storage: {embedded: {size: large}}}`, "spec.storage.embedded.size", "should match"),
+		Entry("a volume of a number", "x", `{storage: {embedded: {size: 10}}}`, "spec.storage.embedded.size", "size must be 1Gi at least"),
+		Entry("a volume beyond all disks", "x", `{storage: {embedded: {size: 2Pi}}}`, "spec.storage.embedded.size", "size must be 1Pi at most"),
+		Entry("a class without a name", "x", `{storage: {embedded: {storageClassName: ""}}}`, "spec.storage.embedded.storageClassName", "should be at least 1"),
+		Entry("a class of no such name", "x", `{storage: {embedded: {storageClassName: Fast_Disks}}}`, "spec.storage.embedded.storageClassName", "must be the name of a StorageClass"),
+		Entry("another kind of Service", "x", `{expose: {type: ExternalName}}`, "spec.expose.type", "Unsupported value"),
+		Entry("ports of nodes without a name", "x", `{expose: {type: NodePort}}`, "spec.expose", "type NodePort needs names"),
+		Entry("ports of nodes with no name", "x", `{expose: {type: NodePort, names: []}}`, "spec.expose", "type NodePort needs names"),
+		Entry("the address of all machines", "x", `{expose: {names: [0.0.0.0]}}`, "spec.expose.names", "the IP address of one machine"),
+		Entry("the IPv6 address of all machines", "x", `{expose: {names: ["::"]}}`, "spec.expose.names", "the IP address of one machine"),
+		Entry("half an address", "x", `{expose: {names: [10.0.0]}}`, "spec.expose.names", "must be a host name"),
+		Entry("an address out of range", "x", `{expose: {names: [10.0.0.256]}}`, "spec.expose.names", "must be a host name"),
+		Entry("a name in upper case", "x", `{expose: {names: [Example.com]}}`, "spec.expose.names", "must be a host name"),
+		Entry("a name with a scheme", "x", `{expose: {names: ["https://example.com"]}}`, "spec.expose.names", "must be a host name"),
+		Entry("a name with a port", "x", `{expose: {names: ["example.com:443"]}}`, "spec.expose.names", "must be a host name"),
+		Entry("a wildcard", "x", `{expose: {names: ["*.example.com"]}}`, "spec.expose.names", "must be a host name"),
+		Entry("an empty name", "x", `{expose: {names: [""]}}`, "spec.expose.names", "should be at least 1"),
+		Entry("a name twice", "x", `{expose: {names: [a, a]}}`, "spec.expose.names", "Duplicate value"),
+		Entry("33 names", "x", `{expose: {names: [`+strings.Repeat("a,", 32)+`a]}}`, "spec.expose.names", "must have at most 32 items"),
+		Entry("an image of two words", "x", `{pod: {image: "a b"}}`, "spec.pod.image", "should match"),
+		Entry("an image without a name", "x", `{pod: {image: ""}}`, "spec.pod.image", "should be at least 1"),
+		Entry("a resource that is none of a server", "x", `{pod: {resources: {limits: {nvidia.com/gpu: 1}}}}`, "spec.pod.resources.limits", "limits are cpu, memory and ephemeral-storage"),
+		Entry("a negative request", "x", `{pod: {resources: {requests: {cpu: -1}}}}`, "spec.pod.resources.requests", "and not negative"),
+		Entry("a negative limit", "x", `{pod: {resources: {limits: {memory: -1Gi}}}}`, "spec.pod.resources.limits", "and not negative"),
+		Entry("requests beyond limits", "x", `{pod: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}}`, "spec.pod.resources", "requests must not be more than limits"),
+	)
+
+	DescribeTable("takes", func(ctx SpecContext, name, spec string) {
+		Expect(admin.Create(ctx, parse(name, spec), client.DryRunAll)).To(Succeed())
+	},
+		Entry("nothing", "x", `{}`),
+		Entry("a long name", strings.Repeat("a", 40), `{}`),
+		Entry("a version", "x", `{version: v10.0.3}`),
+		Entry("a volume of 1Gi, in bytes", "x", `{storage: {embedded: {size: 1073741824, storageClassName: fast.disks}}}`),
+		Entry("names and addresses", "x", `{expose: {type: NodePort, names: [tenantry.example.com, 10.0.0.1, "2001:db8::1"]}}`),
+		Entry("an image by digest", "x", `{pod: {image: "mirror.example:5000/a/b@sha256:0123456789abcdef"}}`),
+		Entry("resources", "x", `{pod: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1024Mi}}}}`),
+	)
+
+	It("fills in the defaults", func(ctx SpecContext) {
+		cp := newControlPlane("x")
+		Expect(admin.Create(ctx, cp, client.DryRunAll)).To(Succeed())
+		Expect(cp.Spec.Storage.Embedded.Size.String()).To(Equal("10Gi"))
+		Expect(cp.Spec.Expose.Type).To(Equal(v1alpha1.ExposeClusterIP))
+	})
+
+	DescribeTable("refuses to change", func(ctx SpecContext, before, after, field, message string) {
+		other := &corev1.Namespace{}
+		other.Name = "unwatched"
+		Expect(client.IgnoreAlreadyExists(admin.Create(ctx, other))).To(Succeed())
+		cp := parse("x", before)
+		cp.SetNamespace(other.Name)
+		Expect(admin.Create(ctx, cp)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, cp)).To(Succeed()) })
+		cp.Object["spec"] = parse("x", after).Object["spec"]
+		err := admin.Update(ctx, cp)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(err.Error()).To(SatisfyAll(ContainSubstring(field), ContainSubstring(message)))
+	},
+		Entry("the size", `{storage: {embedded: {size: 10Gi}}}`, `{storage: {embedded: {size: 20Gi}}}`, "spec.storage.embedded.size", "enlarge the volume by its claim"),
+		Entry("the class", `{storage: {embedded: {storageClassName: a}}}`, `{storage: {embedded: {storageClassName: b}}}`, "spec.storage.embedded", "storageClassName cannot be changed"),
+		Entry("the default class", `{}`, `{storage: {embedded: {storageClassName: b}}}`, "spec.storage.embedded", "storageClassName cannot be changed"),
+		Entry("back to the default class", `{storage: {embedded: {storageClassName: a}}}`, `{}`, "spec.storage.embedded", "storageClassName cannot be changed"),
+	)
+})

@@ -1,0 +1,196 @@
+package operator
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/operator"
+	"github.com/tenantry/tenantry/test/host"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	timeout      = 30 * time.Second
+	poll         = 50 * time.Millisecond
+
+	namespace = "tenantry-system"
+	image     = "registry.example/tenantry:test"
+	config    = "../../../config"
+	token     = "token-of-the-operator"
+	account   = token + ",system:serviceaccount:" + namespace + ":tenantry-operator,2,\"system:serviceaccounts,system:authenticated\"\n"
+)
+
+var (
+	cluster *host.Host
+	// admin is a client of the host's administrator.
+	admin client.Client
+)
+
+func TestMain(m *testing.M) {
+	host.RunIfCalled()
+	os.Exit(m.Run())
+}
+
+func TestOperator(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Operator")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	klog.LogToStderr(false)
+	klog.SetOutput(GinkgoWriter)
+	SetDefaultEventuallyTimeout(timeout)
+	SetDefaultEventuallyPollingInterval(poll)
+	var err error
+	cluster, err = host.Start(ctx, GinkgoT().TempDir(), account)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(cluster.Stop)
+	scheme := runtime.NewScheme()
+	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(v1alpha1.AddHostToScheme(scheme)).To(Succeed())
+	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
+	admin, err = client.New(cluster.Config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+
+	apply(ctx, "crd/tenantry.io_controlplanes.yaml", "operator/namespace.yaml", "operator/serviceaccount.yaml", "operator/role.yaml")
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "controlplanes.tenantry.io"}}
+	Eventually(func(g Gomega) {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(definition), definition)).To(Succeed())
+		g.Expect(definition.Status.Conditions).To(ContainElement(SatisfyAll(
+			HaveField("Type", apiextensionsv1.Established), HaveField("Status", apiextensionsv1.ConditionTrue))))
+	}).Should(Succeed())
+	startOperator()
+}, NodeTimeout(startTimeout))
+
+// startOperator runs the operator, with its own rights, until the suite ends.
+func startOperator() {
+	GinkgoHelper()
+	running, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- operator.Run(running, cluster.As(token), operator.Options{
+			Image: image, Namespaces: []string{namespace}, Namespace: namespace, LeaderElection: true,
+		})
+	}()
+	DeferCleanup(func() {
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+}
+
+// apply creates what manifests of config have, in the operator's namespace where there is
+// one.
+func apply(ctx context.Context, files ...string) {
+	GinkgoHelper()
+	for _, file := range files {
+		from, err := os.Open(filepath.Join(config, file))
+		Expect(err).NotTo(HaveOccurred())
+		decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			if decoder.Decode(object) != nil {
+				break
+			}
+			mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
+			Expect(err).NotTo(HaveOccurred())
+			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+				object.SetNamespace(namespace)
+			}
+			if object.GetKind() == "RoleBinding" { // as kustomize does
+				subjects := object.Object["subjects"].([]any)
+				subjects[0].(map[string]any)["namespace"] = namespace
+			}
+			Expect(admin.Create(ctx, object)).To(Succeed())
+		}
+		Expect(from.Close()).To(Succeed())
+	}
+}
+
+// newControlPlane returns one that is in the operator's namespace.
+func newControlPlane(name string) *v1alpha1.ControlPlane {
+	return &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// create creates a ControlPlane, and deletes it with all that was made for it at the end of
+// the spec: the host has no garbage collector.
+func create(ctx context.Context, cp *v1alpha1.ControlPlane) {
+	GinkgoHelper()
+	Expect(admin.Create(ctx, cp)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(admin.Delete(ctx, cp))).To(Succeed())
+		for _, object := range made(cp) {
+			Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed())
+		}
+	})
+}
+
+// get reads an object, and fails unless it is there.
+func get[T client.Object](ctx context.Context, object T, name string) T {
+	GinkgoHelper()
+	Eventually(func() error { return admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object) }).Should(Succeed())
+	return object
+}
+
+// setReady says that the pods of a ControlPlane are ready, as a kubelet and a controller do.
+func setReady(ctx context.Context, name string) {
+	GinkgoHelper()
+	set := get(ctx, &appsv1.StatefulSet{}, name)
+	set.Status = appsv1.StatefulSetStatus{
+		ObservedGeneration: set.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentReplicas: 1, AvailableReplicas: 1,
+		CurrentRevision: "1", UpdateRevision: "1",
+	}
+	Expect(admin.Status().Update(ctx, set)).To(Succeed())
+}
+
+// expectCondition waits for a condition of a ControlPlane.
+func expectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	GinkgoHelper()
+	var found *metav1.Condition
+	Eventually(func(g Gomega) {
+		cp := newControlPlane(name)
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(cp), cp)).To(Succeed())
+		found = meta.FindStatusCondition(cp.Status.Conditions, kind)
+		g.Expect(found).NotTo(BeNil())
+		g.Expect(*found).To(SatisfyAll(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", cp.Generation)))
+	}).Should(Succeed())
+	return *found
+}
+
+// change changes an object that others change, too.
+func change[T client.Object](ctx context.Context, object T, name string, how func(T)) {
+	GinkgoHelper()
+	Eventually(func() error {
+		get(ctx, object, name)
+		how(object)
+		err := admin.Update(ctx, object)
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		Expect(err).NotTo(HaveOccurred())
+		return nil
+	}).Should(Succeed())
+}
+
+func secret(ctx context.Context, name string) *corev1.Secret {
+	GinkgoHelper()
+	return get(ctx, &corev1.Secret{}, name)
+}

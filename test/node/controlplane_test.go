@@ -1,0 +1,145 @@
+//go:build node
+
+package node
+
+import (
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const (
+	root      = "../.."
+	namespace = "tenantry-system"
+	timeout   = 5 * time.Minute
+)
+
+func TestNode(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(timeout)
+	SetDefaultEventuallyPollingInterval(time.Second)
+	RunSpecs(t, "Node")
+}
+
+// kubectl runs a command on the host, in the root of the repository, and returns its output.
+func kubectl(args ...string) (string, error) {
+	command := exec.Command("kubectl", args...)
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	shown := strings.TrimSpace(string(out))
+	if slices.Contains(args, "secret") {
+		shown = "..."
+	}
+	GinkgoWriter.Printf("$ kubectl %s\n%s\n", strings.Join(args, " "), shown)
+	return strings.TrimSpace(string(out)), err
+}
+
+// must is kubectl, which must not fail.
+func must(args ...string) string {
+	GinkgoHelper()
+	out, err := kubectl(args...)
+	Expect(err).NotTo(HaveOccurred(), out)
+	return out
+}
+
+// in is must in the operator's namespace.
+func in(args ...string) string {
+	GinkgoHelper()
+	return must(append([]string{"--namespace", namespace}, args...)...)
+}
+
+// admin returns the flags of the administrator of the sample, by the kubeconfig in its Secret.
+func admin() []string {
+	GinkgoHelper()
+	content, err := base64.StdEncoding.DecodeString(in("get", "secret", "sample-admin", "-o", "jsonpath={.data.kubeconfig}"))
+	Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	return []string{"--kubeconfig", file}
+}
+
+// inCluster returns admin at the address of the Service: the host has no DNS.
+func inCluster() []string {
+	GinkgoHelper()
+	return append(admin(), "--server", "https://"+in("get", "service", "sample", "-o", "jsonpath={.spec.clusterIP}"))
+}
+
+func available() {
+	GinkgoHelper()
+	in("wait", "--for=condition=Available", "--timeout=5m", "controlplane/sample")
+}
+
+var _ = Describe("A ControlPlane on a real node", Ordered, func() {
+	BeforeAll(func() {
+		must("apply", "-k", "config/default")
+		in("rollout", "status", "deployment/tenantry-operator", "--timeout=5m")
+	})
+
+	AfterEach(func() {
+		if CurrentSpecReport().Failed() {
+			for _, args := range [][]string{
+				{"get", "controlplanes,pods,pvc,events", "-o", "wide"}, {"describe", "pods"}, {"logs", "deployment/tenantry-operator", "--tail=30"},
+			} {
+				_, _ = kubectl(append([]string{"--namespace", namespace}, args...)...)
+			}
+		}
+	})
+
+	It("becomes available as the sample is", func() {
+		must("apply", "-f", "config/samples/controlplane.yaml")
+		available()
+		Expect(in("get", "controlplane", "sample", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].status}`)).To(Equal("False"))
+	})
+
+	It("is used by the kubeconfig in its Secret", func() {
+		config := inCluster()
+		Expect(must(append(config, "get", "namespaces", "-o", "name")...)).To(ContainSubstring("namespace/kube-system"))
+		must(append(config, "create", "-f", "config/samples/tenant.yaml")...)
+		must(append(config, "wait", "--for=condition=Ready", "--timeout=2m", "tenants/sample-tenant-1")...)
+	})
+
+	It("keeps what it has stored when its pod ends", func() {
+		before := in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")
+		in("delete", "pod", "sample-0", "--grace-period=0", "--force")
+		Eventually(func() (string, error) {
+			return kubectl("--namespace", namespace, "get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")
+		}).ShouldNot(Or(BeEmpty(), Equal(before), ContainSubstring("NotFound")))
+		in("wait", "--for=condition=Ready", "--timeout=5m", "pod/sample-0")
+		available()
+		must(append(inCluster(), "get", "tenants/sample-tenant-1")...)
+	})
+
+	It("is reached at a port of the node, by a certificate that the server takes over while it runs", func() {
+		pod := in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")
+		in("patch", "controlplane", "sample", "--type=merge", "-p", `{"spec":{"expose":{"type":"NodePort","names":["`+os.Getenv("NODE")+`"]}}}`)
+		Eventually(func() (string, error) {
+			return kubectl("--namespace", namespace, "get", "controlplane", "sample", "-o", "jsonpath={.status.endpoint}")
+		}).Should(HavePrefix("https://" + os.Getenv("NODE") + ":3"))
+		Eventually(func() (string, error) {
+			return kubectl(append(admin(), "get", "namespaces", "-o", "name")...)
+		}).Should(ContainSubstring("namespace/kube-system"))
+		Expect(in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")).To(Equal(pod))
+	})
+
+	It("leaves its keys and its volume, and nothing else", func() {
+		in("delete", "controlplane", "sample")
+		of := []string{"get", "statefulsets,services,serviceaccounts,networkpolicies,poddisruptionbudgets,secrets,persistentvolumeclaims",
+			"-l", "tenantry.io/control-plane=sample", "-o", "name"}
+		Eventually(func() []string { return strings.Fields(in(of...)) }).Should(ConsistOf(
+			"secret/sample-authorities", "secret/sample-keys", "persistentvolumeclaim/state-sample-0"))
+	})
+
+	It("goes on with them under the same name", func() {
+		must("apply", "-f", "config/samples/controlplane.yaml")
+		available()
+		must(append(inCluster(), "get", "tenants/sample-tenant-1")...)
+	})
+})

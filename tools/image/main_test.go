@@ -1,0 +1,211 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+const name = "registry.example/tenantry:v1"
+
+// packed packs two binaries and returns the tarball.
+func packed(t *testing.T, created string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"-o", filepath.Join(dir, "dist", "image.tar"), "-name", name, "-time", created}
+	for _, architecture := range []string{"amd64", "arm64"} {
+		binary := filepath.Join(dir, architecture)
+		if err := os.WriteFile(binary, []byte("for "+architecture), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, architecture+"="+binary)
+	}
+	if err := run(args); err != nil {
+		t.Fatal(err)
+	}
+	return args[1]
+}
+
+func TestSameBytes(t *testing.T) {
+	first, err := os.ReadFile(packed(t, "1700000000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(packed(t, "1700000000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first, second) {
+		t.Error("the same binaries make different images")
+	}
+	other, err := os.ReadFile(packed(t, "1700000001"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(first, other) {
+		t.Error("the time is not in the image")
+	}
+}
+
+// TestLayout checks what containerd reads.
+func TestLayout(t *testing.T) {
+	dir := unpack(t, packed(t, "1700000000"))
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations[nameAnnotation] != name {
+		t.Fatalf("the layout has %+v", manifest.Manifests)
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err = index.IndexManifest(); err != nil {
+		t.Fatal(err)
+	}
+	var architectures []string
+	for _, descriptor := range manifest.Manifests {
+		one, err := index.Image(descriptor.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		architectures = append(architectures, descriptor.Platform.Architecture)
+		checkContent(t, one, descriptor.Platform.Architecture)
+	}
+	if want := []string{"amd64", "arm64"}; !slices.Equal(architectures, want) {
+		t.Errorf("got architectures %v, want %v", architectures, want)
+	}
+}
+
+// TestDocker checks what "docker load" reads.
+func TestDocker(t *testing.T) {
+	tarred := packed(t, "1700000000")
+	content, err := os.ReadFile(filepath.Join(unpack(t, tarred), "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest tarball.Manifest
+	if err := json.Unmarshal(content, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{name + "-amd64", name}, {name + "-arm64"}}
+	if len(manifest) != len(want) {
+		t.Fatalf("got %d images", len(manifest))
+	}
+	there := files(t, tarred)
+	for i, entry := range manifest {
+		if !slices.Equal(entry.RepoTags, want[i]) {
+			t.Errorf("got the names %v, want %v", entry.RepoTags, want[i])
+		}
+		for _, named := range append(entry.Layers, entry.Config) {
+			if there[named] == nil {
+				t.Errorf("%s is not in the tarball", named)
+			}
+		}
+	}
+}
+
+func checkContent(t *testing.T, one v1.Image, architecture string) {
+	t.Helper()
+	config, err := one.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Architecture != architecture || config.Config.User != user {
+		t.Errorf("got an image for %s that runs as %q", config.Architecture, config.Config.User)
+	}
+	layers, err := one.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := map[string][]byte{}
+	for _, l := range layers {
+		from, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(content, entries(t, from))
+	}
+	if got := string(content["tenantry"]); got != "for "+architecture {
+		t.Errorf("the image for %s has the binary %q", architecture, got)
+	}
+	if got := strings.Count(string(content[rootsFile]), "BEGIN CERTIFICATE"); got < 100 {
+		t.Errorf("the image has %d roots of certificates", got)
+	}
+}
+
+func unpack(t *testing.T, tarred string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for file, content := range files(t, tarred) {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func files(t *testing.T, tarred string) map[string][]byte {
+	t.Helper()
+	from, err := os.Open(tarred)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	return entries(t, from)
+}
+
+func entries(t *testing.T, from io.Reader) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	r := tar.NewReader(from)
+	for {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found[header.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		"usage: image":                 {"-o", "x"},
+		`"amd64" is not ARCHITECTURE=`: {"-o", "x", "-name", name, "amd64"},
+		"reading the binary for amd64": {"-o", "x", "-name", name, "amd64=" + filepath.Join(t.TempDir(), "none")},
+	} {
+		if err := run(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+	}
+}
