@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/keystone"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -282,18 +283,7 @@ func suspend(t *v1alpha1.Tenant, reason string) {
 
 // annotate sets an annotation or, with an empty value, removes it.
 func annotate(o client.Object, key, value string) {
-	annotations := o.GetAnnotations()
-	if annotations[key] == value {
-		return
-	}
-	annotations = maps.Clone(annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if annotations[key] = value; value == "" {
-		delete(annotations, key)
-	}
-	o.SetAnnotations(annotations)
+	o.SetAnnotations(objects.WithKey(o.GetAnnotations(), key, value))
 }
 
 // project plans for a project that is there, in its namespace if there is one.

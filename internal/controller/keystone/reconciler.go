@@ -1,20 +1,17 @@
 package keystone
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -116,6 +113,8 @@ type outcome struct {
 	missing []string
 	// lacking is the tenant of that space.
 	lacking string
+	// unknownDomains are those of the spec that Keystone does not have, nil if that is not known.
+	unknownDomains []string
 }
 
 // run does all there is to do, and says what that was.
@@ -161,6 +160,7 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, source 
 	if err != nil {
 		return err
 	}
+	found.unknownDomains = unknownDomains(&s.Spec.Domains, listed.Domains)
 	w := newWork(s, name, listed, known)
 	found.removed = guard(&s.Spec.Guard, w.domainCensus, w.projectCensus)
 	unknown, err := unknownRoles(ctx, source, &s.Spec, listed.Roles)
@@ -198,166 +198,11 @@ func (o *outcome) conclude(s *v1alpha1.KeystoneSync) {
 	}
 }
 
-// known is what there is.
-type known struct {
-	// tenants are those of domains, by id.
-	tenants map[string][]*v1alpha1.Tenant
-	// marked are those that name a domain in the status alone, by its id.
-	marked map[string]*v1alpha1.Tenant
-	// namespaces are those of projects, by tenant and id.
-	namespaces map[string]map[string]*corev1.Namespace
-}
-
-// observe reads what there is of a Keystone in all spaces, but for bindings.
-func (r *Reconciler) observe(ctx context.Context, name string) (*known, error) {
-	tenants, err := r.cluster.Tenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	namespaces, err := r.cluster.Namespaces(ctx)
-	if err != nil {
-		return nil, err
-	}
-	k := &known{map[string][]*v1alpha1.Tenant{}, map[string]*v1alpha1.Tenant{}, map[string]map[string]*corev1.Namespace{}}
-	for i := range tenants {
-		t := &tenants[i]
-		of, _ := domainOf(t)
-		if id, ok := strings.CutPrefix(of, mark(name, "")); ok && tenant.Name(t.Name).IsSpace() {
-			k.tenants[id] = append(k.tenants[id], t)
-		} else if status := t.Status.Keystone; status != nil && status.Keystone == name {
-			k.marked[status.DomainID] = t
-		}
-	}
-	for i := range namespaces {
-		ns := &namespaces[i]
-		n := ns.Annotations[tenant.Annotation]
-		if k.namespaces[n] == nil {
-			k.namespaces[n] = map[string]*corev1.Namespace{}
-		}
-		k.namespaces[n][ns.Annotations[tenant.KeystoneIDAnnotation]] = ns
-	}
-	return k, nil
-}
-
-// work is what a run is about.
-type work struct {
-	// items are the domains that are there, and gone the Tenants of those that are not.
-	items                       []item
-	gone                        []*v1alpha1.Tenant
-	domainCensus, projectCensus census
-	conflicts                   []string
-	// slots are those of writes.
-	slots chan struct{}
-}
-
-// item is one domain.
-type item struct {
-	domain     keystone.Domain
-	projects   []keystone.Project
-	tenant     *v1alpha1.Tenant
-	namespaces map[string]*corev1.Namespace
-}
-
-// newWork joins what Keystone has with what there is.
-func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k *known) *work {
-	w := &work{slots: make(chan struct{}, writesAtOnce)}
-	projects := map[string][]keystone.Project{}
-	for _, project := range listed.Projects {
-		if !project.IsDomain {
-			projects[project.DomainID] = append(projects[project.DomainID], project)
-		}
-	}
-	here := map[string]bool{}
-	for _, domain := range listed.Domains {
-		here[domain.ID] = true
-		if !selects(&s.Spec.Domains, domain.Ref) {
-			continue
-		}
-		i := item{domain: domain, projects: projects[domain.ID]}
-		if why := i.find(name, k); why != "" {
-			w.conflicts = append(w.conflicts, why)
-			continue
-		}
-		if i.tenant != nil {
-			if i.tenant.DeletionTimestamp != nil {
-				continue // in a later run
-			}
-			w.domainCensus.see(domain.ID, false, !domain.Enabled && !i.tenant.Spec.Suspended)
-			i.namespaces = k.namespaces[i.tenant.Name]
-			ids := idsOf(i.projects)
-			for _, project := range i.projects {
-				if ns := i.namespaces[project.ID]; ns != nil {
-					w.projectCensus.see(project.ID, false, newlyDisabled(project, ns))
-				}
-			}
-			for id, ns := range i.namespaces {
-				if _, before := goneSince(ns); !ids[id] && !before {
-					w.projectCensus.see(id, true, false)
-				}
-			}
-		}
-		w.items = append(w.items, i)
-	}
-	for id, tenants := range k.tenants {
-		for _, t := range tenants {
-			domain := keystone.Ref{ID: id, Name: t.Annotations[nameAnnotation]}
-			if here[id] || t.DeletionTimestamp != nil || !selects(&s.Spec.Domains, domain) {
-				continue
-			}
-			if _, before := goneSince(t); !before {
-				w.domainCensus.see(id, true, false)
-			}
-			w.gone = append(w.gone, t)
-		}
-	}
-	slices.SortFunc(w.items, func(a, b item) int { return cmp.Compare(a.domain.ID, b.domain.ID) })
-	slices.SortFunc(w.gone, func(a, b *v1alpha1.Tenant) int { return cmp.Compare(a.Name, b.Name) })
-	return w
-}
-
-func idsOf(projects []keystone.Project) map[string]bool {
-	ids := make(map[string]bool, len(projects))
-	for _, project := range projects {
-		ids[project.ID] = true
-	}
-	return ids
-}
-
-// find finds the Tenant of a domain, or returns why there cannot be one.
-func (i *item) find(name string, k *known) (why string) {
-	about := fmt.Sprintf("domain %q (%s)", printable(i.domain.Name), i.domain.ID)
-	switch tenants := k.tenants[i.domain.ID]; {
-	case len(tenants) > 1:
-		return fmt.Sprintf("%s: tenants %q and %q are both annotated as its own", about, tenants[0].Name, tenants[1].Name)
-	case len(tenants) == 1:
-		i.tenant = tenants[0]
-	}
-	if t := k.marked[i.domain.ID]; t != nil {
-		return fmt.Sprintf("%s: tenant %q names it in status.keystone; annotate the Tenant with %s=%s to have it synchronised", about, t.Name,
-			v1alpha1.AdoptKeystoneDomainAnnotation, mark(name, i.domain.ID))
-	}
-	if i.tenant == nil {
-		return ""
-	}
-	if status := i.tenant.Status.Keystone; status != nil && *status != (v1alpha1.TenantKeystone{Keystone: name, DomainID: i.domain.ID}) {
-		return fmt.Sprintf("%s: tenant %q, which is annotated as its own, names domain %q of Keystone %q in status.keystone", about, i.tenant.Name, status.DomainID, status.Keystone)
-	}
-	return ""
-}
-
 // each plans for all domains and, if write is true, applies that. What fails in one
 // domain does not concern the others.
 func (r *Reconciler) each(ctx context.Context, w *work, p planner, write bool, found *outcome) error {
 	parts := make([]part, len(w.items)+len(w.gone))
-	group := errgroup.Group{}
-	group.SetLimit(atOnce)
-	for n := range parts {
-		group.Go(func() error {
-			parts[n] = r.one(ctx, w, n, p, write)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	workqueue.ParallelizeUntil(ctx, atOnce, len(parts), func(n int) { parts[n] = r.one(ctx, w, n, p, write) })
 	found.domains = len(w.items)
 	var errs []error
 	for _, part := range parts {
@@ -441,35 +286,30 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 	var failed []error
 	taken := map[place]bool{}
 	for _, phase := range p.phases() {
-		group := errgroup.Group{}
-		group.SetLimit(writesAtOnce)
 		phase = slices.DeleteFunc(phase, func(c change) bool {
 			return taken[place{c.tenant, ""}] || taken[place{c.tenant, c.object().GetNamespace()}]
 		})
-		for _, c := range phase {
-			group.Go(func() error {
-				w.slots <- struct{}{}
-				err := r.cluster.Apply(ctx, c)
-				<-w.slots
-				mu.Lock()
-				defer mu.Unlock()
-				if at, ok := placeOf(c); ok && err != nil {
-					taken[at] = true
-				}
-				var inTheWay conflict
-				switch {
-				case errors.As(err, &inTheWay):
-					conflicts = append(conflicts, err.Error())
-				case err != nil:
-					failed = append(failed, err)
-				default:
-					made++
-					changed.WithLabelValues(kindOf(c.object()), c.verb()).Inc()
-				}
-				return nil
-			})
-		}
-		_ = group.Wait()
+		workqueue.ParallelizeUntil(ctx, writesAtOnce, len(phase), func(n int) {
+			c := phase[n]
+			w.slots <- struct{}{}
+			err := r.cluster.Apply(ctx, c)
+			<-w.slots
+			mu.Lock()
+			defer mu.Unlock()
+			if at, ok := placeOf(c); ok && err != nil {
+				taken[at] = true
+			}
+			var inTheWay conflict
+			switch {
+			case errors.As(err, &inTheWay):
+				conflicts = append(conflicts, err.Error())
+			case err != nil:
+				failed = append(failed, err)
+			default:
+				made++
+				changed.WithLabelValues(kindOf(c.object()), c.verb()).Inc()
+			}
+		})
 	}
 	slices.Sort(conflicts)
 	return made, conflicts, errors.Join(failed...)
@@ -488,86 +328,4 @@ func placeOf(c change) (at place, ok bool) {
 	default:
 		return place{}, false
 	}
-}
-
-// unknownRoles says which mappings are of roles that tokens do not have: those that Keystone does
-// not have, such as names, and those of one domain.
-func unknownRoles(ctx context.Context, source cloud, spec *v1alpha1.KeystoneSyncSpec, roles []keystone.Ref) ([]string, error) {
-	ids := map[string]bool{"": true}
-	for _, role := range roles {
-		ids[role.ID] = true
-	}
-	var unknown []string
-	check := func(field, id string) error {
-		if ids[id] {
-			return nil
-		}
-		domain, err := source.DomainOfRole(ctx, id)
-		if domain == "" {
-			unknown = append(unknown, fmt.Sprintf("%s: Keystone has no role with the id %q", field, id))
-		} else {
-			unknown = append(unknown, fmt.Sprintf("%s: role %q is one of domain %q alone, and no token has such roles: map a role without domain, which it may imply", field, id, printable(domain)))
-		}
-		return err
-	}
-	var errs []error
-	for i, mapping := range spec.RoleMappings {
-		errs = append(errs, check(fmt.Sprintf("spec.roleMappings[%d]", i), mapping.RoleID))
-	}
-	errs = append(errs, check("spec.tenantAdminRoleID", spec.TenantAdminRoleID))
-	return unknown, errors.Join(errs...)
-}
-
-// missing returns the ClusterRoles that the first of the tenants' spaces does not have: it
-// stands for the others. Bindings of them give nothing.
-func (r *Reconciler) missing(ctx context.Context, w *work, spec *v1alpha1.KeystoneSyncSpec, made bool) (missing []string, of string, err error) {
-	i := slices.IndexFunc(w.items, func(i item) bool { return i.tenant != nil || made })
-	if i < 0 {
-		return nil, "", nil
-	}
-	n := nameOf(w.items[i].domain.Name, w.items[i].domain.ID)
-	if t := w.items[i].tenant; t != nil {
-		n = t.Name
-	}
-	missing = []string{}
-	for _, mapping := range spec.RoleMappings {
-		found, err := r.cluster.HasClusterRole(ctx, tenant.Name(n), mapping.ClusterRole)
-		if err != nil {
-			return nil, "", err
-		}
-		if name := strconv.Quote(mapping.ClusterRole); !found && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-	}
-	return missing, n, nil
-}
-
-// unmapped returns the roles that somebody has in a selected domain and that are mapped in no
-// scope.
-func unmapped(ctx context.Context, source cloud, s *v1alpha1.KeystoneSync, listed *keystone.Listing) ([]v1alpha1.KeystoneUnmappedRole, error) {
-	selected := map[string]bool{}
-	for _, domain := range listed.Domains {
-		selected[domain.ID] = selects(&s.Spec.Domains, domain.Ref)
-	}
-	for _, project := range listed.Projects {
-		selected[project.ID] = selected[project.DomainID]
-	}
-	counts, err := source.Assigned(ctx, func(id string) bool { return selected[id] })
-	if err != nil {
-		return nil, err
-	}
-	delete(counts, s.Spec.TenantAdminRoleID)
-	for _, mapping := range s.Spec.RoleMappings {
-		delete(counts, mapping.RoleID)
-	}
-	names := map[string]string{}
-	for _, role := range listed.Roles {
-		names[role.ID] = printable(role.Name)
-	}
-	result := []v1alpha1.KeystoneUnmappedRole{}
-	for id, count := range counts {
-		result = append(result, v1alpha1.KeystoneUnmappedRole{ID: id, Name: names[id], Assignments: count})
-	}
-	slices.SortFunc(result, func(a, b v1alpha1.KeystoneUnmappedRole) int { return cmp.Compare(a.ID, b.ID) })
-	return result, nil
 }

@@ -319,6 +319,45 @@ func TestMissingClusterRoles(t *testing.T) {
 	}
 }
 
+// TestUnknownDomains: domains that Keystone does not have are named, once, and keep nothing of the
+// others.
+func TestUnknownDomains(t *testing.T) {
+	for name, tc := range map[string]struct {
+		domains v1alpha1.KeystoneDomains
+		want    string
+	}{
+		"id":        {v1alpha1.KeystoneDomains{IDs: []string{"gone", acme}}, `with the id "gone": `},
+		"name":      {v1alpha1.KeystoneDomains{Names: []string{"acme", "acmee"}}, `no domain "acmee": `},
+		"both":      {v1alpha1.KeystoneDomains{IDs: []string{"gone"}, Names: []string{"acme", "acmee"}}, `with the id "gone", "acmee": `},
+		"left out":  {v1alpha1.KeystoneDomains{AllExcept: &v1alpha1.KeystoneExcluded{Names: []string{"globexx"}}}, `no domain "globexx": `},
+		"all there": {v1alpha1.KeystoneDomains{IDs: []string{globex}, Names: []string{"acme"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.change(func(s *v1alpha1.KeystoneSyncSpec) { s.Domains = tc.domains })
+			for range 2 {
+				w.must(v1alpha1.ReasonSynced)
+			}
+			if _, ok := w.tenants[acmeTenant]; !ok {
+				t.Error("the domain that is there has no Tenant")
+			}
+			c := meta.FindStatusCondition(w.sync("all").Status.Conditions, v1alpha1.ConditionDomainsMissing)
+			if c == nil || (c.Status == metav1.ConditionTrue) != (tc.want != "") || !strings.Contains(c.Message, tc.want) {
+				t.Errorf("condition %+v", c)
+			}
+			told := 0
+			for len(w.events.Events) > 0 {
+				if strings.Contains(<-w.events.Events, v1alpha1.ConditionDomainsMissing) {
+					told++
+				}
+			}
+			if want := min(1, len(tc.want)); told != want {
+				t.Errorf("told %d times, not %d", told, want)
+			}
+		})
+	}
+}
+
 // TestGuardByDomain: a project that is one of another domain has gone from its own.
 func TestGuardByDomain(t *testing.T) {
 	w := newWorld(t)

@@ -1,7 +1,10 @@
 package keystone
 
 import (
+	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/keystone"
@@ -13,6 +16,27 @@ func selects(d *v1alpha1.KeystoneDomains, domain keystone.Ref) bool {
 		return !slices.Contains(except.IDs, domain.ID) && !slices.Contains(except.Names, domain.Name)
 	}
 	return slices.Contains(d.IDs, domain.ID) || slices.Contains(d.Names, domain.Name)
+}
+
+// unknownDomains returns the ids and names of a KeystoneSync that are of no domain: it does nothing
+// for them, also if they are misspelt. It is empty, not nil, if there are none.
+func unknownDomains(d *v1alpha1.KeystoneDomains, domains []keystone.Domain) []string {
+	ids, names := sets.New(d.IDs...), sets.New(d.Names...)
+	if except := d.AllExcept; except != nil {
+		ids, names = sets.New(except.IDs...), sets.New(except.Names...)
+	}
+	for _, domain := range domains {
+		ids.Delete(domain.ID)
+		names.Delete(domain.Name)
+	}
+	unknown := []string{}
+	for _, id := range sets.List(ids) {
+		unknown = append(unknown, fmt.Sprintf("with the id %q", id))
+	}
+	for _, name := range sets.List(names) {
+		unknown = append(unknown, fmt.Sprintf("%q", printable(name)))
+	}
+	return unknown
 }
 
 // earlier reports whether a comes before b, which then does nothing about domains of both.

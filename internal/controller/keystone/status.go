@@ -53,6 +53,13 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 			status.UnmappedRoles = first(found.unmapped)
 		}
 		switch {
+		case len(found.unknownDomains) > 0:
+			set(v1alpha1.ConditionDomainsMissing, true, v1alpha1.ReasonNotFound, "Keystone has no domain "+conditions.Enumerate(found.unknownDomains)+
+				": nothing is made for them; take from spec.domains what is deleted or misspelt (openstack domain list)")
+		case found.unknownDomains != nil:
+			set(v1alpha1.ConditionDomainsMissing, false, v1alpha1.ReasonFound, "Keystone has the domains that spec.domains names")
+		}
+		switch {
 		case len(found.missing) > 0:
 			set(v1alpha1.ConditionClusterRolesMissing, true, v1alpha1.ReasonNotFound, found.missingMessage())
 		case found.missing != nil:
@@ -91,9 +98,13 @@ func (r *Reconciler) tell(before, after *v1alpha1.KeystoneSync) {
 		}
 		r.Events.Eventf(after, nil, kind, is.Reason, "Synchronize", "%s", is.Message)
 	}
-	if c := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionClusterRolesMissing); c != nil && c.Status == metav1.ConditionTrue {
-		if b := meta.FindStatusCondition(before.Status.Conditions, c.Type); b == nil || b.Message != c.Message {
-			r.Events.Eventf(after, nil, corev1.EventTypeWarning, c.Type, "Synchronize", "%s", c.Message)
+	for _, kind := range []string{v1alpha1.ConditionDomainsMissing, v1alpha1.ConditionClusterRolesMissing} {
+		c := meta.FindStatusCondition(after.Status.Conditions, kind)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			continue
+		}
+		if b := meta.FindStatusCondition(before.Status.Conditions, kind); b == nil || b.Message != c.Message {
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, kind, "Synchronize", "%s", c.Message)
 		}
 	}
 	var names []string

@@ -45,7 +45,7 @@ type Authenticator struct {
 	tokens, passwords *memory
 	// users and addresses limit passwords that are refused.
 	users, addresses *buckets
-	// known are users who have logged in by a password.
+	// known are users who have logged in by a password, each with the address.
 	known *lru.Cache
 }
 

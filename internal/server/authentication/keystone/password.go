@@ -8,6 +8,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/tenantry/tenantry/internal/keystone"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 )
@@ -32,13 +36,16 @@ var errPassword = identity.Refuse("wrong user name or password, or a user that K
 // life of a tenant: binding changes with it.
 func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, password string) (*Identity, error) {
 	if !isText(name) || utf8.RuneCountInString(name) > maxUserName || !isText(password) || len(password) > maxPassword {
+		if err := a.Stranger(ctx); err != nil { // as where no passwords are taken
+			return nil, err
+		}
 		return nil, errPassword
 	}
 	client := addressOf(ctx)                                                              // that of the look-up has none: it may be for several requests
 	digest := a.digest(strings.Join([]string{binding, domainID, name, password}, "\x00")) // which is in none of them
 	found, err := a.passwords.find(ctx, digest, func(ctx context.Context) (verdict, time.Time, error) {
 		begin := time.Now()
-		giveBack, user, err := a.attempt(client, domainID, name)
+		giveBack, err := a.attempt(client, domainID, name)
 		if err != nil {
 			return verdict{}, time.Time{}, err
 		}
@@ -49,7 +56,7 @@ func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, p
 		if err != nil {
 			return verdict{}, time.Time{}, err
 		}
-		a.known.Add(user, true)
+		a.known.Add(at{client, userOf(domainID, name)}, true)
 		found := verdict{}
 		if found.identity, found.refused = identityOfAccess(answer, domainID); found.refused == nil {
 			found.identity.IssuedAt = begin // by the clock that tells the age of tenants
@@ -68,16 +75,29 @@ func isText(s string) bool {
 	return s != "" && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
+// spelling returns what is equal of names that a store of users may take for one another, as MySQL does: without case,
+// accents, widths, spaces around it and characters that nobody sees. Users of equal spellings share their attempts.
+func spelling(name string) string {
+	unseen := func(r rune) bool { return unicode.In(r, unicode.Mn, unicode.Cf) }
+	folded := cases.Fold().String(norm.NFKD.String(name)) // which makes ss of ß
+	return strings.TrimSpace(runes.Remove(runes.Predicate(unseen)).String(norm.NFKD.String(folded)))
+}
+
+// at is a user at an address.
+type at struct{ client, user string }
+
+// userOf returns by what the attempts of a user are counted.
+func userOf(domainID, name string) string { return domainID + ":" + spelling(name) }
+
 // attempt counts an attempt with a password, until it is given back, or returns when there may
 // be one.
-func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(), user string, err error) {
-	now := time.Now()
-	user = domainID + ":" + strings.ToLower(strings.TrimSpace(name)) // MySQL compares names so
-	// Somebody else at the address, which may be that of a proxy, does not keep out who has logged in before.
-	_, known := a.known.Get(user)
+func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(), err error) {
+	now, user := time.Now(), userOf(domainID, name)
+	// Somebody else at an address, which may be that of a proxy, does not keep out who has logged in from there.
+	_, known := a.known.Get(at{client, user})
 	if !known {
 		if wait := a.addresses.take(client, now); wait > 0 {
-			return nil, user, &identity.Limited{After: wait}
+			return nil, &identity.Limited{After: wait}
 		}
 	}
 	// An address that may try no more takes no place among the users that are counted.
@@ -85,14 +105,14 @@ func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(),
 		if !known {
 			a.addresses.giveBack(client)
 		}
-		return nil, user, &identity.Limited{After: wait}
+		return nil, &identity.Limited{After: wait}
 	}
 	return func() {
 		a.users.giveBack(user)
 		if !known {
 			a.addresses.giveBack(client)
 		}
-	}, user, nil
+	}, nil
 }
 
 // Stranger counts an attempt of an address alone. Who tries the tenants that take no passwords is not to see which do.

@@ -148,6 +148,13 @@ func TestAttempts(t *testing.T) {
 		if got := enter(t, a, from(t, "198.51.100.1:1"), "jane", "right"); got != "valid" {
 			t.Errorf("the right one, later: %s", got)
 		}
+		time.Sleep(2 * time.Minute) // until nothing is remembered
+		if got := enter(t, a, from(t, "203.0.113.1:1"), "jane", "right"); got != "valid" {
+			t.Errorf("from another address: %s", got)
+		}
+		if got := enter(t, a, from(t, "198.51.100.2:1"), "elsewhere", "right"); got != "valid" {
+			t.Errorf("from an address of its own: %s", got)
+		}
 		before := d.failed.Load()
 		for i := range 100 {
 			enter(t, a, from(t, "203.0.113.1:1"), fmt.Sprint("user", i), "wrong")
@@ -162,8 +169,13 @@ func TestAttempts(t *testing.T) {
 		if got := enter(t, a, from(t, "203.0.113.1:1"), "jane", "right"); got != "valid" {
 			t.Errorf("who has logged in before: %s", got)
 		}
-		if got := enter(t, a, from(t, "203.0.113.1:1"), "new", "right"); got != "limited" {
-			t.Errorf("who has not: %s", got)
+		for _, name := range []string{"new", "elsewhere"} {
+			if got := enter(t, a, from(t, "203.0.113.1:1"), name, "right"); got != "limited" {
+				t.Errorf("who has not: %s", got)
+			}
+		}
+		if got := enter(t, a, from(t, "203.0.113.1:1"), "a\x00name", "right"); got != "limited" {
+			t.Errorf("a name that nobody has: %s", got)
 		}
 		if got := enter(t, a, from(t, "198.51.100.1:1"), "user99", "right"); got != "valid" {
 			t.Errorf("from another address: %s", got)
@@ -181,6 +193,24 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%d users are counted", n)
 		}
 	})
+}
+
+// TestSpelling: the spellings by which MySQL finds one user are one.
+func TestSpelling(t *testing.T) {
+	for one, others := range map[string][]string{
+		"jane":    {"Jane", "JANE ", " jane", "j\u00e4n\u00e9", "ja\u0308ne", "\uff2a\uff41\uff4e\uff45", "ja\u200bne", "j\u00adane", "\u00a0jane"},
+		"strasse": {"Stra\u00dfe", "STRA\u1e9eE"},
+		"ffi":     {"\ufb03"},
+	} {
+		for _, other := range others {
+			if got := spelling(other); got != one {
+				t.Errorf("%+q is spelt as %+q, not as %q", other, got, one)
+			}
+		}
+	}
+	if spelling("jane") == spelling("john") || spelling("\u5f35\u5049") == spelling("\u5f20\u4f1f") {
+		t.Error("other names are spelt alike")
+	}
 }
 
 // TestPasswordRemembered: what is remembered ends with its time, and with the tenant.

@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-helpers/auth/rbac/validation"
+	kapihelper "k8s.io/kubernetes/pkg/apis/core/helper"
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 
@@ -37,6 +40,18 @@ const maxRights = 5000
 // maxComparisons is how many comparisons of a single right with a string of a rule of the user are
 // made, which takes two or three seconds.
 const maxComparisons = 25_000_000
+
+// confirm is a definition.Confirmed's.
+func (e Escalation) confirm(ctx context.Context, obj, old runtime.Object) error {
+	p := obj.(*v1alpha1.TenantAccessPolicy)
+	if old != nil && rbacregistry.IsOnlyMutatingGCFields(obj, old, kapihelper.Semantic) {
+		return nil
+	}
+	if err := e.Confirm(ctx, p); err != nil {
+		return apierrors.NewForbidden(Resource, p.Name, err)
+	}
+	return nil
+}
 
 // Confirm returns an error that names what the user of ctx would grant without
 // having it.

@@ -59,6 +59,36 @@ func (r StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.Store.GetResetFields()
 }
 
+// StatusStrategy are the rules for the subresource status of a T.
+type StatusStrategy[T, S any] struct {
+	rest.RESTUpdateStrategy
+	status func(*T) *S
+}
+
+// NewStatusStrategy returns the rules for the subresource status of what main has those for.
+func NewStatusStrategy[T, S any](main rest.RESTUpdateStrategy, status func(*T) *S) StatusStrategy[T, S] {
+	return StatusStrategy[T, S]{main, status}
+}
+
+// PrepareForUpdate implements rest.RESTUpdateStrategy. All but the status is as it was.
+func (s StatusStrategy[T, S]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	is, object := any(obj).(*T), obj.(metav1.Object)
+	status, managed := *s.status(is), object.GetManagedFields()
+	old.(interface{ DeepCopyInto(*T) }).DeepCopyInto(is)
+	*s.status(is) = status
+	object.SetManagedFields(managed)
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy. The rest is not the writer's.
+func (StatusStrategy[T, S]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (StatusStrategy[T, S]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return ResetFields("spec", "object")
+}
+
 // ResetFields are fields of an object that a request does not change, in every version.
 func ResetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()

@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -20,10 +21,11 @@ type escalation struct {
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
-// confirm returns an error if the user of ctx may not bind a ClusterRole that s names in
+// confirm returns an error if the user of ctx may not bind a ClusterRole that a KeystoneSync names in
 // every tenant's space, also in one to come: what the right to do so in the system space
-// says nothing about.
-func (e escalation) confirm(ctx context.Context, s *v1alpha1.KeystoneSync) error {
+// says nothing about. It is a definition.Confirmed's.
+func (e escalation) confirm(ctx context.Context, obj, _ runtime.Object) error {
+	s := obj.(*v1alpha1.KeystoneSync)
 	u, ok := request.UserFrom(ctx)
 	r := tenant.RequestFrom(ctx)
 	if !ok || r == nil {

@@ -8,14 +8,11 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -29,10 +26,9 @@ var Resource = v1alpha1.GroupVersion.WithResource("keystonesyncs").GroupResource
 
 // REST serves KeystoneSyncs.
 type REST struct {
-	*genericregistry.Store
+	definition.Confirmed
 	// Status serves the subresource status.
-	Status     definition.StatusREST
-	escalation escalation
+	Status definition.StatusREST
 }
 
 // Spaces is what is known of tenants' spaces.
@@ -55,40 +51,14 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a author
 	if err != nil {
 		return nil, err
 	}
-	return &REST{Store: store, Status: definition.NewStatusREST(store, statusStrategy{s}), escalation: escalation{a}}, nil
+	return &REST{
+		definition.Confirmed{Store: store, Confirm: escalation{a}.confirm},
+		definition.NewStatusREST(store, definition.NewStatusStrategy(s, status)),
+	}, nil
 }
 
 // ShortNames implements rest.ShortNamesProvider.
 func (*REST) ShortNames() []string { return []string{"kss"} }
-
-// Create implements rest.Creater.
-func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.confirmed(validate), options)
-}
-
-// Update implements rest.Updater. It serves patches and server-side apply too.
-func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
-	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, r.confirmed(create), r.confirmedUpdate(update), forceAllowCreate, options)
-}
-
-func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
-			return err
-		}
-		return create(ctx, obj)
-	}
-}
-
-func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.KeystoneSync)); err != nil {
-			return err
-		}
-		return update(ctx, obj, old)
-	}
-}
 
 // strategy are the rules for the main resource.
 type strategy struct {
@@ -183,22 +153,4 @@ func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return definition.ResetFields("status")
 }
 
-// statusStrategy are the rules for the subresource status.
-type statusStrategy struct{ strategy }
-
-// WarningsOnUpdate implements rest.RESTUpdateStrategy. The spec is not the writer's.
-func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
-}
-
-func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	s, previous := obj.(*v1alpha1.KeystoneSync), old.(*v1alpha1.KeystoneSync)
-	status, managed := s.Status, s.ManagedFields
-	previous.DeepCopyInto(s)
-	s.Status, s.ManagedFields = status, managed
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("spec")
-}
+func status(s *v1alpha1.KeystoneSync) *v1alpha1.KeystoneSyncStatus { return &s.Status }

@@ -15,7 +15,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -58,9 +63,9 @@ func TestPrepare(t *testing.T) {
 		"the spec":                 {strategy{}, sync(synced, counted), sync(synced, second)},
 		"the same spec":            {strategy{}, sync(counted), sync()},
 		"the default":              {strategy{}, sync(func(s *v1alpha1.KeystoneSync) { s.Spec.Mode = "" }), sync()},
-		"the status":               {statusStrategy{}, sync(synced, counted), sync(counted)},
-		"no labels by the status":  {statusStrategy{}, sync(counted, func(s *v1alpha1.KeystoneSync) { s.Labels = map[string]string{"a": "b"} }), sync(counted)},
-		"no mapping by the status": {statusStrategy{}, sync(func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings = nil }), sync()},
+		"the status":               {definition.NewStatusStrategy(strategy{}, status), sync(synced, counted), sync(counted)},
+		"no labels by the status":  {definition.NewStatusStrategy(strategy{}, status), sync(counted, func(s *v1alpha1.KeystoneSync) { s.Labels = map[string]string{"a": "b"} }), sync(counted)},
+		"no mapping by the status": {definition.NewStatusStrategy(strategy{}, status), sync(func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings = nil }), sync()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(t.Context(), tc.to, sync())
@@ -153,7 +158,7 @@ func TestWarnings(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if got := (statusStrategy{s}).WarningsOnUpdate(t.Context(), sync(), sync()); got != nil {
+	if got := definition.NewStatusStrategy(s, status).WarningsOnUpdate(t.Context(), sync(), sync()); got != nil {
 		t.Errorf("a status: %q", got)
 	}
 }
@@ -192,25 +197,37 @@ func TestEscalation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := request.WithUser(tenant.WithSpace(t.Context(), tenant.System), &user.DefaultInfo{Name: "jane"})
-			err := escalation{tc.may}.confirm(ctx, sync(tc.change))
+			err := escalation{tc.may}.confirm(ctx, sync(tc.change), nil)
 			if (err == nil) != (tc.refused == "") || err != nil && !strings.Contains(err.Error(), `"`+tc.refused+`"`) {
 				t.Errorf("error %v", err)
 			}
-			if err := (escalation{binders{"edit", "view"}}).confirm(tenant.WithSpace(t.Context(), tenant.System), sync()); err == nil {
+			if err := (escalation{binders{"edit", "view"}}).confirm(tenant.WithSpace(t.Context(), tenant.System), sync(), nil); err == nil {
 				t.Error("nobody may bind")
 			}
 		})
 	}
 }
 
-// TestConfirmed checks that creations and all updates are confirmed.
+// options are those of a storage that is not asked for anything.
+var options = generic.RESTOptions{
+	StorageConfig: &storagebackend.ConfigForResource{}, ResourcePrefix: "/keystonesyncs",
+	Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+		storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		return nil, func() {}, nil
+	},
+}
+
+// TestConfirmed checks that the storage confirms what is stored.
 func TestConfirmed(t *testing.T) {
-	r := &REST{escalation: escalation{binders{}}}
+	r, err := NewREST(runtime.NewScheme(), options, binders{}, Spaces{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := request.WithUser(tenant.WithSpace(t.Context(), tenant.System), &user.DefaultInfo{Name: "jane"})
-	if err := r.confirmed(rest.ValidateAllObjectFunc)(ctx, sync()); err == nil {
+	if err := r.Confirm(ctx, sync(), nil); err == nil {
 		t.Error("a creation is not refused")
 	}
-	if err := r.confirmedUpdate(rest.ValidateAllObjectUpdateFunc)(ctx, sync(), sync()); err == nil {
+	if err := r.Confirm(ctx, sync(), sync()); err == nil {
 		t.Error("an update is not refused")
 	}
 }

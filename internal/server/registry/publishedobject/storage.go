@@ -38,7 +38,7 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, 
 	if err != nil {
 		return nil, err
 	}
-	return &REST{store, definition.NewStatusREST(store, statusStrategy{s})}, nil
+	return &REST{store, definition.NewStatusREST(store, definition.NewStatusStrategy(s, status))}, nil
 }
 
 // ShortNames implements rest.ShortNamesProvider.
@@ -84,17 +84,4 @@ func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return definition.ResetFields("status")
 }
 
-// statusStrategy are the rules for the subresource status.
-type statusStrategy struct{ strategy }
-
-func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	report, previous := obj.(*v1alpha1.PublishedObject), old.(*v1alpha1.PublishedObject)
-	status, managed := report.Status, report.ManagedFields
-	previous.DeepCopyInto(report)
-	report.Status, report.ManagedFields = status, managed
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("object")
-}
+func status(report *v1alpha1.PublishedObject) *v1alpha1.PublishedObjectStatus { return &report.Status }

@@ -35,8 +35,8 @@ func TestPrepare(t *testing.T) {
 	}{
 		"the object":           {update: strategy{}, to: report("b", 2, 9), want: report("b", 1, 2)},
 		"the same object":      {update: strategy{}, to: report("a", 2, 1), want: report("a", 1, 1)},
-		"the status":           {update: statusStrategy{}, to: report("b", 2, 9), want: report("a", 2, 1)},
-		"labels by the status": {update: statusStrategy{}, to: labelled(report("a", 2, 1)), want: report("a", 2, 1)},
+		"the status":           {update: definition.NewStatusStrategy(strategy{}, status), to: report("b", 2, 9), want: report("a", 2, 1)},
+		"labels by the status": {update: definition.NewStatusStrategy(strategy{}, status), to: labelled(report("a", 2, 1)), want: report("a", 2, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(t.Context(), tc.to, old)

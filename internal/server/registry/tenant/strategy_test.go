@@ -140,6 +140,7 @@ func TestValidateFields(t *testing.T) {
 		"count of nothing":         {change: quotaOf("count/", "1"), want: []string{"spec.quota[count/]", "no resource"}},
 		"count of a kind":          {change: quotaOf("count/Deployment.apps", "1"), want: []string{"spec.quota[count/Deployment.apps]", "no resource"}},
 		"count in the singular":    {change: quotaOf("count/pod", "1"), want: []string{"spec.quota[count/pod]", "in the plural"}},
+		"count of events":          {change: quotaOf("count/events.events.k8s.io", "1"), want: []string{"spec.quota[count/events.events.k8s.io]", "no quota counts them"}},
 		"count in the wrong group": {change: quotaOf("count/deployments", "1"), want: []string{"spec.quota[count/deployments]", `API group ""`}},
 		"count in no group":        {change: quotaOf("count/widgets.-", "1"), want: []string{"spec.quota[count/widgets.-]", "no API group"}},
 		"requests of no domain":    {change: quotaOf("requests.gpu", "1"), want: []string{"spec.quota[requests.gpu]", "no extended resource"}},
