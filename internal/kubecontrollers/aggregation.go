@@ -47,8 +47,8 @@ const (
 // What an aggregating role of a tenant's space adds up at most. Beyond it, it keeps the
 // rules it has.
 const (
-	// maxAggregated is also the most that admission allows.
-	maxAggregated = 1_000
+	// maxAggregatedRules is also the most that admission allows.
+	maxAggregatedRules = 1_000
 	// maxSelectedRules counts equal rules each time.
 	maxSelectedRules = 10_000
 	maxRoleWork      = 2_000_000
@@ -215,7 +215,7 @@ func (l *spacedLister) aggregated(role *rbacv1.ClusterRole) ([]rbacv1.PolicyRule
 			}
 		}
 	}
-	if space.IsSpace() && (len(rules) > maxAggregated || comparisons(rules) > maxRoleWork) {
+	if space.IsSpace() && (len(rules) > maxAggregatedRules || comparisons(rules) > maxRoleWork) {
 		return nil, errAggregation
 	}
 	return rules, nil

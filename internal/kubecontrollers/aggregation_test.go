@@ -154,12 +154,12 @@ func TestAggregationIsShort(t *testing.T) {
 		"equal rules":              {role: aggregating("a|all", existing), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10), withRules(role("a|y", part), "x", 11)}, rules: 11},
 		"nothing new":              {role: full, others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10)}},
 		"most rules":               {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 700)}, rules: 700},
-		"too many rules":           {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{role("a|x", part), aRuleOf("a|y", part, maxAggregated+1)}},
+		"too many rules":           {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{role("a|x", part), aRuleOf("a|y", part, maxAggregatedRules+1)}},
 		"too many equal rules":     {role: aggregating("a|all", byPart), others: equal},
 		"rules that are too long":  {role: aggregating("a|all", byPart), others: []*rbacv1.ClusterRole{long}},
 		"too many such roles":      {role: aggregating("a|all", byPart), others: slices.Concat(many, []*rbacv1.ClusterRole{withRules(role("a|x", part), "x", 10)})},
 		"those of another space":   {role: aggregating("b|all", byPart), others: slices.Concat(many, []*rbacv1.ClusterRole{withRules(role("b|x", part), "x", 10)}), rules: 10},
-		"the system space":         {role: aggregating("all", byPart), others: []*rbacv1.ClusterRole{withRules(role("x", part), "x", 2*maxAggregated)}, rules: 2 * maxAggregated},
+		"the system space":         {role: aggregating("all", byPart), others: []*rbacv1.ClusterRole{withRules(role("x", part), "x", 2*maxAggregatedRules)}, rules: 2 * maxAggregatedRules},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roles, selectors := controllerSees(t, newLister(t, slices.Concat(tc.others, []*rbacv1.ClusterRole{tc.role})...), tc.role.Name)

@@ -57,6 +57,9 @@ type builder struct {
 	// inTurn is for a controller that may send thousands of requests for one item, nil for others. It returns whether
 	// a worker may send one for a tenant.
 	inTurn func(t *debts, method string, n tenant.Name) bool
+	// charged is for a controller whose workers get no items from a lister, by which they are measured (see fairInformer):
+	// tenants owe the time of each request.
+	charged bool
 }
 
 // controllers is the list of all controllers.
@@ -69,7 +72,7 @@ var controllers = []builder{
 	{name: "certificate-request-cleaner", workers: oneWorker, build: newRequestCleaner},
 	{name: "pod-certificate-request-cleaner", workers: oneWorker, build: newPodRequestCleaner},
 	{name: "resourcequota", workers: quotaWorkers, build: newResourceQuota},
-	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, inTurn: (*debts).collects},
+	{name: "garbage-collector", workers: garbageWorkers, build: newGarbageCollector, inTurn: (*debts).collects, charged: true},
 	{name: "clusterrole-aggregation", workers: fewWorkers, build: newClusterRoleAggregation},
 	{name: "validatingadmissionpolicy-status", workers: oneWorker, build: newPolicyStatus},
 	{name: "deployment", workers: workloadWorkers, build: newDeployment, inTurn: mayStillSend},
@@ -81,7 +84,7 @@ var controllers = []builder{
 	{name: "endpoints", workers: fewWorkers, build: newEndpoints},
 	{name: "endpointslice", workers: fewWorkers, build: newEndpointSlice},
 	{name: "endpointslice-mirroring", workers: fewWorkers, build: newEndpointSliceMirroring, inTurn: mayStillSend},
-	{name: "disruption", workers: oneWorker, build: newDisruption},
+	{name: "disruption", workers: oneWorker, build: newDisruption, inTurn: mayStillRead},
 	{name: "ttl-after-finished", workers: fewWorkers, build: newTTLAfterFinished},
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},

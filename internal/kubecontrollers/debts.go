@@ -19,8 +19,6 @@ type debts struct {
 	workers int
 	// parallel is how many workers count as one: as many as there are cores work at the same time.
 	parallel time.Duration
-	// measured is whether workers are measured, and their requests with them.
-	measured bool
 
 	mu sync.Mutex
 	// until is when what a tenant had done is paid back.
@@ -76,7 +74,7 @@ func (d *debts) charge(n tenant.Name, took time.Duration) {
 	d.add(n, took, maxOwed)
 }
 
-// work charges a tenant for what a worker has done.
+// work charges a tenant for what a worker has done: with an item or, if workers are not measured, for a request.
 func (d *debts) work(n tenant.Name, took time.Duration) {
 	took /= d.parallel
 	d.mu.Lock()
@@ -90,13 +88,6 @@ func (d *debts) owesMuch(n tenant.Name, items int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt
-}
-
-// request charges a tenant for a request of a worker, unless that worker is measured.
-func (d *debts) request(n tenant.Name, took time.Duration) {
-	if !d.measured {
-		d.work(n, took)
-	}
 }
 
 // contended reports whether another tenant was charged a short while ago.
@@ -120,6 +111,12 @@ func (d *debts) collects(method string, n tenant.Name) bool {
 // mayStillSend is for a controller that goes on where it was when an item comes again. Others' wait for at most as
 // many items as there are workers.
 func mayStillSend(*debts, string, tenant.Name) bool { return workers.Worked() < maxWorked }
+
+// mayStillRead is mayStillSend for a controller that writes what it has found only at the end. An item that needs longer
+// fails, which the controller writes too: for a budget, that nothing may be disrupted.
+func mayStillRead(_ *debts, method string, _ tenant.Name) bool {
+	return method != http.MethodGet || workers.Worked() < maxWorked
+}
 
 // debt returns how long a tenant pays back for what it had done.
 func (d *debts) debt(n tenant.Name) time.Duration {

@@ -26,27 +26,33 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// environment is what the controllers share.
-type environment struct {
+// shared is what the controllers share.
+type shared struct {
 	server    Server
 	informers informers.SharedInformerFactory
-	// config is that of clients on the flattened view, identities that of the
-	// garbage collector's, and unwrapped that of clients of the server as it is.
-	config, identities, unwrapped *rest.Config
-	// options are those of a controller's clients.
-	options   []spaces.Option
-	client    *kubernetes.Clientset
-	metadata  metadata.Interface
+	// unwrapped is the configuration of clients of the server as it is.
+	unwrapped *rest.Config
 	discovery discovery.DiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	scales    scale.ScalesGetter
 	// metadataInformers are those of resources without a Go type.
 	metadataInformers metadatainformer.SharedInformerFactory
 	bursts            *spaces.Bursts
-	// debts are those of one controller.
-	debts   *debts
-	custom  *customResources
-	started chan struct{}
+	custom            *customResources
+	started           chan struct{}
+}
+
+// environment is what one controller is made with. Its clients give each tenant its share of
+// the workers.
+type environment struct {
+	*shared
+	debts *debts
+	// options are those of the clients on the flattened view, and identities the configuration
+	// of the garbage collector's.
+	options    []spaces.Option
+	identities *rest.Config
+	client     *kubernetes.Clientset
+	metadata   metadata.Interface
+	scales     scale.ScalesGetter
 }
 
 const userAgent = "tenantry-controllers"
@@ -55,76 +61,81 @@ const userAgent = "tenantry-controllers"
 // controller manager does.
 const mapperPeriod = 30 * time.Second
 
-func newEnvironment(s Server) (*environment, error) {
+func newShared(s Server) (*shared, error) {
 	named := rest.CopyConfig(s.LoopbackConfig())
 	named.UserAgent = userAgent
 	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
-	e := &environment{
-		server:     s,
-		informers:  s.Informers(),
-		config:     spaces.NewClientConfig(named),
-		identities: spaces.NewIdentityClientConfig(named),
-		unwrapped:  named,
-		bursts:     spaces.NewBursts(runtime.GOMAXPROCS(0)),
-		started:    make(chan struct{}),
-	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(e.config)
+	config := spaces.NewClientConfig(named)
+	resources, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating the discovery client of all spaces: %w", err)
 	}
-	e.discovery = discoveryClient
-	e.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(e.discovery))
-	if err := e.createClients(); err != nil {
-		return nil, err
+	objects, err := spaces.NewMetadataClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the metadata client of all spaces: %w", err)
 	}
-	if e.custom, err = newCustomResources(e.config); err != nil {
+	custom, err := newCustomResources(config)
+	if err != nil {
 		return nil, fmt.Errorf("creating the informer of custom resources: %w", err)
 	}
-	e.metadataInformers = metadatainformer.NewSharedInformerFactory(e.metadata, 0)
-	return e, nil
+	return &shared{
+		server:            s,
+		informers:         s.Informers(),
+		unwrapped:         named,
+		discovery:         resources,
+		mapper:            restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(resources)),
+		metadataInformers: metadatainformer.NewSharedInformerFactory(objects, 0),
+		bursts:            spaces.NewBursts(runtime.GOMAXPROCS(0)),
+		custom:            custom,
+		started:           make(chan struct{}),
+	}, nil
 }
 
-// createClients creates the clients by the environment's configuration.
-func (e *environment) createClients() (err error) {
-	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
-		return fmt.Errorf("creating the client of all spaces: %w", err)
-	}
-	if e.metadata, err = spaces.NewMetadataClient(e.config); err != nil {
-		return fmt.Errorf("creating the metadata client of all spaces: %w", err)
-	}
-	e.scales, err = scale.NewForConfig(e.config, e.mapper, dynamic.LegacyAPIPathResolverFunc,
-		scale.NewDiscoveryScaleKindResolver(e.discovery))
+// environment returns what a controller is made with.
+func (e *shared) environment(c builder) (*environment, error) {
+	debts := newDebts(c.workers)
+	options := e.optionsOf(c, debts)
+	config := spaces.NewClientConfig(e.unwrapped, options...)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("creating the scale client of all spaces: %w", err)
+		return nil, fmt.Errorf("creating its client: %w", err)
 	}
-	return nil
+	objects, err := spaces.NewMetadataClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating its metadata client: %w", err)
+	}
+	scales, err := scale.NewForConfig(config, e.mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(e.discovery))
+	if err != nil {
+		return nil, fmt.Errorf("creating its scale client: %w", err)
+	}
+	return &environment{
+		shared: e, debts: debts, options: options, identities: spaces.NewIdentityClientConfig(e.unwrapped, options...),
+		client: client, metadata: objects, scales: boundedScales{scales},
+	}, nil
 }
 
-// with returns the environment of a controller. Its clients give each tenant its share
-// of the workers.
-func (e *environment) with(c builder) (*environment, error) {
-	own := *e
+// optionsOf returns those of a controller's clients.
+func (e *shared) optionsOf(c builder, t *debts) []spaces.Option {
 	var ownerOf func(namespace tenant.Flat, pod string) types.UID
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	own.debts = newDebts(c.workers)
-	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithMeter(own.debts.request)}
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts)}
+	if c.charged {
+		options = append(options, spaces.WithMeter(t.work))
+	}
 	if c.workers == oneWorker {
 		options = append(options, spaces.WithTimeout(oneWorkerTimeout))
 	}
 	if c.inTurn != nil {
-		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(own.debts, method, n) }))
+		options = append(options, spaces.WithTurns(func(method string, n tenant.Name) bool { return c.inTurn(t, method, n) }))
 	}
-	own.options = options
-	own.config = spaces.NewClientConfig(e.unwrapped, options...)
-	own.identities = spaces.NewIdentityClientConfig(e.unwrapped, options...)
-	return &own, own.createClients()
+	return options
 }
 
 // ownerOfPod returns the UID of what controls a pod, empty if that is not known, or a Job
 // that is no more or has finished: each of its pods is by itself what a worker releases.
-func (e *environment) ownerOfPod(namespace tenant.Flat, name string) types.UID {
+func (e *shared) ownerOfPod(namespace tenant.Flat, name string) types.UID {
 	pod, err := e.informers.Core().V1().Pods().Lister().Pods(namespace.String()).Get(name)
 	if err != nil {
 		return ""
@@ -143,7 +154,7 @@ func (e *environment) ownerOfPod(namespace tenant.Flat, name string) types.UID {
 }
 
 // start starts the informers that the controllers asked for.
-func (e *environment) start(ctx context.Context) {
+func (e *shared) start(ctx context.Context) {
 	e.informers.StartWithContext(ctx)
 	e.metadataInformers.Start(ctx.Done())
 	go e.custom.definitions.RunWithContext(ctx)
@@ -158,7 +169,7 @@ const discoveryAge = 3 * time.Second
 
 // namespacedResources returns a function that returns the namespaced resources of
 // all spaces without asking for every namespace again.
-func (e *environment) namespacedResources() func() ([]*metav1.APIResourceList, error) {
+func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error) {
 	var mu sync.Mutex
 	var known []*metav1.APIResourceList
 	var asked time.Time

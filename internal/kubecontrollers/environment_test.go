@@ -14,7 +14,7 @@ import (
 
 func TestOwnerOfPod(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	e := &environment{informers: factory}
+	e := &shared{informers: factory}
 	for name, finished := range map[string]bool{"running": false, "finished": true} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a|ns", UID: types.UID(name)}}
 		if finished {

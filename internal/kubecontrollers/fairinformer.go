@@ -113,7 +113,6 @@ func (t *debts) open() sharing {
 }
 
 func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer {
-	t.measured = true
 	i := &fairInformer{
 		debts: t, handling: newDebts(1), sharing: s,
 		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, slots: map[tenant.Name]time.Time{},

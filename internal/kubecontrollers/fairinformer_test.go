@@ -355,8 +355,7 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// TestWorkersAreMeasured checks what a tenant owes for what a worker does, with each kind of informer, and that it
-// does not owe the worker's requests as well.
+// TestWorkersAreMeasured checks what a tenant owes for what a worker does, with each kind of informer.
 func TestWorkersAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -382,16 +381,8 @@ func TestWorkersAreMeasured(t *testing.T) {
 			},
 		} {
 			debts := newDebts(1)
-			debts.request("a", time.Second) // of a controller that asks for nothing else
-			if got := debts.debt("a"); got != debtDivisor*time.Second {
-				t.Errorf("%s: owes %v for a request of a worker that is not measured", name, got)
-			}
-			debts = newDebts(1)
 			informer, get := offer(debts)
-			c := newController(t, informer, func(namespace string) error {
-				debts.request("a", time.Second)
-				return get(namespace)
-			})
+			c := newController(t, informer, get)
 			for _, namespace := range []string{"a|ns", "ns"} {
 				if err := c.begin(namespace, time.Second); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -602,7 +593,7 @@ func TestOrphansTakeTurns(t *testing.T) {
 		}
 		server := &requested{}
 		clients := fake.NewClientset(objects...)
-		e := &environment{informers: informers.NewSharedInformerFactory(clients, 0), debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
+		e := &environment{shared: &shared{informers: informers.NewSharedInformerFactory(clients, 0)}, debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
 		ctx, cancel := context.WithCancel(t.Context())
 		controller, err := newJob(ctx, e)
 		if err != nil {

@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -141,8 +142,9 @@ func TestControllersTakeTurns(t *testing.T) {
 				}
 				server := &requested{}
 				config := &rest.Config{Transport: server, QPS: -1}
-				e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), debts: newDebts(1), started: make(chan struct{}),
-					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), config: config, unwrapped: config, client: kubernetes.NewForConfigOrDie(config), discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}}
+				e := &environment{shared: &shared{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), started: make(chan struct{}),
+					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), unwrapped: config, discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}},
+					debts: newDebts(1), client: kubernetes.NewForConfigOrDie(config)}
 				controller, err := builderOf(name).build(ctx, e)
 				if err != nil {
 					t.Fatal(err)
@@ -185,7 +187,7 @@ func TestMirroredEndpoints(t *testing.T) {
 			objects = append(objects, &corev1.Service{ObjectMeta: meta}, &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{subset}})
 		}
 		server := &requested{}
-		e := &environment{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), debts: newDebts(1),
+		e := &environment{shared: &shared{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)}, debts: newDebts(1),
 			client: kubernetes.NewForConfigOrDie(&rest.Config{Transport: server, QPS: -1})}
 		controller, err := builderOf("endpointslice-mirroring").build(ctx, e)
 		if err != nil {
@@ -205,23 +207,32 @@ func TestMirroredEndpoints(t *testing.T) {
 	})
 }
 
-// TestLongItems checks that a worker sends no more requests for an item after some time, if its controller goes on where it was.
+// TestLongItems checks that a worker sends no more requests for an item after some time, if its controller goes on where it
+// was, and reads no more if what it writes says that.
 func TestLongItems(t *testing.T) {
 	config := &rest.Config{Transport: &requested{}}
-	e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, goesOn := range map[string]bool{"cronjob": true, "deployment": true, "statefulset": true, "endpointslice-mirroring": true, "disruption": false, "namespace": false, "resourcequota": false, "horizontal-pod-autoscaler": false} {
+	type refused struct{ read, write bool }
+	for name, later := range map[string]refused{
+		"cronjob": {true, true}, "deployment": {true, true}, "statefulset": {true, true}, "endpointslice-mirroring": {true, true},
+		"disruption": {true, false}, "namespace": {}, "resourcequota": {}, "horizontal-pod-autoscaler": {},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			own, err := e.with(builderOf(name))
+			own, err := e.environment(builderOf(name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			send := func(refused bool) {
+			send := func(want refused) {
 				t.Helper()
-				if err := own.client.CoreV1().Pods("a|ns").Delete(t.Context(), "p", metav1.DeleteOptions{}); apierrors.IsTooManyRequests(err) != refused || apierrors.IsNotFound(err) == refused {
-					t.Errorf("%s: got %v", name, err)
+				pods := own.client.CoreV1().Pods("a|ns")
+				_, read := pods.Get(t.Context(), "p", metav1.GetOptions{})
+				for err, refused := range map[error]bool{read: want.read, pods.Delete(t.Context(), "p", metav1.DeleteOptions{}): want.write} {
+					if apierrors.IsTooManyRequests(err) != refused || apierrors.IsNotFound(err) == refused {
+						t.Errorf("%s: got %v", name, err)
+					}
 				}
 			}
 			queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "long"})
@@ -230,12 +241,12 @@ func TestLongItems(t *testing.T) {
 				queue.Add("item")
 				item, _ := queue.Get()
 				workers.OnDone(func(time.Duration, bool) {})
-				send(false)
+				send(refused{})
 				time.Sleep(maxWorked)
-				send(goesOn)
+				send(later)
 				queue.Done(item)
 			}
-			send(false) // of who is no worker
+			send(refused{}) // of who is no worker
 		})
 	}
 }
@@ -247,12 +258,12 @@ func TestOnlyWorkers(t *testing.T) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})}
-		e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range controllers {
-			own, err := e.with(b)
+			own, err := e.environment(b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,12 +284,12 @@ func builderOf(name string) builder {
 // lister.
 func TestRequestsTakeTurns(t *testing.T) {
 	config := &rest.Config{Transport: &requested{}}
-	e, err := newEnvironment(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, refused := range map[string]bool{"garbage-collector": true, "deployment": false} {
-		own, err := e.with(builderOf(name))
+		own, err := e.environment(builderOf(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,4 +306,29 @@ func TestRequestsTakeTurns(t *testing.T) {
 		ask("a|ns", refused)
 		ask("b|ns", false)
 	}
+}
+
+// TestRequestsAreCharged checks that a tenant owes the time of the requests of those controllers alone whose workers are not
+// measured.
+func TestRequestsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &rest.Config{Transport: transport(func(*http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return nil, errors.New("no answer")
+		})}
+		e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range controllers {
+			own, err := e.environment(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = own.client.CoreV1().Pods("a|ns").Get(t.Context(), "p", metav1.GetOptions{})
+			if owes := own.debts.debt("a"); err == nil || (owes > 0) != (b.name == "garbage-collector") {
+				t.Errorf("%s: owes %v after %v", b.name, owes, err)
+			}
+		}
+	})
 }

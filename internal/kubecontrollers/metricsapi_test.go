@@ -54,7 +54,7 @@ func TestMetricsOfAutoscalers(t *testing.T) {
 		_, _ = io.WriteString(w, `{"items":[{"value":"1e2000","containers":[{"usage":{"cpu":"1e2000"}}]}]}`)
 	}))
 	defer server.Close()
-	client, err := newMetricsClient(&environment{unwrapped: &rest.Config{Host: server.URL}}, nil)
+	client, err := newMetricsClient(&environment{shared: &shared{unwrapped: &rest.Config{Host: server.URL}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,10 @@ package kubecontrollers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -64,15 +66,8 @@ func (c *podGC) collect(ctx context.Context) {
 			unscheduled[n] = append(unscheduled[n], pod)
 		}
 	}
-	var group errgroup.Group
-	group.SetLimit(podGCSpaces)
-	for _, pods := range unscheduled {
-		group.Go(func() error {
-			c.collectIn(ctx, pods)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	spaces := slices.Collect(maps.Values(unscheduled))
+	workqueue.ParallelizeUntil(ctx, podGCSpaces, len(spaces), func(i int) { c.collectIn(ctx, spaces[i]) })
 }
 
 // collectIn has pods of one space fail.

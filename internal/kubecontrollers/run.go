@@ -103,13 +103,13 @@ func Run(ctx context.Context, s Server, elected bool) error {
 func run(ctx context.Context, s Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e, err := newEnvironment(s)
+	e, err := newShared(s)
 	if err != nil {
 		return err
 	}
 	runners := make([]runner, len(controllers))
 	for i, c := range controllers {
-		own, err := e.with(c)
+		own, err := e.environment(c)
 		if err != nil {
 			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
 		}

@@ -248,7 +248,7 @@ func TestSelectorsAreNotParsed(t *testing.T) {
 // TestControllersSelect checks that the controllers get these listers.
 func TestControllersSelect(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	e := &environment{informers: f, debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{}), discovery: &fakediscovery.FakeDiscovery{}}
+	e := &environment{shared: &shared{informers: f, discovery: &fakediscovery.FakeDiscovery{}}, debts: newDebts(1), client: kubernetes.NewForConfigOrDie(&rest.Config{})}
 	for _, build := range []func(context.Context, *environment) (runner, error){newReplicaSet, newReplication, newStatefulSet, newJob, newDisruption, newDeployment} {
 		if _, err := build(t.Context(), e); err != nil {
 			t.Fatal(err)

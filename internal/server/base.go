@@ -72,6 +72,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
+	generic.LongRunningFunc = flowcontrol.LongRunning(generic.LongRunningFunc)
 	generic.SecureServing.Listener = flowcontrol.WithDisconnect(generic.SecureServing.Listener)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}

@@ -43,7 +43,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, g
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
 		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, OfUser: a.auditPolicy, OfSpace: a.lookup.AuditPolicy}
 	}
-	withTenants.Authorization.Authorizer = authentication.WithAuditTarget(generic.Authorization.Authorizer)
+	withTenants.Authorization.Authorizer = flowcontrol.InTurn(authentication.WithAuditTarget(generic.Authorization.Authorizer))
 
 	flow := a.opts.flow
 	limits := flowcontrol.NewLimits(flow.Allowance, a.lookup.RateLimit)

@@ -82,6 +82,7 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 		notFound: notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey),
 	}
 	c.crds = crd.New(crd.Options{
+		Definitions: p.definitions,
 		Config:      extensions,
 		Builtin:     c.groups.List,
 		Services:    aggregatorapiserver.NewClusterIPServiceResolver(b.views.Core().V1().Services().Lister()),
@@ -93,7 +94,6 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 			return spacepolicy.CheckContent(content.Values, content.Objects, definition)
 		},
 	})
-	p.definitions = c.crds
 	c.installStorage(b, s, p)
 	return c, nil
 }
@@ -104,7 +104,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy) {
 	defaults[customResourceDefinitions] = c.crds.Defaults()
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
-		options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger
+		options.Closed, options.Fence, options.Born, options.Ledger = s.closed, s.fence, s.born, p.ledger
 		options.Terminating = s.lookup.Terminating
 		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, spacepolicy.Namespaces(b.namespace).Protect)
 		return options

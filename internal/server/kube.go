@@ -3,9 +3,11 @@ package server
 import (
 	"fmt"
 
+	"k8s.io/apiserver/pkg/registry/generic"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
@@ -14,7 +16,9 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
 	"github.com/tenantry/tenantry/internal/server/registry/publishedobject"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 )
 
 // newKube creates the server of the built-in resources with the controllers
@@ -35,25 +39,11 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 	if err != nil {
 		return nil, err
 	}
-	policies, err := a.newAccessPolicies(c.ControlPlane.Generic.RESTOptionsGetter)
+	own, err := a.newOwn(c.ControlPlane.Generic.RESTOptionsGetter)
 	if err != nil {
 		return nil, err
 	}
-	syncs, err := a.newKeystoneSyncs(c.ControlPlane.Generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-	users, err := a.newUsers(c.ControlPlane.Generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-	others := map[string]registryrest.Storage{
-		accesspolicy.Resource.Resource: policies, accesspolicy.Resource.Resource + "/status": policies.Status(),
-		publishedobject.Resource.Resource: a.reports, publishedobject.Resource.Resource + "/status": a.reports.Status,
-		keystonesync.Resource.Resource: syncs, keystonesync.Resource.Resource + "/status": syncs.Status,
-		user.Resource.Resource: users, user.Resource.Resource + "/status": users.Status,
-	}
-	if err := server.InstallAPIs(a.apiGroups(providers, others, serving.PolicyV1())...); err != nil {
+	if err := server.InstallAPIs(a.apiGroups(providers, own.storages(a.reports), serving.PolicyV1())...); err != nil {
 		return nil, err
 	}
 	server.GenericAPIServer.AddPostStartHookOrDie("space-views", func(hook genericapiserver.PostStartHookContext) error {
@@ -65,11 +55,49 @@ func (a *assembly) newKube(c controlplane.CompletedConfig, delegate genericapise
 		go a.lookup.Run(hook)
 		go a.ledger.Run(hook)
 		go a.recorder.Run(hook)
-		go policies.Follow(hook, a.grants)
-		go users.Follow(hook)
+		go own.policies.Follow(hook, a.grants)
+		go own.users.Follow(hook)
 		return waitUntil(hook, a.users.HasSynced)
 	})
 	return server, installServiceControllers(c, server.GenericAPIServer, client)
+}
+
+// own are the storages of the types of Tenantry that ask the authorizer.
+type own struct {
+	policies *accesspolicy.REST
+	syncs    *keystonesync.REST
+	users    *user.REST
+}
+
+func (a *assembly) newOwn(options generic.RESTOptionsGetter) (*own, error) {
+	asked, defaults := a.generic.Authorization.Authorizer, spacerbac.DefaultClusterRoles()
+	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, a.uid,
+		accesspolicy.Escalation{Authorizer: asked, RulesFor: spacerbac.NewRules(a.rbac, nil).RulesFor})
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of access policies: %w", err)
+	}
+	syncs, err := keystonesync.NewREST(legacyscheme.Scheme, options, asked, keystonesync.Spaces{
+		Counted:        tenantregistry.IsCounted,
+		HasClusterRole: func(name string) bool { return defaults[name] != nil },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of syncs of Keystone: %w", err)
+	}
+	users, err := user.NewREST(legacyscheme.Scheme, options, asked, a.users)
+	if err != nil {
+		return nil, fmt.Errorf("creating the storage of users: %w", err)
+	}
+	return &own{policies, syncs, users}, nil
+}
+
+// storages returns them by path, with that of the reports about published objects.
+func (o *own) storages(reports *publishedobject.REST) map[string]registryrest.Storage {
+	return map[string]registryrest.Storage{
+		accesspolicy.Resource.Resource: o.policies, accesspolicy.Resource.Resource + "/status": o.policies.Status(),
+		publishedobject.Resource.Resource: reports, publishedobject.Resource.Resource + "/status": reports.Status,
+		keystonesync.Resource.Resource: o.syncs, keystonesync.Resource.Resource + "/status": o.syncs.Status,
+		user.Resource.Resource: o.users, user.Resource.Resource + "/status": o.users.Status,
+	}
 }
 
 // installServiceControllers keeps the service "kubernetes" of the system space

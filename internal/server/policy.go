@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -25,9 +21,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
-	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
-	"github.com/tenantry/tenantry/internal/server/registry/keystonesync"
-	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
@@ -43,8 +36,8 @@ type policy struct {
 	egress    egress.Options
 	quotas    *quota.Store
 	ledger    *quota.Ledger
-	// definitions serves custom resources. It is set before anything is served.
-	definitions *crd.Servers
+	// definitions are those by which custom resources are served.
+	definitions *crd.Definitions
 	// costs are those of the definitions of spaces.
 	costs spacepolicy.Costs
 	// admission tells which of its plugins are ready.
@@ -67,7 +60,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}); err != nil {
 		return nil, err
 	}
-	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}}
+	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
 	if p.rbac, err = spacerbac.NewIndex(b.views, s.lookup.Labels); err != nil {
 		return nil, err
 	}
@@ -95,9 +88,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Egress:     p.egress,
 		Placement:  s.lookup.NodePlacement,
 		DaemonSets: s.lookup.DaemonSets,
-		Definition: func(n tenant.Name, r schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
-			return p.definitions.Definition(n, r)
-		},
+		Definition: p.definitions.Definition,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},
@@ -148,38 +139,6 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 	b.generic.Authorization.Authorizer = authorization.New(creators, p.grants, inside.ABAC())
 	b.generic.RuleResolver = authorization.NewRuleResolver(creators, p.grants, inside.ABAC())
 	return nil
-}
-
-// newAccessPolicies returns the storage of TenantAccessPolicies.
-func (a *assembly) newAccessPolicies(options generic.RESTOptionsGetter) (*accesspolicy.REST, error) {
-	escalation := accesspolicy.Escalation{Authorizer: a.generic.Authorization.Authorizer, RulesFor: spacerbac.NewRules(a.rbac, nil).RulesFor}
-	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, a.uid, escalation)
-	if err != nil {
-		return nil, fmt.Errorf("creating the storage of access policies: %w", err)
-	}
-	return policies, nil
-}
-
-// newKeystoneSyncs returns the storage of KeystoneSyncs.
-func (a *assembly) newKeystoneSyncs(options generic.RESTOptionsGetter) (*keystonesync.REST, error) {
-	defaults := spacerbac.DefaultClusterRoles()
-	syncs, err := keystonesync.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer, keystonesync.Spaces{
-		Counted:        tenantregistry.IsCounted,
-		HasClusterRole: func(name string) bool { return defaults[name] != nil },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the storage of syncs of Keystone: %w", err)
-	}
-	return syncs, nil
-}
-
-// newUsers returns the storage of Users.
-func (a *assembly) newUsers(options generic.RESTOptionsGetter) (*user.REST, error) {
-	users, err := user.NewREST(legacyscheme.Scheme, options, a.generic.Authorization.Authorizer, a.users)
-	if err != nil {
-		return nil, fmt.Errorf("creating the storage of users: %w", err)
-	}
-	return users, nil
 }
 
 // validateNodes refuses authorization mode Node without what restricts nodes.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	upstreamaudit "k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
@@ -28,6 +29,8 @@ import (
 
 // stores is what is where in etcd, and the storage of what the server itself reads.
 type stores struct {
+	// connect connects to an etcd.
+	connect func(storagebackend.TransportConfig) (*clientv3.Client, error)
 	// spaces is what the storage of every resource has in common.
 	spaces    storage.RESTOptionsGetter
 	deletions *tenantregistry.Deletions
@@ -58,9 +61,10 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 	}
 	custom := apiextensionsoptions.NewCRDRESTOptionsGetter(*opts.kube.Etcd, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker)
 	s := &stores{
+		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
 			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.historyBytes),
+			Histories: storage.NewHistories(opts.historyBytes), Expiring: storage.NewExpiring(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },
@@ -107,6 +111,19 @@ func (s *stores) closed(ctx context.Context, n tenant.Name) error {
 // its name, and makes them see what closed says of it.
 func (s *stores) fence(n tenant.Name, uid types.UID) etcdstore.Fence {
 	return s.deletions.Fence(n, uid, filters.Terminating)
+}
+
+// born implements storage.BornFunc. Who took no earlier tenant's name is known without etcd.
+func (s *stores) born(ctx context.Context, transport storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error) {
+	state, _, err := s.lookup.Get(ctx, n)
+	if err != nil || state.CredentialsNotBefore.IsZero() && namespace == "" {
+		return 0, err
+	}
+	etcd, err := s.connect(transport)
+	if err != nil {
+		return 0, err
+	}
+	return s.deletions.Born(ctx, etcd, n, namespace)
 }
 
 // uid returns the UID of a tenant, empty if there is none.

@@ -30,9 +30,12 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 		return pending, nil
 	}
 	if !have.held && !slices.Contains(tenant.Namespaces, o.Name) {
-		if empty, err := r.isEmpty(ctx, n, o, contents); err != nil {
+		switch has, err := r.holds(ctx, n, o, contents); {
+		case err != nil:
 			return 0, err
-		} else if empty {
+		case has == copiesAlone:
+			return pending, nil
+		case has == nothing:
 			return r.delete(ctx, n, o, have)
 		}
 	}
@@ -44,23 +47,45 @@ func (r *Reconciler) release(ctx context.Context, n tenant.Name, o Object, have 
 	return current, nil
 }
 
-// isEmpty reports whether a tenant has nothing in a namespace.
-func (r *Reconciler) isEmpty(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (bool, error) {
-	own, err := r.clients.list(ctx, n, r.resources[definitions], "", "!"+tenant.PublishedCopyLabel)
+// holding is what is in a namespace beside what is in every one.
+type holding int
+
+const (
+	nothing holding = iota
+	// copiesAlone are some that were made so lately that no watch has told of them.
+	copiesAlone
+	tenants
+)
+
+// holds returns what is in a namespace of a space.
+func (r *Reconciler) holds(ctx context.Context, n tenant.Name, o Object, contents []schema.GroupVersionResource) (has holding, _ error) {
+	own, err := r.clients.list(ctx, n, r.resources[definitions], "", ownSelector)
 	if err != nil || len(own) > 0 { // whose objects may be anywhere
-		return false, err
+		return tenants, err
 	}
 	for _, resource := range contents {
-		found, err := r.clients.list(ctx, n, resource, o.Name, "")
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
-			return false, fmt.Errorf("looking for %s in %s: %w", resource.Resource, o, err)
+		for _, in := range []struct {
+			selector string
+			has      holding
+		}{{"", copiesAlone}, {ownSelector, tenants}} {
+			found, err := r.clients.list(ctx, n, resource, o.Name, in.selector)
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+				return tenants, fmt.Errorf("looking for %s in %s: %w", resource.Resource, o, err)
+			}
+			if !slices.ContainsFunc(found, func(name string) bool { return !isAutomatic(resource.Resource, name) }) {
+				break
+			}
+			has = in.has
 		}
-		if slices.ContainsFunc(found, func(name string) bool { return !isAutomatic(resource.Resource, name) }) {
-			return false, nil
+		if has == tenants {
+			return has, nil
 		}
 	}
-	return true, nil
+	return has, nil
 }
+
+// ownSelector selects what is no copy.
+const ownSelector = "!" + tenant.PublishedCopyLabel
 
 // isAutomatic reports whether an object is one that controllers put into every
 // namespace, or that goes by itself.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -289,15 +290,10 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 // What fails in one does not keep the rights in others.
 func (r *Reconciler) endOwners(ctx context.Context, k key, u *v1alpha1.User, namespaces []corev1.Namespace, i *item) (again bool) {
 	results := make([]error, len(namespaces))
-	var group errgroup.Group // a list may wait for the server's cache
-	group.SetLimit(namespacesAtOnce)
-	for at := range namespaces {
-		group.Go(func() error {
-			results[at] = r.endOwner(ctx, k, u, &namespaces[at])
-			return nil
-		})
-	}
-	_ = group.Wait()
+	// A list may wait for the server's cache. What is not done because ctx has ended is to have an error.
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), namespacesAtOnce, len(namespaces), func(at int) {
+		results[at] = r.endOwner(ctx, k, u, &namespaces[at])
+	})
 	for at, err := range results {
 		if errors.Is(err, errLater) {
 			return true

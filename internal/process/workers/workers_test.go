@@ -128,3 +128,21 @@ func TestOthers(t *testing.T) {
 		t.Errorf("%d items are known, want %d", items.Len(), maxItems)
 	}
 }
+
+// BenchmarkItem is an item of a queue, whose worker is measured or not.
+func BenchmarkItem(b *testing.B) {
+	for name, measured := range map[string]bool{"measured": true, "not measured": false} {
+		b.Run(name, func(b *testing.B) {
+			queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "bench"})
+			defer queue.ShutDown()
+			for b.Loop() {
+				queue.Add("item")
+				item, _ := queue.Get()
+				if measured {
+					OnDone(func(time.Duration, bool) {})
+				}
+				queue.Done(item)
+			}
+		})
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 
-	"github.com/tenantry/tenantry/internal/spaces/view"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -75,7 +75,7 @@ func (f *flatAttributes) flatCopy(obj runtime.Object) runtime.Object {
 	if objectMeta(obj) == nil {
 		return obj
 	}
-	copied := view.ShallowCopy(obj)
+	copied := objects.ShallowCopy(obj)
 	f.flatten(objectMeta(copied))
 	return copied
 }

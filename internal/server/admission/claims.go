@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/spaces/view"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -39,7 +40,7 @@ func (i flatClaimIndexer) GetByKey(key string) (any, bool, error) {
 	if !ok || claim.Spec.VolumeName == "" {
 		return obj, exists, err
 	}
-	flat := view.ShallowCopy(claim).(*corev1.PersistentVolumeClaim)
+	flat := objects.ShallowCopy(claim).(*corev1.PersistentVolumeClaim)
 	flat.Spec.VolumeName = tenant.Flatten(tenant.Flat(claim.Namespace).Space(), claim.Spec.VolumeName).String()
 	return flat, exists, err
 }

@@ -37,7 +37,7 @@ func TestPrepare(t *testing.T) {
 				before = &apiextensions.CustomResourceDefinition{ObjectMeta: *tc.before}
 			}
 			definition := &apiextensions.CustomResourceDefinition{ObjectMeta: tc.after}
-			if err := New(Options{}).Prepare(t.Context(), tc.space, before)(definition); err != nil {
+			if err := New(Options{Definitions: NewDefinitions()}).Prepare(t.Context(), tc.space, before)(definition); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, definition.ObjectMeta); diff != "" {

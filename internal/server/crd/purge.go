@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -36,7 +36,7 @@ const (
 // purge deletes what spaces have of published definitions that are being deleted, as
 // upstream does in the system space, and then lets the definitions go.
 func (s *Servers) purge(ctx context.Context) error {
-	return each(s.index.deleted(), func(name string) error {
+	return each(ctx, s.index.deleted(), func(name string) error {
 		done, err := s.purgeDefinition(ctx, name)
 		if err != nil {
 			return fmt.Errorf("deleting the objects of definition %q in all spaces: %w", name, err)
@@ -48,18 +48,10 @@ func (s *Servers) purge(ctx context.Context) error {
 	})
 }
 
-// each calls do with some of what there is at once, and returns all errors.
-func each[T any](all []T, do func(T) error) error {
+// each calls do with some of what there is at once, until ctx ends, and returns all errors.
+func each[T any](ctx context.Context, all []T, do func(T) error) error {
 	failed := make([]error, len(all))
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	for i, one := range all {
-		group.Go(func() error {
-			failed[i] = do(one)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	workqueue.ParallelizeUntil(ctx, atOnce, len(all), func(i int) { failed[i] = do(all[i]) })
 	return errors.Join(failed...)
 }
 
@@ -78,7 +70,7 @@ func (s *Servers) purgeDefinition(ctx context.Context, name string) (done bool, 
 		return true, nil
 	}
 	if apiextensionshelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established) {
-		resource, ok := served(definition)
+		resource, ok := servedVersion(definition)
 		if !ok {
 			return false, errors.New("it serves no version; set served for one of them")
 		}
@@ -111,7 +103,7 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 		}
 	}
 	// A tenant's webhook may refuse; others' objects go nevertheless.
-	return len(list.Items), each(slices.Collect(maps.Keys(places)), func(space tenant.Name) error {
+	return len(list.Items), each(ctx, slices.Collect(maps.Keys(places)), func(space tenant.Name) error {
 		ctx, cancel := context.WithTimeout(ctx, purgeTime)
 		defer cancel()
 		if err := s.deleteIn(ctx, space, resource, places[space]); err != nil {

@@ -47,7 +47,7 @@ func TestPurgeIsFair(t *testing.T) {
 			deleted[req.URL.Path] = time.Since(began)
 			return answer(req, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 		})}
-		s := New(Options{Config: &apiserver.Config{GenericConfig: &genericapiserver.RecommendedConfig{Config: genericapiserver.Config{LoopbackClientConfig: config}}}})
+		s := New(Options{Definitions: NewDefinitions(), Config: &apiserver.Config{GenericConfig: &genericapiserver.RecommendedConfig{Config: genericapiserver.Config{LoopbackClientConfig: config}}}})
 		left, err := s.deleteAll(t.Context(), schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "things"})
 		if left != 4 || err == nil || !strings.Contains(err.Error(), `in the space of tenant "acme"`) || strings.Contains(err.Error(), "globex") {
 			t.Errorf("got %d, %v", left, err)

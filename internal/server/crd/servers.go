@@ -6,16 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -37,6 +34,8 @@ var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourc
 
 // Options are what servers of definitions need.
 type Options struct {
+	// Definitions learns what Servers follow and run.
+	*Definitions
 	// Config is that of the extension server of the system space, like which the others
 	// are made.
 	Config *apiextensionsapiserver.Config
@@ -60,32 +59,19 @@ type Options struct {
 // for published definitions, which counts as that of the system space here.
 type Servers struct {
 	Options
-	index  *index
 	synced atomic.Bool
 	// listeners wait for changes of what In returns.
 	listeners listeners
 
-	mu      sync.RWMutex
-	servers map[tenant.Name]*server
-	queue   workqueue.TypedRateLimitingInterface[tenant.Name]
+	queue workqueue.TypedRateLimitingInterface[tenant.Name]
 	// purges is apart from queue: deleting objects waits for webhooks of their tenants.
 	purges workqueue.TypedRateLimitingInterface[tenant.Name]
-}
-
-// server is a running extension server.
-type server struct {
-	definitions listers.CustomResourceDefinitionLister
-	handler     http.Handler
-	groups      http.Handler
-	stop        context.CancelFunc
 }
 
 // New returns Servers that serve nothing before they are run.
 func New(options Options) *Servers {
 	return &Servers{
 		Options: options,
-		index:   newIndex(),
-		servers: make(map[tenant.Name]*server),
 		queue:   newQueue("space_crds"),
 		purges:  newQueue("purged_crds"),
 	}
@@ -99,9 +85,7 @@ func newQueue(name string) workqueue.TypedRateLimitingInterface[tenant.Name] {
 
 // In returns what serves the custom resources of the space of n, its own server first.
 func (s *Servers) In(n tenant.Name) []discovery.Server {
-	s.mu.RLock()
-	own, shared := s.servers[n], s.servers[tenant.System]
-	s.mu.RUnlock()
+	own, shared := s.running(n), s.running(tenant.System)
 	var in []discovery.Server
 	if own != nil && n != tenant.System {
 		in = append(in, discovery.Server{
@@ -117,40 +101,6 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 		})
 	}
 	return in
-}
-
-// Definition returns the definition by which a custom resource in the space of n is served.
-func (s *Servers) Definition(n tenant.Name, resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
-	name := resource.String()
-	if !s.index.defines(n, name) {
-		n = tenant.System
-	}
-	s.mu.RLock()
-	running := s.servers[n]
-	s.mu.RUnlock()
-	if running == nil {
-		return nil, fmt.Errorf("the definition %q is not served yet; try again", name)
-	}
-	definition, err := running.definitions.Get(name)
-	if err != nil {
-		return nil, fmt.Errorf("finding the definition by which the object is validated: %w", err)
-	}
-	return definition, nil
-}
-
-// Own returns the definitions that the space of n has of its own, as they are served.
-func (s *Servers) Own(n tenant.Name) []*apiextensionsv1.CustomResourceDefinition {
-	s.mu.RLock()
-	running := s.servers[n]
-	s.mu.RUnlock()
-	if running == nil {
-		return nil
-	}
-	definitions, err := running.definitions.List(labels.Everything())
-	if err != nil {
-		return nil // a lister of a cache does not fail
-	}
-	return definitions
 }
 
 // Changes returns a channel that gets something after each change of what serves the
@@ -218,24 +168,17 @@ func work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[tenant
 
 // sync starts or stops the server of n.
 func (s *Servers) sync(ctx context.Context, n tenant.Name) error {
-	wanted := s.index.wants(n)
-	s.mu.RLock()
-	running, ok := s.servers[n]
-	s.mu.RUnlock()
+	wanted, running := s.index.wants(n), s.running(n)
 	switch {
-	case wanted && !ok:
+	case wanted && running == nil:
 		started, err := s.start(ctx, n)
 		if err != nil {
 			return fmt.Errorf("starting: %w", err)
 		}
-		s.mu.Lock()
-		s.servers[n] = started
-		s.mu.Unlock()
+		s.setRunning(n, started)
 		s.listeners.tell(n)
-	case !wanted && ok:
-		s.mu.Lock()
-		delete(s.servers, n)
-		s.mu.Unlock()
+	case !wanted && running != nil:
+		s.setRunning(n, nil)
 		s.listeners.tell(n)
 		running.stop()
 	}
@@ -299,11 +242,9 @@ func (s *Servers) Replace(objs []any, version string) error {
 	}
 	s.index.replace(all, version)
 	s.listeners.tell(tenant.System)
-	s.mu.RLock()
-	for n := range s.servers {
+	for _, n := range s.served() {
 		s.queue.AddAfter(n, lingering)
 	}
-	s.mu.RUnlock()
 	for _, definition := range all {
 		s.queue.Add(spaceOf(definition))
 		if err := s.know(definition); err != nil {
@@ -325,8 +266,8 @@ func metadataOf(obj any) (*metav1.PartialObjectMetadata, error) {
 	return definition, nil
 }
 
-// served returns a version in which a definition serves its objects, if there is one.
-func served(definition *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionResource, bool) {
+// servedVersion returns a version in which a definition serves its objects, if there is one.
+func servedVersion(definition *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionResource, bool) {
 	gvr := schema.GroupVersionResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
 	i := slices.IndexFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if i < 0 {

@@ -9,33 +9,25 @@ import (
 )
 
 // WithNamespace notes for which namespace a request that changes something was authorized. Its body may come, and webhooks may
-// answer, when there is another one of the name; see spacepolicy.Namespaces. Watches and other requests that may last end with
-// their namespace. It runs right after authorization.
+// answer, when there is another one of the name; see spacepolicy.Namespaces. Watches, and reads, which may wait until the server
+// knows of a resource version, end with their namespace. It runs right after authorization.
 func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
-		if !ok || !info.IsResourceRequest || info.Namespace == "" {
-			handler.ServeHTTP(w, req)
-			return
-		}
-		changes, long := req.Method != http.MethodGet && req.Method != http.MethodHead, isLong(req, info)
-		if !changes && !long {
-			handler.ServeHTTP(w, req)
-			return
-		}
 		n, err := tenant.SpaceFrom(ctx)
-		if err != nil { // what follows says so
+		if !ok || !info.IsResourceRequest || info.Namespace == "" || err != nil { // what follows says so
 			handler.ServeHTTP(w, req)
 			return
 		}
 		name := tenant.Flatten(n, info.Namespace)
-		if long {
+		reads := req.Method == http.MethodGet || req.Method == http.MethodHead
+		if reads || isLong(req, info) {
 			bound, release := lives.Bind(ctx, name)
 			defer release()
 			req = req.WithContext(bound)
 		}
-		if changes {
+		if !reads {
 			tenant.RequestFrom(ctx).NoteNamespace(lives.UIDOf(name))
 		}
 		handler.ServeHTTP(w, req)

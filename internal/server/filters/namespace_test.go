@@ -70,18 +70,21 @@ func TestLives(t *testing.T) {
 		"replaced, not seen": {func() { handler.OnUpdate(nil, namespace("acme|there", "2")) }, true},
 		"created again":      {func() { handler.OnAdd(namespace("acme|there", "2"), false) }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := request.WithRequestInfo(tenant.WithSpace(t.Context(), "acme"), &request.RequestInfo{IsResourceRequest: true, Namespace: "there", Verb: "watch"})
-			watch := WithNamespace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-				tc.happens()
-				if ended := req.Context().Err() != nil; ended != tc.ends {
-					t.Errorf("ended: %v", ended)
+		// Reads may wait for a resource version.
+		for verb, method := range map[string]string{"watch": http.MethodGet, "get": http.MethodGet, "create": http.MethodPost} {
+			t.Run(name+", "+verb, func(t *testing.T) {
+				ctx := request.WithRequestInfo(tenant.WithSpace(t.Context(), "acme"), &request.RequestInfo{IsResourceRequest: true, Namespace: "there", Verb: verb})
+				handler := WithNamespace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+					tc.happens()
+					if ended := req.Context().Err() != nil; ended != (tc.ends && verb != "create") {
+						t.Errorf("ended: %v", ended)
+					}
+				}), lives, func(_ *http.Request, info *request.RequestInfo) bool { return info.Verb == "watch" })
+				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, method, "/", nil))
+				if len(lives.ends) > 0 {
+					t.Errorf("%v are kept", lives.ends)
 				}
-			}), lives, func(_ *http.Request, info *request.RequestInfo) bool { return info.Verb == "watch" })
-			watch.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-			if len(lives.ends) > 0 {
-				t.Errorf("%v are kept", lives.ends)
-			}
-		})
+			})
+		}
 	}
 }

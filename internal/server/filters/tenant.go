@@ -1,11 +1,9 @@
 package filters
 
 import (
-	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -22,10 +20,12 @@ const maxURI = 64 << 10
 func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if len(req.RequestURI) > maxURI {
-			reject(w, req, serializer, &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonBadRequest,
-				Message: fmt.Sprintf("the URL has %d bytes, and may have %d; use shorter selectors", len(req.RequestURI), maxURI),
-			}})
+			reject(w, req, serializer, tooLong(http.StatusRequestURITooLong,
+				"the URL has %d bytes, and may have %d; use shorter selectors", len(req.RequestURI), maxURI))
+			return
+		}
+		if err := checkHeaders(req.Header); err != nil {
+			reject(w, req, serializer, err)
 			return
 		}
 		target, err := tenant.ParsePath(req.URL.Path, req.URL.EscapedPath())

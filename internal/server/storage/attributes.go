@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +47,9 @@ func spaceAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 
 // predicate returns p as it applies to a scope.
 func (s *Space) predicate(p storage.SelectionPredicate, in tenant.Scope, namespace string) (storage.SelectionPredicate, error) {
+	if err := checkSelectors(p, in); err != nil {
+		return p, err
+	}
 	if p.GetAttrs != nil {
 		p.GetAttrs = s.attributes
 	}
@@ -89,4 +94,27 @@ func and(a, b fields.Selector) fields.Selector {
 		return b
 	}
 	return fields.AndSelectors(a, b)
+}
+
+// maxRequirements is how many requirements the selectors of a list or watch in a space may have. A watch compares them with each
+// object that is written, which no seat is charged for.
+const maxRequirements = 256
+
+func checkSelectors(p storage.SelectionPredicate, in tenant.Scope) error {
+	if n, one := in.Space(); !one || !n.IsSpace() {
+		return nil
+	}
+	requirements := 0
+	if p.Label != nil {
+		all, _ := p.Label.Requirements()
+		requirements = len(all)
+	}
+	if p.Field != nil {
+		requirements += len(p.Field.Requirements())
+	}
+	if requirements > maxRequirements {
+		return apierrors.NewBadRequest(fmt.Sprintf("the selectors have %d requirements, and may have %d; name values in sets (a in (x,y)), or select less and filter what comes",
+			requirements, maxRequirements))
+	}
+	return nil
 }

@@ -41,6 +41,8 @@ type RESTOptionsGetter struct {
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
 	Counts *Counts
+	// Expiring, if set, bounds what tenants write of objects that expire.
+	Expiring *Expiring
 	// Histories, if set, bounds what all watch caches keep of the past.
 	Histories *Histories
 	// Defaults are the default objects, by resource.
@@ -56,6 +58,9 @@ type RESTOptionsGetter struct {
 	// transactions of requests that were admitted to that space out of the space of the next
 	// tenant of the name, however late they reach etcd.
 	Fence func(n tenant.Name, uid types.UID) etcdstore.Fence
+	// Born, if set, says since when names are those of a tenant and of a namespace: nobody sees in a space what was there
+	// before.
+	Born BornFunc
 	// Protect, if set, decides about every change of an object in a space. It gets
 	// the current object, nil if there is none, and returns a function that gets
 	// the new object, nil if it is deleted.
@@ -139,7 +144,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		if err != nil {
 			return nil, destroy, err
 		}
-		space := g.newSpace(etcd, resource, config.Codec, newFunc, newListFunc)
+		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
 		if g.Uncached[resource] {
 			return space, destroy, nil
 		}
@@ -249,7 +254,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 }
 
 // newSpace makes the upper wrapper, without a watch cache.
-func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResource, codec runtime.Codec, newFunc, newListFunc func() runtime.Object) *Space {
+func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResource, config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object) *Space {
 	return &Space{
 		Interface:      etcd,
 		uncached:       etcd,
@@ -262,11 +267,13 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		prepare:        g.Prepare[resource],
 		closed:         g.closed(resource),
 		fence:          g.Fence,
+		born:           g.bornIn(config.Transport),
 		protect:        g.Protect,
 		only:           g.Only,
 		foreign:        g.foreign(resource),
+		expiring:       g.Expiring,
 		ledger:         g.Ledger,
-		codec:          codec,
+		codec:          config.Codec,
 	}
 }
 

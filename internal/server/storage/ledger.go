@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/tenantry/tenantry/internal/spaces/view"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -150,7 +150,7 @@ func (s *Space) update(ctx context.Context, n tenant.Name, key, cacheKey string,
 
 // size returns the number of bytes of obj in etcd, without encryption.
 func (s *Space) size(obj runtime.Object) (int64, error) {
-	stored := view.ShallowCopy(obj)
+	stored := objects.ShallowCopy(obj)
 	if err := s.Versioner().PrepareObjectForStorage(stored); err != nil {
 		return 0, fmt.Errorf("preparing a %T: %w", obj, err)
 	}

@@ -70,7 +70,7 @@ func TestEveryChangeIsAskedAbout(t *testing.T) {
 				g.asked = nil
 			}
 			g.refuse = true
-			expect("create by an update", label("1", true), errProtected, "a configmaps <> to <1>")
+			expect("create by an update", label("1", true), errProtected, "a configmaps nothing to <1>")
 			object := s.newObject()
 			object.SetNamespace("ns")
 			object.SetName("o")

@@ -41,12 +41,16 @@ type Space struct {
 	closed func(ctx context.Context, n tenant.Name) error
 	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
 	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
+	// born, if set, is RESTOptionsGetter.Born for the etcd of the resource.
+	born func(ctx context.Context, n tenant.Name, namespace string) (int64, error)
 	// protect, if set, decides about changes.
 	protect Protection
 	// only, if set, is the one space that this storage is for.
 	only tenant.Name
 	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
+	// expiring, if set, accounts for objects that expire.
+	expiring *Expiring
 	// ledger, if set, accounts for the objects in spaces, by their size as encoded with
 	// codec.
 	ledger Ledger
@@ -167,6 +171,9 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
+	if err := s.expires(n, obj, ttl); err != nil {
+		return err
+	}
 	account := s.account(ctx, n, key)
 	if err := account.charge(ctx, nil, obj); err != nil {
 		return err
@@ -182,7 +189,13 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
+	if opts, err = s.ofThisLife(ctx, n, opts); err != nil {
+		return err
+	}
 	err = s.Interface.Get(ctx, cacheKey, opts, out)
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	if s.isDefault(n, key) && (storage.IsNotFound(err) || err == nil && opts.IgnoreNotFound && isZero(out)) {
 		if found, defaultErr := s.getDefault(ctx, n, key, out); found || defaultErr != nil {
 			return defaultErr
@@ -240,7 +253,8 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 				return nil, nil, err
 			}
 		}
-		mayBecome, complete := s.mayChange(ctx, n, input), s.completes(ctx, n, existing(input, res))
+		before := existing(input, res)
+		mayBecome, complete := s.mayChange(ctx, n, before), s.completes(ctx, n, before)
 		already := hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil {
@@ -258,7 +272,10 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
 			return nil, nil, err
 		}
-		return output, ttl, setTenant(output, n)
+		if err := setTenant(output, n); err != nil || ttl == nil {
+			return output, ttl, err
+		}
+		return output, ttl, s.expires(n, output, *ttl)
 	}
 }
 
@@ -327,6 +344,11 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
+	if c.opts.ResourceVersion != "" || c.opts.Predicate.Continue != "" { // others are lists of what is there now
+		if err := s.inThisLife(ctx, c); err != nil {
+			return err
+		}
+	}
 	return s.list(ctx, c, list)
 }
 
@@ -343,6 +365,9 @@ func (s *Space) listedBy(ctx context.Context) storage.Interface {
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
 	if err := s.listedBy(ctx).GetList(ctx, c.key, c.opts, list); err != nil {
 		return bindContinueError(c.scope, err)
+	}
+	if err := ended(ctx); err != nil {
+		return err
 	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
@@ -361,6 +386,17 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	c, err := s.collection(ctx, key, opts)
 	if err != nil {
 		return nil, err
+	}
+	source, err := s.watch(ctx, c)
+	if uid, noted := tenant.RequestFrom(ctx).Namespace(); err == nil && noted && s.resource == namespaceResource {
+		return ofOne(source, uid), nil
+	}
+	return source, err
+}
+
+func (s *Space) watch(ctx context.Context, c collection) (watch.Interface, error) {
+	if err := s.inThisLife(ctx, c); err != nil {
+		return errorWatch(err), nil
 	}
 	ctx = c.dispatchContext(ctx)
 	ended, err := s.defaultsEnd(c)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tenantry/tenantry/internal/spaces/view"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -53,7 +53,7 @@ func (c keysCodec) Encode(obj runtime.Object, w io.Writer) error {
 		annotations, labels := maps.Clone(object.GetAnnotations()), maps.Clone(object.GetLabels())
 		annotated := rename(annotations, storedAnnotations, present, former)
 		if labelled := rename(labels, storedLabels, present, former); annotated || labelled {
-			obj = view.ShallowCopy(obj)
+			obj = objects.ShallowCopy(obj)
 			stored, err := meta.Accessor(obj)
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -153,6 +154,15 @@ func (r *relay) Stop() {
 	r.stop.Do(func() {
 		close(r.done)
 		r.source.Stop()
+	})
+}
+
+// ofOne passes on the events of the object with a UID, and what is of none: whoever watches it by its name was not authorized
+// to see the next one of that name.
+func ofOne(source watch.Interface, uid types.UID) watch.Interface {
+	return watch.Filter(source, func(event watch.Event) (watch.Event, bool) {
+		object, err := meta.Accessor(event.Object) // bookmarks have no UID, and errors no metadata
+		return event, err != nil || object.GetUID() == "" || object.GetUID() == uid
 	})
 }
 

@@ -98,10 +98,10 @@ var aggregating = sync.OnceValue(func() map[string][]labels.Selector {
 	return selectors
 })
 
-// maxAggregated is how many ClusterRoles a space may have that change default ones, and strings in
+// maxAggregatedWeight is how many ClusterRoles a space may have that change default ones, and strings in
 // their rules, as Weight counts them. To aggregate these takes a tenth of a second, for which the
 // requests of the space wait after each change.
-const maxAggregated = 20_000
+const maxAggregatedWeight = 20_000
 
 // aggregatedDefaults returns the default ClusterRoles whose rules differ in a space with these
 // ClusterRoles. If they are too many, there are none.
@@ -113,7 +113,7 @@ func aggregatedDefaults(own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRol
 		for i := range role.Rules {
 			weight += Weight(&role.Rules[i])
 		}
-		if weight > maxAggregated {
+		if weight > maxAggregatedWeight {
 			return nil
 		}
 		roles[nameIn(role)] = role

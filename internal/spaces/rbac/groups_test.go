@@ -121,7 +121,7 @@ func TestManyRulesAreNotAggregated(t *testing.T) {
 		return clusterRole("a|"+name, toView, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", name)}, rules)...)
 	}
 	i.setClusterRole(role("few", 1), false)
-	i.setClusterRole(clusterRole("a|other", nil, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", "other")}, maxAggregated)...), false)
+	i.setClusterRole(clusterRole("a|other", nil, slices.Repeat([]rbacv1.PolicyRule{rule("get", "g", "other")}, maxAggregatedWeight)...), false)
 	aggregated := func(when string, want bool) {
 		t.Helper()
 		if got := hasRule(t, i, "a", "view", rule("get", "g", "few")); got != want {
@@ -132,11 +132,11 @@ func TestManyRulesAreNotAggregated(t *testing.T) {
 		}
 	}
 	aggregated("few rules", true)
-	i.setClusterRole(role("many", maxAggregated/4), false)
+	i.setClusterRole(role("many", maxAggregatedWeight/4), false)
 	aggregated("many rules", false)
-	i.setClusterRole(role("many", maxAggregated/4), true)
+	i.setClusterRole(role("many", maxAggregatedWeight/4), true)
 	aggregated("few again", true)
-	for n := range maxAggregated {
+	for n := range maxAggregatedWeight {
 		i.setClusterRole(role(fmt.Sprint("without", n), 0), false)
 	}
 	aggregated("many roles", false)

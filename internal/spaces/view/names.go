@@ -2,14 +2,12 @@ package view
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -46,24 +44,8 @@ func plain(obj any) any {
 	if namespace == accessor.GetNamespace() && name == accessor.GetName() {
 		return obj
 	}
-	copied := ShallowCopy(obj.(runtime.Object)).(metav1.Object)
+	copied := objects.ShallowCopy(obj.(runtime.Object)).(metav1.Object)
 	copied.SetNamespace(namespace)
 	copied.SetName(name)
 	return copied
-}
-
-// ShallowCopy returns a copy of obj whose name and namespace can be set without
-// changing obj. Everything below its metadata stays shared.
-func ShallowCopy(obj runtime.Object) runtime.Object {
-	if object, ok := obj.(*unstructured.Unstructured); ok {
-		content := maps.Clone(object.Object)
-		if metadata, ok := content["metadata"].(map[string]any); ok {
-			content["metadata"] = maps.Clone(metadata)
-		}
-		return &unstructured.Unstructured{Object: content}
-	}
-	original := reflect.ValueOf(obj).Elem()
-	copied := reflect.New(original.Type())
-	copied.Elem().Set(original)
-	return copied.Interface().(runtime.Object)
 }

@@ -13,7 +13,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -216,21 +215,6 @@ func TestRemoveEventHandler(t *testing.T) {
 	}
 	if _, err := views.Of("a").Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{}); err == nil {
 		t.Error("a handler without a hub was accepted")
-	}
-}
-
-func TestShallowCopy(t *testing.T) {
-	for name, obj := range map[string]runtime.Object{
-		"typed":        &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p"}},
-		"unstructured": &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "n", "name": "p"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			copied := ShallowCopy(obj).(metav1.Object)
-			copied.SetNamespace("other")
-			if got := obj.(metav1.Object).GetNamespace(); got != "n" || copied.GetNamespace() != "other" || copied.GetName() != "p" {
-				t.Errorf("got %q in the original, %q in the copy", got, copied.GetNamespace())
-			}
-		})
 	}
 }
 

@@ -11,8 +11,14 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -74,6 +80,76 @@ var _ = Describe("A request that outlives its tenant", func() {
 				Fail("the watch does not end")
 			}
 		}
+	}, SpecTimeout(timeout))
+
+	It("finds nothing of the earlier tenant of the name by the resource versions of its time", func(ctx SpecContext) {
+		const n = tenant.Name("historic")
+		widgets := schema.GroupVersionResource{Group: "history.example.com", Version: "v1", Resource: "widgets"}
+		resources := []schema.GroupVersionResource{
+			widgets, corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("events"), corev1.SchemeGroupVersion.WithResource("namespaces"),
+		}
+		begin := func() dynamic.Interface {
+			tenantry.CreateTenants(ctx, n)
+			_, err := suite.Definitions(tenantry.Config(n)).Create(ctx, suite.NewDefinition(widgets, "Widget", apiextensionsv1.NamespaceScoped), metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			client, err := dynamic.NewForConfig(tenantry.Config(n))
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(func() error { _, err := client.Resource(widgets).List(ctx, metav1.ListOptions{}); return err }).WithContext(ctx).Should(Succeed())
+			return client
+		}
+		earlier := begin()
+		core := tenantry.Client(n).CoreV1()
+		_, err := core.Events("default").Create(ctx, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, InvolvedObject: corev1.ObjectReference{Namespace: "default"},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = core.Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		widget := &unstructured.Unstructured{}
+		widget.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
+		widget.SetName("mine")
+		last, err := earlier.Resource(widgets).Namespace("default").Create(ctx, widget, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		then := last.GetResourceVersion()
+		exactly := metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+		tokens := map[string]string{}
+		for _, r := range resources {
+			found, err := earlier.Resource(r).List(ctx, exactly)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found.Items).To(ContainElement(HaveField("GetName()", "mine")), r.String())
+			page, err := earlier.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
+			Expect(err).NotTo(HaveOccurred())
+			tokens[r.Resource] = page.GetContinue()
+		}
+		tenantry.DeleteTenant(ctx, n)
+
+		later := begin()
+		DeferCleanup(func(ctx SpecContext) { tenantry.DeleteTenant(ctx, n) })
+		for _, r := range resources {
+			for _, options := range []metav1.ListOptions{exactly, {ResourceVersion: then, Limit: 1}, {ResourceVersion: then}, {Limit: 1, Continue: tokens[r.Resource]}} {
+				if options.ResourceVersion == "" && options.Continue == "" {
+					continue // one page had all
+				}
+				found, err := later.Resource(r).List(ctx, options)
+				Expect(err).To(Satisfy(apierrors.IsResourceExpired), "%v: %+v: %v", r, options, found)
+			}
+			w, err := later.Resource(r).Watch(ctx, metav1.ListOptions{ResourceVersion: then})
+			Expect(err).NotTo(HaveOccurred())
+			var event watch.Event
+			Eventually(w.ResultChan()).WithContext(ctx).Should(Receive(&event))
+			w.Stop()
+			Expect(apierrors.FromObject(event.Object)).To(Satisfy(apierrors.IsResourceExpired), "%v: %+v", r, event)
+			now, err := later.Resource(r).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(now.Items).NotTo(ContainElement(HaveField("GetName()", "mine")), r.String())
+			w, err = later.Resource(r).Watch(ctx, metav1.ListOptions{ResourceVersion: now.GetResourceVersion()})
+			Expect(err).NotTo(HaveOccurred())
+			Consistently(w.ResultChan(), "100ms").ShouldNot(Receive(HaveField("Type", watch.Error)), "%v: a watch of its own life", r)
+			w.Stop()
+		}
+		Expect(tokens["secrets"] + tokens["namespaces"]).NotTo(BeEmpty())
 	}, SpecTimeout(timeout))
 
 	It("ends, if it is a watch of the tenant's, when the tenant is suspended", func(ctx SpecContext) {

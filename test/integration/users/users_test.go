@@ -311,6 +311,47 @@ var _ = Describe("A User", func() {
 		defer watch.Stop()
 		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(watch.ResultChan()).Should(Receive(HaveField("Type", apiwatch.Deleted)))
+		Eventually(func() error {
+			_, err := tenantry.Client(n).CoreV1().Namespaces().Create(ctx, newNamespace("hers"), metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		Consistently(watch.ResultChan(), "200ms").ShouldNot(Receive(), "the next one of the name is somebody else's")
+	})
+
+	It("finds nothing of the earlier namespace of the name by the resource versions of its time", func(ctx SpecContext) {
+		alice, bob := by(n, "alice"), by(n, "bob")
+		create(ctx, n, newUser("alice", "alice", ""))
+		create(ctx, n, newUser("bob", "bob", ""))
+		makes(ctx, alice, "hers")
+		Eventually(writesSecret(ctx, alice, "hers")).Should(Succeed())
+		list, err := alice.CoreV1().Secrets("hers").List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list.Items).NotTo(BeEmpty())
+		then := metav1.ListOptions{ResourceVersion: list.ResourceVersion}
+		exactly := metav1.ListOptions{ResourceVersion: list.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+		Expect(alice.CoreV1().Secrets("hers").List(ctx, exactly)).To(HaveField("Items", HaveLen(len(list.Items))))
+		Expect(alice.CoreV1().Namespaces().Delete(ctx, "hers", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() error {
+			_, err := bob.CoreV1().Namespaces().Create(ctx, newNamespace("hers"), metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		Eventually(writesSecret(ctx, bob, "hers")).Should(Succeed())
+
+		_, err = bob.CoreV1().Secrets("hers").List(ctx, exactly)
+		Expect(err).To(Satisfy(apierrors.IsResourceExpired))
+		expired := func(watch apiwatch.Interface, err error) {
+			GinkgoHelper()
+			Expect(err).NotTo(HaveOccurred())
+			defer watch.Stop()
+			var event apiwatch.Event
+			Eventually(watch.ResultChan()).Should(Receive(&event))
+			Expect(apierrors.FromObject(event.Object)).To(Satisfy(apierrors.IsResourceExpired), "%+v", event)
+		}
+		expired(bob.CoreV1().Secrets("hers").Watch(ctx, then))
+		exactly.FieldSelector, then.FieldSelector = "metadata.name=hers", "metadata.name=hers"
+		_, err = bob.CoreV1().Namespaces().List(ctx, exactly)
+		Expect(err).To(Satisfy(apierrors.IsResourceExpired))
+		expired(bob.CoreV1().Namespaces().Watch(ctx, then))
 	})
 
 	It("has no rights in its namespaces while it is being deleted", func(ctx SpecContext) {

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -53,4 +54,22 @@ var _ = Describe("Bodies that are sent slowly", func() {
 			Eventually(ctx, answered).Should(Receive())
 		}
 	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("A request named like one that lasts", func() {
+	It("has a seat as any other", func(ctx SpecContext) {
+		config := tenantry.Config("a")
+		client, err := rest.HTTPClientFor(config)
+		Expect(err).NotTo(HaveOccurred())
+		for _, path := range []string{"/pods/none/exec", "/pods/none/attach", "/pods/none/log", "/pods/none/portforward", "/configmaps/none/log", "/services/none/proxy/x"} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				request, err := http.NewRequestWithContext(ctx, method, config.Host+"/api/v1/namespaces/default"+path, nil)
+				Expect(err).NotTo(HaveOccurred())
+				response, err := client.Do(request)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(response.Body.Close()).To(Succeed())
+				Expect(response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)).NotTo(BeEmpty(), "%s %s: %s", method, path, response.Status)
+			}
+		}
+	}, NodeTimeout(time.Minute))
 })

@@ -59,7 +59,11 @@ func (get Namespaces) Protect(ctx context.Context, n tenant.Name, resource schem
 		if !is {
 			return nil
 		}
-		o, creates, err := changed(before, after)
+		creates, changed := before == nil, before
+		if creates {
+			changed = after
+		}
+		o, err := meta.Accessor(changed)
 		namespace := ""
 		switch {
 		case err != nil:
@@ -80,20 +84,6 @@ func isAuthorized(ctx context.Context) (uid types.UID, received time.Time, is bo
 	uid, noted := tenant.RequestFrom(ctx).Namespace()
 	received, ok := request.ReceivedTimestampFrom(ctx)
 	return uid, received, noted && ok && (uid != "" || time.Since(received) >= slowRequest)
-}
-
-// changed returns the object that is changed, and whether it is new.
-func changed(before, after runtime.Object) (_ metav1.Object, isNew bool, _ error) {
-	if before == nil {
-		o, err := meta.Accessor(after)
-		return o, true, err
-	}
-	o, err := meta.Accessor(before)
-	if err == nil && o.GetResourceVersion() == "" && after != nil { // an update that creates it
-		o, err = meta.Accessor(after)
-		isNew = true
-	}
-	return o, isNew, err
 }
 
 // refuse returns an error if the namespace is not the one any more that the request is about.

@@ -64,7 +64,6 @@ func TestLate(t *testing.T) {
 		"created, another":         {before, nil, object("ns", ""), made(before / 2), nil, is(metav1.StatusReasonConflict)},
 		"created, ends":            {before, nil, object("ns", ""), deleted, nil, func(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }},
 		"created, unknown":         {before, nil, object("ns", ""), nil, errors.New("down"), is(metav1.StatusReasonInternalError)},
-		"created by update, gone":  {before, empty, object("ns", ""), nil, nil, is(metav1.StatusReasonNotFound)},
 		"updated, ends":            {before, object("ns", "1"), object("ns", "1"), deleted, nil, none},
 		"updated, another":         {before, object("ns", "1"), object("ns", "1"), made(before / 2), nil, is(metav1.StatusReasonConflict)},
 		"deleted, gone":            {before, object("ns", "1"), nil, nil, nil, none},

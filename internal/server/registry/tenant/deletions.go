@@ -25,9 +25,9 @@ const deletionsPrefix = "/tenantry/deleted-tenants"
 // certificate cannot be revoked; it must not work for a tenant that is given the
 // name of another one later.
 type Deletions struct {
-	// Client connects to the etcd that remembers.
+	// Client connects to the etcd that is asked for earlier tenants of a name.
 	Client func() (*clientv3.Client, error)
-	// Clients connect to each etcd that may hold objects of spaces; fences are in all.
+	// Clients connect to each etcd that may hold objects of spaces; fences and deletions are in all.
 	Clients func() ([]*clientv3.Client, error)
 	// Prefix is that of the objects in etcd, /registry by default. Servers with another
 	// one have tenants of their own.
@@ -115,15 +115,41 @@ func putLeased(ctx context.Context, client *clientv3.Client, key string) error {
 	return err
 }
 
+// record remembers the deletion of a tenant in every etcd, see Born.
 func (d *Deletions) record(ctx context.Context, name string) error {
-	client, err := d.Client()
-	if err == nil {
-		_, err = client.Put(ctx, d.key(name), time.Now().UTC().Format(time.RFC3339))
+	clients, err := d.Clients()
+	for i := 0; i < len(clients) && err == nil; i++ {
+		_, err = clients[i].Put(ctx, d.key(name), time.Now().UTC().Format(time.RFC3339))
 	}
 	if err != nil {
 		return fmt.Errorf("recording the deletion of tenant %q: %w", name, err)
 	}
 	return nil
+}
+
+// Born returns the revision of an etcd before which what is below the name of a tenant was that of an earlier tenant or,
+// if there is a namespace, what is below its name that of an earlier one. It is zero if neither had a predecessor there.
+// Where namespaces are in another etcd, nothing is known of them.
+func (d *Deletions) Born(ctx context.Context, etcd *clientv3.Client, n tenant.Name, namespace string) (int64, error) {
+	reads := []clientv3.Op{clientv3.OpGet(d.key(n.String()), clientv3.WithKeysOnly())}
+	if namespace != "" {
+		key := path.Join("/", d.Prefix, "namespaces", n.String(), namespace)
+		reads = append(reads, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	}
+	response, err := etcd.Txn(ctx).Then(reads...).Commit()
+	if err != nil {
+		return 0, err
+	}
+	var born int64
+	for _, kv := range response.Responses[0].GetResponseRange().Kvs { // the deletion, written again by each
+		born = kv.ModRevision
+	}
+	for _, of := range response.Responses[1:] { // the namespace
+		for _, kv := range of.GetResponseRange().Kvs {
+			born = max(born, kv.CreateRevision)
+		}
+	}
+	return born, nil
 }
 
 // knows reports whether there may have been a tenant of this name. If it was

@@ -52,7 +52,11 @@ func TestDeletionsOfServersWithTheirOwnPrefix(t *testing.T) {
 	}
 	t.Cleanup(server.Stop)
 	of := func(prefix string) *Deletions {
-		return &Deletions{Prefix: prefix, Client: func() (*clientv3.Client, error) { return server.Client(), nil }}
+		return &Deletions{
+			Prefix:  prefix,
+			Client:  func() (*clientv3.Client, error) { return server.Client(), nil },
+			Clients: func() ([]*clientv3.Client, error) { return []*clientv3.Client{server.Client()}, nil },
+		}
 	}
 	if err := of("/registry").record(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
@@ -82,10 +86,9 @@ func TestDeletionsOfServersWithTheirOwnPrefix(t *testing.T) {
 	}
 }
 
-// Resources may be stored in etcds of their own (--etcd-servers-overrides). What compares
-// the keys of a fence is in the same etcd.
-func TestFencesAreInEveryEtcd(t *testing.T) {
-	var clients []*clientv3.Client
+// twoEtcds returns clients of two etcds.
+func twoEtcds(t *testing.T) (clients []*clientv3.Client) {
+	t.Helper()
 	for range 2 {
 		server, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), UnsafeNoFsync: true})
 		if err != nil {
@@ -94,6 +97,13 @@ func TestFencesAreInEveryEtcd(t *testing.T) {
 		t.Cleanup(server.Stop)
 		clients = append(clients, server.Client())
 	}
+	return clients
+}
+
+// Resources may be stored in etcds of their own (--etcd-servers-overrides). What compares
+// the keys of a fence is in the same etcd.
+func TestFencesAreInEveryEtcd(t *testing.T) {
+	clients := twoEtcds(t)
 	d := &Deletions{
 		Client:  func() (*clientv3.Client, error) { return clients[0], nil },
 		Clients: func() ([]*clientv3.Client, error) { return clients, nil },
@@ -118,5 +128,58 @@ func TestFencesAreInEveryEtcd(t *testing.T) {
 	d.Clients = func() ([]*clientv3.Client, error) { return nil, errors.New("one cannot be reached") }
 	if err := d.close(t.Context(), "acme", "uid"); err == nil {
 		t.Error("closed without every etcd")
+	}
+}
+
+// TestBorn checks that a tenant's and a namespace's names are known to have been others' before, in every etcd.
+func TestBorn(t *testing.T) {
+	clients := twoEtcds(t)
+	d := &Deletions{Prefix: "/registry", Clients: func() ([]*clientv3.Client, error) { return clients, nil }}
+	put := func(client *clientv3.Client, key string) int64 {
+		response, err := client.Put(t.Context(), key, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Header.Revision
+	}
+	born := func(client *clientv3.Client, n tenant.Name, namespace string) int64 {
+		found, err := d.Born(t.Context(), client, n, namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	put(clients[0], "/registry/namespaces/acme") // is one of the system space
+	created := put(clients[0], "/registry/namespaces/acme/ns")
+	if all, one := born(clients[0], "acme", ""), born(clients[0], "acme", "ns"); all != 0 || one != created {
+		t.Errorf("nobody before: %d; in a namespace: %d, not %d", all, one, created)
+	}
+	put(clients[0], "/registry/namespaces/acme/ns") // a change
+	if one := born(clients[0], "acme", "ns"); one != created {
+		t.Errorf("a namespace that has changed: %d, not %d", one, created)
+	}
+	for range 3 {
+		put(clients[1], "/registry/events/acme/ns/e")
+	}
+	if err := d.record(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	for i, client := range clients {
+		revision := put(client, "/registry/anything")
+		if all, one := born(client, "acme", ""), born(client, "acme", "ns"); all != revision-1 || one != all {
+			t.Errorf("etcd %d, after a deletion: %d, in a namespace: %d, not %d", i, all, one, revision-1)
+		}
+		if other := born(client, "globex", "ns"); other != 0 {
+			t.Errorf("etcd %d, of another tenant: %d", i, other)
+		}
+	}
+	created = put(clients[0], "/registry/namespaces/acme/later")
+	if one := born(clients[0], "acme", "later"); one != created {
+		t.Errorf("a namespace after it: %d, not %d", one, created)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := d.Born(ended, clients[0], "acme", ""); err == nil {
+		t.Error("known without etcd")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/apis/rbac"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -48,8 +48,8 @@ func (i *Index) Prepare(ctx context.Context, n tenant.Name, before runtime.Objec
 		if err != nil {
 			return err
 		}
-		accessor.SetAnnotations(with(accessor.GetAnnotations(), tenant.CreatorAnnotation, is.creator))
-		accessor.SetLabels(with(accessor.GetLabels(), tenant.CreatedByLabel, is.createdBy))
+		accessor.SetAnnotations(objects.WithKey(accessor.GetAnnotations(), tenant.CreatorAnnotation, is.creator))
+		accessor.SetLabels(objects.WithKey(accessor.GetLabels(), tenant.CreatedByLabel, is.createdBy))
 		return nil
 	}
 }
@@ -101,22 +101,4 @@ func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 		is.createdBy = string(found.uid)
 	}
 	return is, err
-}
-
-// with returns a map with a value or, if that is empty, without its key. The map itself may be
-// shared with an object of the cache.
-func with(m map[string]string, key, value string) map[string]string {
-	current, ok := m[key]
-	if current == value && ok == (value != "") {
-		return m
-	}
-	if m = maps.Clone(m); m == nil {
-		m = map[string]string{}
-	}
-	if value == "" {
-		delete(m, key)
-		return m
-	}
-	m[key] = value
-	return m
 }

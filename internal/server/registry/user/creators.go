@@ -61,7 +61,16 @@ func (c Creators) allows(ctx context.Context, a authorizer.Attributes) bool {
 		return false
 	}
 	ns, err := c.Namespaces.Get(tenant.Flatten(n, a.GetName()).String())
-	return err == nil && ns.Labels[tenant.CreatedByLabel] == string(found.uid)
+	if err != nil || ns.Labels[tenant.CreatedByLabel] != string(found.uid) {
+		return false
+	}
+	// A watch shows no other of the name, which may be somebody else's.
+	if r := tenant.RequestFrom(ctx); r != nil {
+		if _, noted := r.Namespace(); !noted {
+			r.NoteNamespace(ns.UID)
+		}
+	}
+	return true
 }
 
 // space returns the space of a request, and whether it is a tenant's, and the user one of that tenant.

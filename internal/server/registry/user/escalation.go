@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -22,8 +23,9 @@ type escalation struct {
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
-// confirm returns an error if the user of ctx may not bind what a User gets.
-func (e escalation) confirm(ctx context.Context, name string) error {
+// confirm returns an error if the user of ctx may not bind what a User gets. It is a definition.Confirmed's.
+func (e escalation) confirm(ctx context.Context, obj, _ runtime.Object) error {
+	name := obj.(*v1alpha1.User).Name
 	u, ok := request.UserFrom(ctx)
 	if !ok {
 		return apierrors.NewForbidden(Resource, name, errors.New("no user on context"))

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -29,11 +28,10 @@ var Resource = v1alpha1.GroupVersion.WithResource("users").GroupResource()
 
 // REST serves Users.
 type REST struct {
-	*genericregistry.Store
+	definition.Confirmed
 	// Status serves the subresource status.
-	Status     definition.StatusREST
-	escalation escalation
-	index      *Index
+	Status definition.StatusREST
+	index  *Index
 	// seen is how far the index is; writers wait for it.
 	seen *progress.Progress
 }
@@ -52,41 +50,15 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a author
 	}
 	seen := &progress.Progress{}
 	follow.Await(store, seen)
-	return &REST{store, definition.NewStatusREST(store, statusStrategy{s}), escalation{a}, index, seen}, nil
+	return &REST{
+		definition.Confirmed{Store: store, Confirm: escalation{a}.confirm},
+		definition.NewStatusREST(store, definition.NewStatusStrategy(s, status)), index, seen,
+	}, nil
 }
 
 // Follow tells the index of the Users of every space until ctx ends.
 func (r *REST) Follow(ctx context.Context) {
 	follow.Run(ctx, "users", tenant.Everything, r.Store, r.index, r.seen)
-}
-
-// Create implements rest.Creater.
-func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.confirmed(validate), options)
-}
-
-// Update implements rest.Updater. It serves patches and server-side apply too.
-func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
-	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, r.confirmed(create), r.confirmedUpdate(update), forceAllowCreate, options)
-}
-
-func (r *REST) confirmed(create rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.User).Name); err != nil {
-			return err
-		}
-		return create(ctx, obj)
-	}
-}
-
-func (r *REST) confirmedUpdate(update rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		if err := r.escalation.confirm(ctx, obj.(*v1alpha1.User).Name); err != nil {
-			return err
-		}
-		return update(ctx, obj, old)
-	}
 }
 
 // Delete implements rest.GracefulDeleter. What the user creates from then on is not by the User.
@@ -166,17 +138,4 @@ func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return definition.ResetFields("status")
 }
 
-// statusStrategy are the rules for the subresource status.
-type statusStrategy struct{ strategy }
-
-func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	u, previous := obj.(*v1alpha1.User), old.(*v1alpha1.User)
-	status, managed := u.Status, u.ManagedFields
-	previous.DeepCopyInto(u)
-	u.Status, u.ManagedFields = status, managed
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("spec")
-}
+func status(u *v1alpha1.User) *v1alpha1.UserStatus { return &u.Status }

@@ -7,10 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
@@ -66,10 +72,10 @@ func TestPrepare(t *testing.T) {
 		"as a system user":         {strategy{}, "jane", tenant.System, newUser(loose), newUser()},
 		"by the controller":        {strategy{}, tenant.Publisher, tenant.System, newUser(loose), newUser(loose)},
 		"by the name of it":        {strategy{}, tenant.Publisher, "acme", newUser(loose), newUser()},
-		"the status":               {statusStrategy{}, "jane", "acme", newUser(deleting, counted), newUser(counted)},
-		"no labels by the status":  {statusStrategy{}, "jane", "acme", newUser(counted, func(u *v1alpha1.User) { u.Labels = map[string]string{"a": "b"} }), newUser(counted)},
-		"no finalizer by it":       {statusStrategy{}, tenant.Publisher, tenant.System, newUser(loose), newUser()},
-		"no username by the state": {statusStrategy{}, "jane", "acme", newUser(named("root")), newUser()},
+		"the status":               {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(deleting, counted), newUser(counted)},
+		"no labels by the status":  {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(counted, func(u *v1alpha1.User) { u.Labels = map[string]string{"a": "b"} }), newUser(counted)},
+		"no finalizer by it":       {definition.NewStatusStrategy(strategy{}, status), tenant.Publisher, tenant.System, newUser(loose), newUser()},
+		"no username by the state": {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(named("root")), newUser()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(as(t.Context(), tc.by, tc.of, "acme"), tc.to, newUser())
@@ -146,6 +152,15 @@ func (b binders) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
+// options are those of a storage that is not asked for anything.
+var options = generic.RESTOptions{
+	StorageConfig: &storagebackend.ConfigForResource{}, ResourcePrefix: "/users",
+	Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+		storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		return nil, func() {}, nil
+	},
+}
+
 // TestConfirmed checks that whoever creates or changes a User may bind all that it gets.
 func TestConfirmed(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -159,12 +174,12 @@ func TestConfirmed(t *testing.T) {
 		"what is in namespaces, but not these":          {may: binders{"cluster-admin"}, refused: "tenantry:namespace-creator"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &REST{escalation: escalation{tc.may}}
+			r, err := NewREST(runtime.NewScheme(), options, tc.may, NewIndex())
+			if err != nil {
+				t.Fatal(err)
+			}
 			ctx := as(t.Context(), "jane", "acme", "acme")
-			for what, err := range map[string]error{
-				"creation": r.confirmed(rest.ValidateAllObjectFunc)(ctx, newUser()),
-				"update":   r.confirmedUpdate(rest.ValidateAllObjectUpdateFunc)(ctx, newUser(), newUser()),
-			} {
+			for what, err := range map[string]error{"creation": r.Confirm(ctx, newUser(), nil), "update": r.Confirm(ctx, newUser(), newUser())} {
 				if (err == nil) != (tc.refused == "") || err != nil && !strings.Contains(err.Error(), `"`+tc.refused+`"`) {
 					t.Errorf("%s: error %v", what, err)
 				}
@@ -172,7 +187,7 @@ func TestConfirmed(t *testing.T) {
 		})
 	}
 	nobody := tenant.WithSpace(t.Context(), "acme")
-	if err := (escalation{binders{"tenantry:namespace-creator", "cluster-admin"}}).confirm(nobody, "x"); err == nil {
+	if err := (escalation{binders{"tenantry:namespace-creator", "cluster-admin"}}).confirm(nobody, newUser(), nil); err == nil {
 		t.Error("nobody may bind")
 	}
 }

@@ -1,0 +1,129 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// BornFunc returns the revision, of the etcd with a transport, before which what is below the name of a tenant was that of
+// an earlier tenant or, if there is a namespace, what is below its name that of an earlier namespace. It is zero if neither
+// had a predecessor.
+type BornFunc func(ctx context.Context, etcd storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error)
+
+// bornIn returns Born for one etcd.
+func (g *RESTOptionsGetter) bornIn(etcd storagebackend.TransportConfig) func(context.Context, tenant.Name, string) (int64, error) {
+	if g.Born == nil {
+		return nil
+	}
+	return func(ctx context.Context, n tenant.Name, namespace string) (int64, error) {
+		return g.Born(ctx, etcd, n, namespace)
+	}
+}
+
+// inThisLife returns an error if a list or watch would show what was below the name of a space before its tenant was there,
+// or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
+// resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
+func (s *Space) inThisLife(ctx context.Context, c collection) error {
+	if s.born == nil || !c.space.IsSpace() {
+		return nil
+	}
+	if token := c.opts.Predicate.Continue; token != "" {
+		_, at, err := storage.DecodeContinue(token, c.key)
+		if err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+		}
+		if at < 0 { // the rest as it is now
+			return nil
+		}
+		return s.bornBefore(ctx, c, at)
+	}
+	switch version, err := s.revision(c.opts.ResourceVersion); {
+	case err != nil:
+		return nil // whoever serves it says so
+	case version == 0:
+		return s.caughtUp(ctx, c)
+	default:
+		return s.bornBefore(ctx, c, version)
+	}
+}
+
+// revision returns a resource version as etcd has it. What is too large for that is negative.
+func (s *Space) revision(resourceVersion string) (int64, error) {
+	version, err := s.Versioner().ParseResourceVersion(resourceVersion)
+	return int64(version), err //nolint:gosec // see above
+}
+
+// bornBefore returns an error if a resource version is of the time before the tenant and the namespace of a request.
+func (s *Space) bornBefore(ctx context.Context, c collection, version int64) error {
+	born, err := s.born(ctx, c.space, s.namespaceAsked(ctx, c))
+	if err != nil {
+		return fmt.Errorf("finding out since when resource versions are those of this space: %w", err)
+	}
+	if version < born {
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, born))
+	}
+	return nil
+}
+
+// namespaceAsked returns the namespace that a request is about: a Namespace itself is, too.
+func (s *Space) namespaceAsked(ctx context.Context, c collection) string {
+	if c.namespace != "" || s.resource != namespaceResource {
+		return c.namespace
+	}
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		return info.Name
+	}
+	return ""
+}
+
+var namespaceResource = schema.GroupResource{Resource: "namespaces"}
+
+// caughtUp waits until the watch cache, from which any state is taken, has no objects of an earlier tenant any more.
+func (s *Space) caughtUp(ctx context.Context, c collection) error {
+	if !s.cached {
+		return nil
+	}
+	born, err := s.born(ctx, c.space, "")
+	if err != nil || born == 0 {
+		return err
+	}
+	nobody := tenant.CacheKey(s.resourcePrefix, c.space, "")
+	return s.Interface.Get(ctx, nobody, storage.GetOptions{IgnoreNotFound: true, ResourceVersion: strconv.FormatInt(born, 10)}, s.newFunc())
+}
+
+// ofThisLife returns the options of a read of one object, which must not be as old as an earlier tenant.
+func (s *Space) ofThisLife(ctx context.Context, n tenant.Name, opts storage.GetOptions) (storage.GetOptions, error) {
+	if s.born == nil || !s.cached || opts.ResourceVersion == "" || !n.IsSpace() {
+		return opts, nil
+	}
+	version, err := s.revision(opts.ResourceVersion)
+	if err != nil {
+		return opts, nil // whoever serves it says so
+	}
+	born, err := s.born(ctx, n, "")
+	if err == nil && version < born {
+		opts.ResourceVersion = strconv.FormatInt(born, 10)
+	}
+	return opts, err
+}
+
+// ended returns an error if a request has ended while it was served. Reads wait until the watch cache knows a resource version,
+// whatever becomes of their request: what is then below the name of a tenant, or of a namespace, may be the next one's. Clients
+// try again by themselves, and are authorized anew: the namespace may also be one that this server has just heard of.
+func ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
+		return apierrors.NewTooManyRequests(cause.Error(), 1)
+	}
+	return err
+}
