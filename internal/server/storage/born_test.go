@@ -182,8 +182,8 @@ func TestReadsThatWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, end := context.WithCancelCause(configMaps.in(t, "a", "ns"))
-			result := make(chan error)
-			go func() { result <- read(ctx, strconv.FormatInt(revision+1, 10)) }()
+			result, next := make(chan error), strconv.FormatInt(revision+1, 10)
+			go func() { result <- read(ctx, next) }()
 			end(gone)
 			revision = revisionOf(t, configMaps.create(t, "a", "ns", "next-"+name))
 			if err := <-result; !apierrors.IsTooManyRequests(err) {

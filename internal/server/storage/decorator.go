@@ -180,12 +180,12 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 
 // newCache makes the watch cache over etcd.
 func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
-	forget := func() {}
+	closeHistory, forget := func() {}, func() {}
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.of(etcd, config.NewFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
-		forget = func() { g.Histories.forget(h) }
+		closeHistory, forget = h.close, func() { g.Histories.forget(h) }
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
@@ -195,6 +195,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
+		closeHistory()
 		cached.Stop()
 		forget()
 	}

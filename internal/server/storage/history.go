@@ -66,7 +66,7 @@ func NewHistories(most int64) *Histories {
 
 // of makes the history of a watch cache.
 func (a *Histories) of(etcd *etcdKeys, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), over: make(chan struct{}, 1)}
+	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), over: make(chan struct{}, 1), closing: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.caches[h] = struct{}{}
@@ -136,7 +136,7 @@ func (a *Histories) forget(h *history) {
 }
 
 // history is the storage that one watch cache reads. Its methods are called by the goroutine
-// of the cache's reflector, passed and drop by that of the watch, and dropped by any.
+// of the cache's reflector, passed and drop by that of the watch, and dropped and close by any.
 type history struct {
 	*etcdKeys
 	all *Histories
@@ -149,6 +149,10 @@ type history struct {
 
 	// listed is whether the reflector has listed since it watched, which empties the cache.
 	listed bool
+	// closing tells that the cache is about to be stopped.
+	closing chan struct{}
+	// mu guards watch, and that none is made once it is closing.
+	mu sync.Mutex
 	// watch is the last watch, whose goroutine has the fields below as long as it runs.
 	watch *historyWatch
 	past  past
@@ -182,8 +186,42 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 		h.past.clear()
 		h.all.keeps(h, 0)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed() {
+		source.Stop()
+		return nil, errClosing
+	}
 	h.watch = newHistoryWatch(h, source)
 	return h.watch, nil
+}
+
+// errClosing is of a kind that reflectors wait after, and do not log.
+var errClosing = apierrors.NewTooManyRequests("the watch cache is being stopped", 0)
+
+// close ends the watch of a cache that is about to be stopped. Upstream's Stop waits for the
+// cache's reflector, and that waits for room in the queue to the watchers, for ever if the queue
+// is full when nobody takes from it any more. Once the reflector has taken the error that ends
+// the watch, it has put into the queue what it took before.
+func (h *history) close() {
+	h.mu.Lock()
+	last := h.watch
+	if !h.closed() {
+		close(h.closing)
+	}
+	h.mu.Unlock()
+	if last != nil {
+		<-last.ended
+	}
+}
+
+func (h *history) closed() bool {
+	select {
+	case <-h.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // fillerKey is the key of fillers in the cache. It is below no resource, so no list and no
@@ -268,6 +306,9 @@ func (w *historyWatch) run() {
 		select {
 		case <-w.done:
 			return
+		case <-w.history.closing:
+			w.send(errorEvent(errClosing))
+			return
 		case <-w.history.over:
 			droppedHistories.Inc()
 			w.beginDrop()
@@ -295,6 +336,8 @@ func (w *historyWatch) end(event watch.Event, failed bool) {
 	for w.beginDrop(); w.dropping; {
 		select {
 		case <-w.done:
+			return
+		case <-w.history.closing:
 			return
 		case <-w.pace.C:
 			if !w.fill() {

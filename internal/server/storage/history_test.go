@@ -447,8 +447,43 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// TestStopOfBusyCache checks that a cache stops whose queue to the watchers is full.
+func TestStopOfBusyCache(t *testing.T) {
+	cachermetrics.Register()
+	resource, version := schema.GroupResource{Resource: "busy"}, &atomic.Int64{}
+	version.Store(1)
+	for range 10 {
+		sent, goOn := make(chan watch.Event), make(chan struct{})
+		cached, h := cacheOf(t, resource, events{sent: sent, version: version}, NewHistories(1<<40), func(config *cacher.Config) {
+			config.IndexerFuncs = storage.IndexerFuncs{"slow": func(apiruntime.Object) string { <-goOn; return "" }}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var taken atomic.Int64
+		go func() {
+			for ctx.Err() == nil {
+				version := strconv.FormatInt(taken.Load()+2, 10)
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", ResourceVersion: version}}
+				select {
+				case sent <- watch.Event{Type: watch.Modified, Object: object}:
+					taken.Add(1)
+				case <-ctx.Done():
+				}
+			}
+		}()
+		eventually(t, "no event is taken any more", func() bool {
+			before := taken.Load()
+			time.Sleep(20 * time.Millisecond)
+			return before > 0 && taken.Load() == before
+		})
+		time.AfterFunc(10*time.Millisecond, func() { close(goOn) })
+		h.close()
+		cached.Stop()
+		cancel()
+	}
+}
+
 // cacheOf makes a watch cache with a history, or without if there are none.
-func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories) (*cacher.Cacher, *history) {
+func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories, changes ...func(*cacher.Config)) (*cacher.Cacher, *history) {
 	newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
 	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", attributes: spaceAttributes(attributesOf),
 		cacheKey: func(obj apiruntime.Object) (string, error) { return cacheKeyOf("/past/", keyOf("/past", true), obj) }}
@@ -462,11 +497,19 @@ func cacheOf(t testing.TB, resource schema.GroupResource, source events, histori
 		h = histories.of(etcd, newFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
+	for _, change := range changes {
+		change(&config)
+	}
 	cached, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cached.Stop)
+	t.Cleanup(func() {
+		if h != nil {
+			h.close()
+		}
+		cached.Stop()
+	})
 	if err := cached.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
