@@ -443,4 +443,11 @@ var controllersTable = []mutant{
 		after:  `context.WithTimeout(ctx, 100*podGCTimeout)`,
 		tests:  []string{"./internal/kubecontrollers", "-run=TestUnscheduledPods"},
 	},
+	{
+		name:   "certificates of a ControlPlane are not issued by other authorities than its own",
+		file:   "internal/controller/controlplane/keys.go",
+		before: `known != "" && known != string(found.server.PEM())`,
+		after:  `false && known != string(found.server.PEM())`,
+		tests:  []string{"./test/integration/operator", "--ginkgo.focus=authorities are others"},
+	},
 }

@@ -323,4 +323,10 @@ var storageTable = []mutant{
 		after:  `context.WithTimeout(ctx, 100*purgeTime)`,
 		tests:  []string{"./internal/server/crd", "-run=TestPurgeIsFair"},
 	},
+	{
+		name:   "the watch of a cache ends before the cache",
+		file:   "internal/server/storage/history.go",
+		before: `h.endWatch()`,
+		tests:  []string{"./internal/server/storage", "-timeout=60s", "-run=TestStopOfBusyCache"},
+	},
 }

@@ -180,24 +180,20 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 
 // newCache makes the watch cache over etcd.
 func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
-	closeHistory, forget := func() {}, func() {}
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.of(etcd, config.NewFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
-		closeHistory, forget = h.close, func() { g.Histories.forget(h) }
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
-		forget()
+		h.forget()
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
-		closeHistory()
-		cached.Stop()
-		forget()
+		h.stop(cached)
 	}
 	if h == nil {
 		return delegator, stop, nil

@@ -127,16 +127,19 @@ func (a *Histories) set(h *history, bytes int64, told bool) {
 	h.bytes, h.told = bytes, told
 }
 
-// forget gives back what the history of a stopped cache kept.
-func (a *Histories) forget(h *history) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.set(h, 0, false)
-	delete(a.caches, h)
+// forget gives back what the history of a stopped cache kept, if it has one.
+func (h *history) forget() {
+	if h == nil {
+		return
+	}
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.all.set(h, 0, false)
+	delete(h.all.caches, h)
 }
 
 // history is the storage that one watch cache reads. Its methods are called by the goroutine
-// of the cache's reflector, passed and drop by that of the watch, and dropped and close by any.
+// of the cache's reflector, passed and drop by that of the watch, and dropped and stop by any.
 type history struct {
 	*etcdKeys
 	all *Histories
@@ -199,14 +202,22 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 // errClosing is of a kind that reflectors wait after, and do not log.
 var errClosing = apierrors.NewTooManyRequests("the watch cache is being stopped", 0)
 
-// close ends the watch of a cache that is about to be stopped. Upstream's Stop waits for the
-// cache's reflector, and that waits for room in the queue to the watchers, for ever if the queue
-// is full when nobody takes from it any more. Once the reflector has taken the error that ends
-// the watch, it has put into the queue what it took before.
-func (h *history) close() {
+// stop stops the cache of a history, which is nil if the cache has none. Upstream's Stop waits
+// for the cache's reflector, and that waits for room in the queue to the watchers, for ever if
+// the queue is full when nobody takes from it any more. So the watch ends first: once the
+// reflector has taken its last error, it has put into the queue what it took before.
+func (h *history) stop(cached *cacher.Cacher) {
+	if h != nil {
+		h.endWatch()
+	}
+	cached.Stop()
+	h.forget()
+}
+
+func (h *history) endWatch() {
 	h.mu.Lock()
 	last := h.watch
-	if !h.closed() {
+	if !h.closed() { // storages are shared with subresources, and stopped by each
 		close(h.closing)
 	}
 	h.mu.Unlock()

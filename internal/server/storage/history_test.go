@@ -333,7 +333,7 @@ func TestHistoriesTogether(t *testing.T) {
 	if large.history().droppedTo.Load() == 0 {
 		t.Error("the cache that keeps much has not dropped it")
 	}
-	b.histories.forget(large.history())
+	large.history().forget()
 	if total, kept := b.histories.kept(small.history()); total != kept || kept < 1_000_000 {
 		t.Errorf("all keep %d, and the only one %d", total, kept)
 	}
@@ -476,8 +476,7 @@ func TestStopOfBusyCache(t *testing.T) {
 			return before > 0 && taken.Load() == before
 		})
 		time.AfterFunc(10*time.Millisecond, func() { close(goOn) })
-		h.close()
-		cached.Stop()
+		h.stop(cached)
 		cancel()
 	}
 }
@@ -504,12 +503,7 @@ func cacheOf(t testing.TB, resource schema.GroupResource, source events, histori
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if h != nil {
-			h.close()
-		}
-		cached.Stop()
-	})
+	t.Cleanup(func() { h.stop(cached) })
 	if err := cached.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,24 @@ var _ = Describe("A problem of a ControlPlane", func() {
 		})
 	}
 
+	It("is that the authorities are others, and servers go on with theirs", func(ctx SpecContext) {
+		cp, other := newControlPlane("replaced"), newControlPlane("other")
+		createAvailable(ctx, cp)
+		createAvailable(ctx, other)
+		own, before := secret(ctx, "replaced-authorities"), secret(ctx, "replaced-serving").Data
+		replaceBy := func(data map[string][]byte) {
+			Expect(admin.Delete(ctx, named(&corev1.Secret{}, own.Name))).To(Succeed())
+			Expect(admin.Create(ctx, named(&corev1.Secret{Data: data, ObjectMeta: metav1.ObjectMeta{Labels: own.Labels}}, own.Name))).To(Succeed())
+		}
+		replaceBy(secret(ctx, "other-authorities").Data)
+		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysInvalid)
+		Expect(condition.Message).To(ContainSubstring(`Secret "replaced-authorities" has other authorities`))
+
+		replaceBy(own.Data)
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+		Expect(secret(ctx, "replaced-serving").Data).To(Equal(before))
+	})
+
 	It("is a version that the operator does not run", func(ctx SpecContext) {
 		cp := newControlPlane("pinned")
 		createAvailable(ctx, cp)
