@@ -29,7 +29,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/..
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle bump bench conformance
+.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ race: ## Run the tests of what is used by many at once with Go's race detector.
 
 races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 	QUOTA_ROUNDS=1000 go test -count 1 -timeout 1h ./test/integration/quota --ginkgo.focus='round after round'
+
+lives: ## Delete and create two tenants a hundred times, while clients of all their lives ask for everything.
+	LIVES=100 go test -count 1 -timeout 1h ./test/isolation --ginkgo.focus='name that there was before'
 
 mutants: ## Take away lines that defend the boundary, and see that a test notices.
 	go run ./test/mutants
