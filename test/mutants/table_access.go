@@ -3,16 +3,23 @@ package main
 // accessTable are lines of what says who somebody is, and what they may do.
 var accessTable = []mutant{
 	{
+		name:   "who becomes a tenant's user is decided in the tenant's space",
+		file:   "internal/server/authorization/boundary.go",
+		before: `becomes && named != tenant.System.String()`,
+		after:  `false && becomes && named != tenant.System.String()`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
 		name:   "the key of the tenant in impersonation, whatever its case",
 		file:   "internal/server/authorization/boundary.go",
-		before: `strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey)`,
-		after:  `a.GetSubresource() == tenant.UserExtraKey`,
+		before: `strings.EqualFold(key, tenant.UserExtraKey)`,
+		after:  `key == tenant.UserExtraKey`,
 		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
 	},
 	{
 		name:   "the former key of the tenant in impersonation",
 		file:   "internal/server/authorization/boundary.go",
-		before: ` || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))`,
+		before: ` || strings.EqualFold(key, tenant.Former(tenant.UserExtraKey))`,
 		after:  ``,
 		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
 	},

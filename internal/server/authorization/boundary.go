@@ -51,7 +51,9 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 	privileged := userTenant == tenant.System && isMaster(a.GetUser())
 	_, isTenants := in.Tenant()
-	switch {
+	switch named, becomes := impersonatedTenant(a); {
+	case in == tenant.System.Scope() && becomes && named != tenant.System.String() && !privileged:
+		return b.authorizeBecoming(ctx, named, a)
 	case in == tenant.System.Scope():
 		return b.inside.Authorize(ctx, a)
 	case in == tenant.Everything && !privileged:
@@ -66,6 +68,16 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	default:
 		return b.inside.Authorize(ctx, a)
 	}
+}
+
+// authorizeBecoming decides whether a system user may become one of a tenant, who acts in that tenant's space if the URL names
+// none. So it is decided there, as if the URL did: rights in the system space hold there alone.
+func (b *boundary) authorizeBecoming(ctx context.Context, named string, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	n, err := tenant.Parse(named)
+	if err != nil {
+		return authorizer.DecisionDeny, err.Error(), nil
+	}
+	return b.inside.Authorize(tenant.WithSpace(ctx, n), a)
 }
 
 // asAuthenticated returns a with the user that authentication would have made of the same
@@ -110,22 +122,33 @@ func (b *boundary) authorizeForeign(ctx context.Context, userTenant, n tenant.Na
 // impersonatesOut reports whether a is the check of an impersonation that would
 // give a tenant's user another tenant, the privileged group, or what Keystone alone gives.
 func impersonatesOut(a authorizer.Attributes, userTenant tenant.Name) bool {
-	if a.GetVerb() != "impersonate" && !strings.HasPrefix(a.GetVerb(), "impersonate:") {
+	if !impersonates(a) {
 		return false
 	}
-	switch {
-	case a.GetResource() == "users":
+	if named, becomes := impersonatedTenant(a); becomes {
+		return named != string(userTenant)
+	}
+	switch a.GetResource() {
+	case "users":
 		return identity.IsKeystone(a.GetName())
-	case a.GetResource() == "userextras" && identity.IsKeystoneExtra(a.GetSubresource()):
-		return true
-	case a.GetResource() == "groups":
+	case "userextras":
+		return identity.IsKeystoneExtra(a.GetSubresource())
+	case "groups":
 		return isReserved(a.GetName()) || identity.IsKeystone(a.GetName()) || a.GetName() == user.AllUnauthenticated
-	case a.GetResource() == "userextras" &&
-		(strings.EqualFold(a.GetSubresource(), tenant.UserExtraKey) || strings.EqualFold(a.GetSubresource(), tenant.Former(tenant.UserExtraKey))):
-		return a.GetName() != string(userTenant)
 	default:
 		return false
 	}
+}
+
+// impersonatedTenant returns the tenant whose user a user would become if a is the check of that.
+func impersonatedTenant(a authorizer.Attributes) (named string, becomes bool) {
+	key := a.GetSubresource()
+	return a.GetName(), impersonates(a) && a.GetResource() == "userextras" &&
+		(strings.EqualFold(key, tenant.UserExtraKey) || strings.EqualFold(key, tenant.Former(tenant.UserExtraKey)))
+}
+
+func impersonates(a authorizer.Attributes) bool {
+	return a.GetVerb() == "impersonate" || strings.HasPrefix(a.GetVerb(), "impersonate:")
 }
 
 // isPublic reports whether users without tenant may make a request, if the system space's

@@ -161,4 +161,43 @@ var _ = Describe("An impersonated user", Ordered, func() {
 			}
 		}
 	})
+
+	It("of a tenant is nobody by a right in the system space, where the URL names none", func(ctx SpecContext) {
+		client := clientIn(tenant.System).RbacV1()
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-proxy"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"users", "groups"}, Verbs: []string{"impersonate"}},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"impersonate"}},
+		}}
+		_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "proxy"}}}
+		_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.ClusterRoleBindings().Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+			Expect(client.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		config := tenantry.User(tenant.System, "proxy")
+		proxy := credentials{cert: config.CertData, key: config.KeyData}
+		Eventually(func() bool { _, u := proxy.as("jane", "").whoami(); return u.Username == "jane" }).Should(BeTrue(), "a system user may be impersonated")
+
+		for _, path := range []string{"/api/v1/namespaces/default/pods", "/tenants/a/api/v1/namespaces/default/pods"} {
+			response, body := proxy.as("admin", "a").do(http.MethodGet, path, nil)
+			Expect(response.StatusCode).To(Equal(http.StatusForbidden), "%s: %s", path, body)
+			response, body = root().as("admin", "a").do(http.MethodGet, path, nil)
+			Expect(response.StatusCode).To(Equal(http.StatusOK), "%s: %s", path, body)
+		}
+
+		role.Annotations = map[string]string{tenant.ScopeAnnotation: spacerbac.ScopeAll, tenant.SelectorAnnotation: "oracle=a"}
+		_, err = client.ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() int {
+			response, _ := proxy.as("admin", "a").do(http.MethodGet, "/api/v1/namespaces/default/pods", nil)
+			return response.StatusCode
+		}).Should(Equal(http.StatusOK), "the right holds in the tenant")
+		response, body := proxy.as("admin", "b").do(http.MethodGet, "/api/v1/namespaces/default/pods", nil)
+		Expect(response.StatusCode).To(Equal(http.StatusForbidden), "another tenant: %s", body)
+	})
 })

@@ -19,8 +19,9 @@ import (
 )
 
 // slowRequest is after what time a request is looked at again whose namespace was not known when it was authorized. A namespace is
-// there for five seconds after its deletion, at least.
-const slowRequest = time.Second
+// there for five seconds after its deletion, at least. A busy server may take a second for a request in a namespace of which it has
+// just heard, and would refuse it.
+const slowRequest = 3 * time.Second
 
 // Namespaces returns a namespace of the flattened view.
 //
