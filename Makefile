@@ -137,6 +137,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench
 	go run ./test/bench/neighbour
 	go run ./test/bench/tenants
+	go run ./test/bench/restart
 	go run ./test/bench/published
 	go run ./test/bench/keystone
 
