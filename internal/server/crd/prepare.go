@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/warning"
@@ -25,6 +26,10 @@ import (
 func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	old, _ := before.(*apiextensions.CustomResourceDefinition)
 	isNew, marked := old == nil, old != nil && isMarked(old)
+	var served apiextensions.CustomResourceDefinitionStatus
+	if old != nil {
+		served = *old.Status.DeepCopy()
+	}
 	return func(after runtime.Object) error {
 		definition, ok := after.(*apiextensions.CustomResourceDefinition)
 		switch {
@@ -34,14 +39,44 @@ func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Obj
 			mark(definition)
 		case n.IsSpace() && isNew:
 			apiextensions.SetCRDCondition(definition, pending)
+			if group := definition.Spec.Group; s.Ranges.IsBuiltIn(group) {
+				return apierrors.NewForbidden(definitions.GroupResource(), definition.Name,
+					fmt.Errorf("spec.group: %q is a group that every space has, whose resources cannot be defined: choose another one", group))
+			}
 			if err := s.mayDefine(ctx, n, definition); err != nil {
 				return err
 			}
 			if s.index.shares(definition.Name, false) {
 				warning.AddWarning(ctx, "", ownDefinition)
 			}
+		case n.IsSpace() && !byPlatform(ctx):
+			keepServed(definition, served)
 		}
 		return nil
+	}
+}
+
+// byPlatform reports whether a request is one of the platform, or of its controllers.
+func byPlatform(ctx context.Context) bool {
+	user, err := tenant.UserTenant(ctx)
+	return err == nil && user == tenant.System
+}
+
+// keepServed keeps what the status says of how the definition is served, which is the server's to
+// say: upstream does not delete the objects of a definition that was never established, and lets the
+// scope of one be changed.
+func keepServed(definition *apiextensions.CustomResourceDefinition, was apiextensions.CustomResourceDefinitionStatus) {
+	definition.Status.AcceptedNames = was.AcceptedNames
+	old := &apiextensions.CustomResourceDefinition{Status: was}
+	for _, kind := range []apiextensions.CustomResourceDefinitionConditionType{apiextensions.Established, apiextensions.NamesAccepted} {
+		condition := apiextensions.FindCRDCondition(old, kind)
+		if apiextensions.IsCRDConditionEquivalent(condition, apiextensions.FindCRDCondition(definition, kind)) {
+			continue
+		}
+		apiextensions.RemoveCRDCondition(definition, kind)
+		if condition != nil {
+			definition.Status.Conditions = append(definition.Status.Conditions, *condition)
+		}
 	}
 }
 

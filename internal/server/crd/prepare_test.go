@@ -4,10 +4,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -37,7 +41,7 @@ func TestPrepare(t *testing.T) {
 				before = &apiextensions.CustomResourceDefinition{ObjectMeta: *tc.before}
 			}
 			definition := &apiextensions.CustomResourceDefinition{ObjectMeta: tc.after}
-			if err := New(Options{Definitions: NewDefinitions()}).Prepare(t.Context(), tc.space, before)(definition); err != nil {
+			if err := New(Options{Definitions: NewDefinitions(), Ranges: &storage.Ranges{}}).Prepare(t.Context(), tc.space, before)(definition); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, definition.ObjectMeta); diff != "" {
@@ -45,6 +49,38 @@ func TestPrepare(t *testing.T) {
 			}
 			if got := len(definition.Status.Conditions) > 0; got != tc.pending {
 				t.Errorf("it has a condition: %v, want %v", got, tc.pending)
+			}
+		})
+	}
+}
+
+// What the status says of how a definition is served is not for users of its space: upstream leaves the objects of one
+// that was never established.
+func TestKeepServed(t *testing.T) {
+	type condition = apiextensions.CustomResourceDefinitionCondition
+	established := condition{Type: apiextensions.Established, Status: apiextensions.ConditionTrue}
+	refused := condition{Type: apiextensions.Established, Status: apiextensions.ConditionFalse}
+	accepted := condition{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue}
+	own := condition{Type: "Own", Status: apiextensions.ConditionTrue}
+	for name, tc := range map[string]struct {
+		user            tenant.Name
+		was, sent, want []condition
+	}{
+		"another":         {"acme", []condition{established, accepted}, []condition{refused, accepted, own}, []condition{accepted, own, established}},
+		"none":            {"acme", []condition{accepted, established}, nil, []condition{established, accepted}},
+		"early":           {"acme", nil, []condition{established}, nil},
+		"the same":        {"acme", []condition{accepted, established}, []condition{accepted, established}, []condition{accepted, established}},
+		"by the platform": {tenant.System, []condition{established}, []condition{refused}, []condition{refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, is := &apiextensions.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
+			was.Status.Conditions, is.Status.Conditions = tc.was, tc.sent
+			ctx := request.WithUser(t.Context(), &user.DefaultInfo{Extra: map[string][]string{tenant.UserExtraKey: {string(tc.user)}}})
+			if err := New(Options{Definitions: NewDefinitions(), Ranges: &storage.Ranges{}}).Prepare(ctx, "acme", was)(is); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, is.Status.Conditions, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -37,3 +37,20 @@ func TestSpacesThatDefineThemselves(t *testing.T) {
 		}
 	}
 }
+
+// A cache that many spaces share is ready, and sees their objects, although a space that defines the resource
+// itself, or did so, has stored some with another scope.
+func TestObjectsOfAnotherScope(t *testing.T) {
+	for name, defining := range map[string]map[tenant.Name]bool{"defined by the space": {"foo": true}, "defined no more": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			b.defining = defining
+			b.widgets(t, "foo", false).create(t, "foo", "", "x")
+			shared := b.widgets(t, "", true)
+			shared.create(t, "bar", "default", "x")
+			if found, _ := shared.list(t, "bar", ""); len(found) != 1 {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}

@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,4 +54,87 @@ func (r *Ranges) Learn(resource schema.GroupResource) error {
 		r.add(config.Prefix, prefix, etcdRange{resource: resource, custom: true, transformer: config.Transformer, transport: config.Transport})
 	}
 	return nil
+}
+
+// learnStored adds the ranges of custom resources that etcd has keys of and that this server
+// has not heard of: their definitions may have gone, or be in spaces that nobody has asked
+// for since it started. It reads what lies between the ranges that are known.
+func (r *Ranges) learnStored(ctx context.Context) error {
+	options, err := r.Custom.GetRESTOptions(definitions, &unstructured.Unstructured{})
+	if err != nil {
+		return err
+	}
+	client, err := r.Client(options.StorageConfig.Transport)
+	if err != nil {
+		return fmt.Errorf("connecting to the etcd of custom resources: %w", err)
+	}
+	root := fullPrefix(options.StorageConfig.Prefix, "/")
+	for gaps := r.gaps(root); len(gaps) > 0; {
+		batch := gaps[:min(maxRanges, len(gaps))]
+		gaps = gaps[len(batch):]
+		reads := make([]clientv3.Op, len(batch))
+		for i, g := range batch {
+			reads[i] = clientv3.OpGet(g.from, clientv3.WithRange(g.to), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
+		}
+		response, err := client.Txn(ctx).Then(reads...).Commit()
+		if err != nil {
+			return fmt.Errorf("looking for custom resources: %w", err)
+		}
+		for i, answer := range response.Responses {
+			for _, kv := range answer.GetResponseRange().Kvs {
+				after, err := r.learnKey(root, string(kv.Key))
+				if err != nil {
+					return err
+				}
+				if after < batch[i].to { // there may be more behind it
+					gaps = append(gaps, gap{after, batch[i].to})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// gap is a part of etcd in which there is no range that is known.
+type gap struct{ from, to string }
+
+// gaps returns those below root, in order.
+func (r *Ranges) gaps(root string) []gap {
+	var prefixes []string
+	for _, stored := range r.snapshot() {
+		if strings.HasPrefix(stored.prefix, root) {
+			prefixes = append(prefixes, stored.prefix)
+		}
+	}
+	slices.Sort(prefixes)
+	gaps, from := make([]gap, 0, len(prefixes)+1), root
+	for _, prefix := range prefixes {
+		gaps = append(gaps, gap{from, prefix})
+		from = max(from, clientv3.GetPrefixRangeEnd(prefix))
+	}
+	gaps = append(gaps, gap{from, clientv3.GetPrefixRangeEnd(root)})
+	return slices.DeleteFunc(gaps, func(g gap) bool { return g.from >= g.to })
+}
+
+// learnKey adds the range of the custom resource at a key below root, if it is one, and returns where
+// the next range may begin. Groups of definitions have a dot, and are none that is built in.
+func (r *Ranges) learnKey(root, key string) (next string, err error) {
+	segments := strings.SplitAfterN(key[len(root):], "/", 3)
+	group := strings.TrimSuffix(segments[0], "/")
+	switch {
+	case len(segments) < 2:
+		return key + "\x00", nil
+	case !strings.Contains(group, "."):
+		return clientv3.GetPrefixRangeEnd(root + segments[0]), nil
+	case len(segments) < 3:
+		return key + "\x00", nil
+	case !r.IsBuiltIn(group):
+		err = r.Learn(schema.GroupResource{Group: group, Resource: strings.TrimSuffix(segments[1], "/")})
+	}
+	return clientv3.GetPrefixRangeEnd(root + segments[0] + segments[1]), err
+}
+
+// IsBuiltIn reports whether a group has resources without a definition.
+func (r *Ranges) IsBuiltIn(group string) bool {
+	return slices.ContainsFunc(r.snapshot(), func(stored *etcdRange) bool { return !stored.custom && stored.resource.Group == group })
 }

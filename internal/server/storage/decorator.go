@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"maps"
+	"path"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -238,6 +239,9 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		resource: resource, namespaced: namespaced, custom: g.isCustom(),
 		transformer: config.Transformer, transport: config.Transport,
 	})
+	if g.isCustom() {
+		keyFunc = customKey(prefix)
+	}
 	return &etcdKeys{
 		Interface:      raw,
 		resourcePrefix: prefix,
@@ -263,6 +267,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		defaults:       g.Defaults[resource],
 		prepare:        g.Prepare[resource],
 		closed:         g.closed(resource),
+		removal:        g.removal(resource),
 		fence:          g.Fence,
 		born:           g.bornIn(config.Transport),
 		protect:        g.Protect,
@@ -319,4 +324,17 @@ func cacheKeyOf(prefix string, keyFunc func(obj runtime.Object) (string, error),
 		return "", err
 	}
 	return tenant.CacheKey(prefix, n, key), nil
+}
+
+// customKey returns the key of a custom resource below prefix. Upstream's function fails where an
+// object has no namespace and the definition wants one, which would end a cache of many
+// spaces: some of them define the resource themselves, with another scope.
+func customKey(prefix string) func(obj runtime.Object) (string, error) {
+	return func(obj runtime.Object) (string, error) {
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			return "", err
+		}
+		return prefix + path.Join(accessor.GetNamespace(), accessor.GetName()), nil
+	}
 }

@@ -74,13 +74,30 @@ func fullPrefix(etcdPrefix, resourcePrefix string) string {
 }
 
 // Count returns the number of keys that tenant n has in etcd, by resource.
-// Resources without keys are left out.
+// Resources without keys are left out. Before it says that there is none, it looks for custom
+// resources that no definition of the space speaks of.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
-	counts := make(map[string]int64)
 	ranges, err := r.occupied(ctx, n)
 	if err != nil {
 		return nil, err
 	}
+	counts, err := sums(ctx, n, ranges)
+	if err != nil || len(counts) > 0 {
+		return counts, err
+	}
+	known := len(r.snapshot())
+	if err := r.learnStored(ctx); err != nil {
+		return nil, err
+	}
+	if ranges, err = r.count(ctx, n, "", r.snapshot()[known:]); err != nil {
+		return nil, err
+	}
+	return sums(ctx, n, ranges)
+}
+
+// sums returns how many keys of tenant n are in ranges, by resource.
+func sums(ctx context.Context, n tenant.Name, ranges []occupied) (map[string]int64, error) {
+	counts := make(map[string]int64)
 	for _, o := range ranges {
 		count, err := o.count(ctx, n)
 		if err != nil {
@@ -103,6 +120,22 @@ func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.Gro
 		}
 		ranges = r.of(resource)
 	}
+	return r.countIn(ctx, n, namespace, ranges)
+}
+
+// countCustom is CountOf for the custom resources of a definition, which may have the name of
+// a built-in resource.
+func (r *Ranges) countCustom(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error) {
+	if err := r.Learn(resource); err != nil {
+		return 0, err
+	}
+	ranges := slices.DeleteFunc(r.of(resource), func(stored *etcdRange) bool { return !stored.custom })
+	return r.countIn(ctx, n, "", ranges)
+}
+
+// countIn returns the number of objects that tenant n has in some ranges, in all namespaces or
+// in the given one.
+func (r *Ranges) countIn(ctx context.Context, n tenant.Name, namespace string, ranges []*etcdRange) (int64, error) {
 	found, err := r.count(ctx, n, namespace, ranges)
 	if err != nil {
 		return 0, err

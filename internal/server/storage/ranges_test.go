@@ -53,8 +53,8 @@ func TestRangesCountCustomResources(t *testing.T) {
 func TestRangesCountInEveryEtcd(t *testing.T) {
 	main, other := newBackend(t), newBackend(t)
 	main.transport.ServerList, other.transport.ServerList = []string{"main"}, []string{"other"}
-	ranges := &Ranges{Client: func(transport storagebackend.TransportConfig) (*clientv3.Client, error) {
-		if transport.ServerList[0] == "other" {
+	ranges := &Ranges{Custom: main.ranges.Custom, Client: func(transport storagebackend.TransportConfig) (*clientv3.Client, error) {
+		if len(transport.ServerList) > 0 && transport.ServerList[0] == "other" {
 			return other.server.Client(), nil
 		}
 		return main.server.Client(), nil
@@ -143,6 +143,36 @@ func TestRangesLearnDefinitions(t *testing.T) {
 				t.Errorf("of a tenant without widgets: %v, %v", counts, err)
 			}
 		})
+	}
+}
+
+// A server counts custom resources whose definition has gone, and which it was never asked for.
+func TestRangesLearnWithoutDefinitions(t *testing.T) {
+	b := newBackend(t)
+	b.configMaps(t, false)
+	b.definitions(t)
+	for _, key := range []string{
+		"/masterleases/127.0.0.1", "/aaa/foo/x", "/aaa/foo/y", "/zzz", // what is no resource
+		"/apiextensions.k8s.io/others/foo/x", // a built-in group
+		"/example.com/gadgets/foobar/x", "/example.com/widgets/foo/x", "/example.com/widgets/foo/y", "/example.com/zones/foo/x",
+		"/example.org/widgets/foo/default/x",
+	} {
+		if _, err := b.server.Client().Put(t.Context(), etcdPrefix+key, `{"metadata":{"annotations":{"`+storedTenant+`":"foo"}}}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]int64{"widgets.example.com": 2, "zones.example.com": 1, "widgets.example.org": 1}
+	for range 2 { // the second time, they are known
+		counts, err := b.ranges.Count(t.Context(), "foo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, counts); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if counts, err := b.ranges.Count(t.Context(), "other"); err != nil || len(counts) > 0 {
+		t.Errorf("of a tenant without any: %v, %v", counts, err)
 	}
 }
 

@@ -39,6 +39,8 @@ type Space struct {
 	prepare Preparation
 	// closed, if set, returns an error if a space accepts no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
+	// removal says why an object must not go yet.
+	removal removal
 	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
 	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
 	// born, if set, is RESTOptionsGetter.Born for the etcd of the resource.
@@ -213,6 +215,9 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 	}
 	protected := func(ctx context.Context, obj runtime.Object) error {
 		if err := s.mayChange(ctx, n, obj)(nil); err != nil {
+			return err
+		}
+		if err := s.removal(ctx, n, obj); err != nil {
 			return err
 		}
 		if validate != nil {

@@ -41,6 +41,8 @@ type backend struct {
 	histories *Histories
 	// raw, if set, makes the storage below.
 	raw RawFunc
+	// defining are the spaces with a definition of widgets, where others share one.
+	defining map[tenant.Name]bool
 	// transformer, if set, encrypts what is stored from now on.
 	transformer value.Transformer
 	// transport, if set, tells this etcd from others.
@@ -56,7 +58,10 @@ func newBackend(t testing.TB) *backend {
 	t.Cleanup(server.Stop)
 	return &backend{
 		server: server,
-		ranges: &Ranges{Client: func(storagebackend.TransportConfig) (*clientv3.Client, error) { return server.Client(), nil }},
+		ranges: &Ranges{
+			Client: func(storagebackend.TransportConfig) (*clientv3.Client, error) { return server.Client(), nil },
+			Custom: customGetter{storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)},
+		},
 		counts: &Counts{}, histories: NewHistories(1 << 30),
 	}
 }
@@ -94,7 +99,8 @@ func (b *backend) volumes(t testing.TB, cached bool) *store {
 		func() runtime.Object { return &corev1.PersistentVolume{} }, func() runtime.Object { return &corev1.PersistentVolumeList{} })
 }
 
-// widgets are custom resources, as the definition of one space has them.
+// widgets are custom resources, as the definition of one space has them. Without a space, it is
+// that which all spaces share that are not in defining.
 func (b *backend) widgets(t testing.TB, only tenant.Name, namespaced bool) *store {
 	return b.customs(t, only, namespaced, true)
 }
@@ -102,9 +108,14 @@ func (b *backend) widgets(t testing.TB, only tenant.Name, namespaced bool) *stor
 func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached bool) *store {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	resource := schema.GroupResource{Group: kind.Group, Resource: "widgets"}
-	getter := (&RESTOptionsGetter{
+	getter := &RESTOptionsGetter{
 		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
-	}).In(only)
+	}
+	if only == "" {
+		getter = getter.Shared(func(_ schema.GroupResource, n tenant.Name) bool { return b.defining[n] }, nil)
+	} else {
+		getter = getter.In(only)
+	}
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
 	return b.made(t, getter, config, resource, "/example.com/widgets", namespaced,
 		func() runtime.Object {
@@ -121,7 +132,10 @@ func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached boo
 
 // definitions are those of custom resources.
 func (b *backend) definitions(t testing.TB) *store {
-	getter := &RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true}}
+	getter := &RESTOptionsGetter{
+		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true},
+		Terminating: func(n tenant.Name) bool { return n == "ending" },
+	}
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
 	return b.made(t, getter, config, definitions, "/apiextensions.k8s.io/customresourcedefinitions", false,
 		func() runtime.Object {
@@ -157,7 +171,7 @@ func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storageb
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
-	if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return made.ReadinessCheck() == nil, nil
 	}); err != nil {
 		t.Fatal(err)

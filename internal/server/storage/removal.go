@@ -1,0 +1,44 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// removal says why an object of a space must not go yet.
+type removal func(ctx context.Context, n tenant.Name, obj runtime.Object) error
+
+// removal returns that of a resource. A definition of a space stays until etcd has none of its
+// objects, whoever has taken out the finalizer by which upstream deletes them first: nobody
+// could see or delete them any more, and the next tenant of the name would have them. In a
+// space that ends, they are counted when everything else has gone; see Ranges.Count.
+func (g *RESTOptionsGetter) removal(resource schema.GroupResource) removal {
+	if resource != definitions {
+		return func(context.Context, tenant.Name, runtime.Object) error { return nil }
+	}
+	return func(ctx context.Context, n tenant.Name, obj runtime.Object) error {
+		if !n.IsSpace() || g.Terminating != nil && g.Terminating(n) {
+			return nil
+		}
+		definition, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		count, err := g.Ranges.countCustom(ctx, n, schema.ParseGroupResource(definition.GetName()))
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("counting the objects of definition %q: %w", definition.GetName(), err))
+		}
+		if count > 0 {
+			return apierrors.NewForbidden(definitions, definition.GetName(), fmt.Errorf(
+				"the space has %d objects of it, which nobody could see or delete any more: delete them, and what their finalizers wait for, first", count))
+		}
+		return nil
+	}
+}
