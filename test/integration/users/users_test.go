@@ -37,14 +37,11 @@ import (
 	"github.com/tenantry/tenantry/test/harness"
 )
 
-var tenantry *suite.Environment
+var tenantry = suite.Tenants()
 
 func TestUsers(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Users")
+	suite.Run(t, "Users")
 }
-
-var _ = BeforeSuite(func(ctx SpecContext) { tenantry = suite.Start(ctx) }, NodeTimeout(suite.StartTimeout))
 
 // objects returns a client of the Users of a space.
 func objects(config *rest.Config) harness.Tenants {
