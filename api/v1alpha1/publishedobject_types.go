@@ -17,7 +17,7 @@ const (
 )
 
 // PublishedObject says how far an object of the system space that is published is
-// copied to the spaces. The operator writes it and administrators read it; what is
+// copied to the spaces. The manager writes it and administrators read it; what is
 // published is said by the annotation multi-tenancy.k8s.io/published of the object itself.
 //
 // +kubebuilder:object:root=true

@@ -1566,7 +1566,7 @@ func schema_tenantry_tenantry_api_v1alpha1_PublishedObject(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PublishedObject says how far an object of the system space that is published is copied to the spaces. The operator writes it and administrators read it; what is published is said by the annotation multi-tenancy.k8s.io/published of the object itself.",
+				Description: "PublishedObject says how far an object of the system space that is published is copied to the spaces. The manager writes it and administrators read it; what is published is said by the annotation multi-tenancy.k8s.io/published of the object itself.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

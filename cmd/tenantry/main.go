@@ -39,7 +39,7 @@ cluster, a space, on one shared control plane.
   tenantry up                    everything in one process, for one machine
   tenantry server                the API server alone, against an external etcd
   tenantry manager               the controllers of Tenants, beside the server
-  tenantry operator              control planes on a Kubernetes cluster
+  tenantry operator              the controller of ControlPlanes, on a Kubernetes cluster
   tenantry kubeconfig TENANT     credentials for a user of a tenant
   tenantry credential keystone   log in to OpenStack's Keystone, for kubectl
   tenantry version               the versions of Tenantry and Kubernetes`,

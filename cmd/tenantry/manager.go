@@ -18,7 +18,7 @@ func newManagerCommand() *cobra.Command {
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "manager",
-		Short: "Run the operator: the controllers of Tenants",
+		Short: "Run the manager: the controllers of Tenants",
 		Long: `Runs the controllers that create, repair and empty the spaces of Tenants. It
 needs a system user with every right (group system:masters).`,
 		Example: `  tenantry manager --kubeconfig .tenantry/admin.kubeconfig`,
@@ -44,7 +44,7 @@ needs a system user with every right (group system:masters).`,
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
 	fs.StringVar(&configPath, "config", "", "Configuration file, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
 	fs.StringVar(&options.KeystoneConfig, "keystone-config", "", "File of the Keystone of KeystoneSyncs, a KeystoneConfiguration of config.tenantry.io/v1alpha1. None if empty.")
-	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
+	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the manager's metrics, 0 for none.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	logs.add(fs)

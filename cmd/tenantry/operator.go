@@ -20,7 +20,7 @@ func newOperatorCommand() *cobra.Command {
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the operator of a host cluster: the controller of ControlPlanes",
+		Short: "Run the operator: the controller of ControlPlanes, on a host cluster",
 		Long: `Runs, on a Kubernetes cluster, the controller that makes control planes of
 Tenantry: for each ControlPlane its servers with their volume, keys and
 addresses, and the Secret NAME-admin with a kubeconfig of its administrator.

@@ -87,7 +87,7 @@ Two kinds of files are of interest to others:
 			"At least %d; 0 is the default, a negative number no quota.", etcd.MinQuotaBackendBytes))
 	fs.StringVar(&o.Server.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
 	fs.StringVar(&managerConfig, "manager-config", "",
-		"Configuration file of the operator, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
+		"Configuration file of the manager, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
 	fs.StringVar(&kube.Admission.GenericAdmission.ConfigFile, "admission-control-config-file", "",
 		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)

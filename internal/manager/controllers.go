@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/internal/controller/user"
 )
 
-// addControllers is the list of the operator's controllers.
+// addControllers is the list of the manager's controllers.
 func addControllers(mgr ctrl.Manager, opts Options) error {
 	publisher, err := published.Setup(mgr, published.Options{
 		Resources: opts.Config.PublishableResources(), Concurrency: opts.Config.Concurrency,

@@ -29,19 +29,19 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Options configure the operator.
+// Options configure the manager.
 type Options struct {
 	// Config is the configuration file; the built-in defaults if nil.
 	Config *configv1alpha1.ManagerConfiguration
 	// DefaultTenant is created if it is missing; empty for none.
 	DefaultTenant tenant.Name
-	// MetricsBindAddress serves the operator's own metrics; "0" (the default)
+	// MetricsBindAddress serves the manager's own metrics; "0" (the default)
 	// does not, because in one process with the server they are among its own.
 	MetricsBindAddress string
 	// KeystoneConfig is the file of a KeystoneConfiguration; empty for none.
 	KeystoneConfig string
 	// ShowMetrics shows the metrics of the controllers. The default is with the
-	// operator's own.
+	// manager's own.
 	ShowMetrics func(prometheus.Collector)
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" (the default) does not.
 	HealthProbeBindAddress string
@@ -50,7 +50,7 @@ type Options struct {
 	LeaderElection bool
 }
 
-// Run runs the operator until ctx ends. restConfig names the system space.
+// Run runs the manager until ctx ends. restConfig names the system space.
 func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	ctrl.SetLogger(klog.Background()) // like everything else
 	if opts.Config == nil {

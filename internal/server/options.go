@@ -50,7 +50,7 @@ type Options struct {
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
-	// Publishable are the resources of which objects can be published, as the operator's
+	// Publishable are the resources of which objects can be published, as the manager's
 	// configuration has them. Publishing others is answered with a warning.
 	Publishable []string
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a

@@ -64,7 +64,7 @@ type Options struct {
 	// and from what Dir holds. Its --client-ca-file is a bundle besides the client
 	// authority of Dir, and may not issue users of the system tenant.
 	Server *server.Options
-	// Manager configures the operator. Nil is the default.
+	// Manager configures the manager. Nil is the default.
 	Manager *configv1alpha1.ManagerConfiguration
 	// RenewPeriod is how often the process looks whether its certificates are about to
 	// expire, by default twice a day.
@@ -174,7 +174,7 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 		func(ctx context.Context) error {
 			reconciling.Show(manager.Metrics())
 			return manager.Run(ctx, s.LoopbackConfig(), manager.Options{
-				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: operator.Show,
+				DefaultTenant: tenant.Name(o.Server.DefaultTenant), Config: o.Manager, ShowMetrics: managing.Show,
 				KeystoneConfig: o.Server.Authentication.KeystoneConfig,
 			})
 		},
@@ -309,6 +309,6 @@ func writeAdmin(path, address string, keys *pki.PKI) error {
 	return statedir.Explain(filepath.Dir(path), atomicfile.Write(path, admin))
 }
 
-// operator and reconciling are the places of the operator's metrics among those of the
+// managing and reconciling are the places of the manager's metrics among those of the
 // process.
-var operator, reconciling metrics.Replaceable
+var managing, reconciling metrics.Replaceable

@@ -25,7 +25,7 @@ const (
 	KeystoneProject = "project"
 	KeystoneBinding = "binding"
 	// Publisher is the user of the system space who writes copies, and what is made of
-	// Keystone and for Users. No credentials can have this name: the operator impersonates it.
+	// Keystone and for Users. No credentials can have this name: the manager impersonates it.
 	Publisher = "system:tenantry:publisher"
 )
 

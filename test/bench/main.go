@@ -94,7 +94,7 @@ func bench(ctx context.Context, dir, ours, stock string, rounds int, plan plan) 
 	return nil
 }
 
-// space creates a tenant with a namespace and a quota without limits, as the operator
+// space creates a tenant with a namespace and a quota without limits, as the manager
 // would do; nothing else of a space is needed here.
 func space(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	tenants, err := harness.NewTenants(config)

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -52,7 +53,8 @@ type history struct {
 	lives    []life
 	versions []int64
 	tokens   []string
-	// seen and refused count the objects and the errors that askers have got.
+	// seen counts the objects that askers have got, and refused what they were not told because it
+	// is of another life: versions that are too old, and requests by credentials of one that has ended.
 	seen, refused int
 	// mixed are the objects of a life that another one has got.
 	mixed []string
@@ -161,7 +163,7 @@ func (h *history) ask(ctx context.Context, random *rand.Rand) {
 			h.noteVersion(list)
 		}
 	}
-	if err != nil {
+	if ctx.Err() == nil && (apierrors.IsResourceExpired(err) || apierrors.IsForbidden(err)) {
 		h.mu.Lock()
 		h.refused++
 		h.mu.Unlock()

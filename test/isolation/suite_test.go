@@ -3,20 +3,11 @@ package isolation
 import (
 	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
-
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-var tenantry *suite.Environment
+var tenantry = suite.Tenants("a", "b")
 
 func TestIsolation(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Isolation")
+	suite.Run(t, "Isolation")
 }
-
-var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx)
-	tenantry.CreateTenants(ctx, "a", "b")
-}, NodeTimeout(suite.StartTimeout))

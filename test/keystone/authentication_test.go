@@ -50,8 +50,7 @@ var (
 )
 
 func TestKeystone(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Keystone")
+	suite.Run(t, "Keystone")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -36,10 +36,21 @@ func overlay(dir string, replaced map[string][]byte) (string, error) {
 type mutant struct {
 	// name is what the change takes away.
 	name string
+	// tests are the arguments of go test, of by and bySpec.
+	tests []string
 	// file is relative to the module. before must be in it once.
 	file, before, after string
-	// tests are the arguments of go test: a package, and which of its tests.
-	tests []string
+}
+
+// by are the tests of a package whose names match a regular expression, all if it is empty. Flags are
+// others of go test.
+func by(pkg, names string, flags ...string) []string {
+	return append([]string{"./" + pkg, "-run=" + names}, flags...)
+}
+
+// bySpec are the specs of a Ginkgo suite whose texts match a regular expression.
+func bySpec(pkg, texts string) []string {
+	return []string{"./" + pkg, "--ginkgo.focus=" + texts}
 }
 
 // mutated returns the file with the change.

@@ -31,7 +31,7 @@ func run(args []string) error {
 		return err
 	}
 	if *file == "" || *name == "" || flags.NArg() == 0 {
-		return fmt.Errorf("usage: image -o FILE -name NAME [-time UNIX] ARCHITECTURE=BINARY...")
+		return fmt.Errorf("usage: image -o FILE -name NAME [-time UNIX] ARCHITECTURE=BINARY [...]")
 	}
 	var programs []program
 	for _, arg := range flags.Args() {

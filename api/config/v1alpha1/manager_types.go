@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "config.tenantry.io", Version: "v1
 
 // +kubebuilder:object:root=true
 
-// ManagerConfiguration configures the operator.
+// ManagerConfiguration configures the manager.
 type ManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -40,7 +40,7 @@ type cluster interface {
 	Apply(ctx context.Context, c change) error
 }
 
-// writer writes Tenants as the operator, and into spaces as the publisher.
+// writer writes Tenants as the manager, and into spaces as the publisher.
 type writer struct {
 	// system reads and writes the system space, past any cache.
 	system client.Client

@@ -125,7 +125,7 @@ func (r *Reconciler) run(ctx context.Context, s *v1alpha1.KeystoneSync, now time
 		return &outcome{reason: v1alpha1.ReasonFailed, message: err.Error(), err: err}
 	case source == nil:
 		return &outcome{reason: v1alpha1.ReasonNotConfigured,
-			message: "no Keystone is configured: start the operator (tenantry up, tenantry manager) with --keystone-config"}
+			message: "no Keystone is configured: start the manager (tenantry up, tenantry manager) with --keystone-config"}
 	}
 	listed, err := source.List(ctx)
 	if err != nil {

@@ -249,7 +249,7 @@ func isPermanent(err error) bool {
 	var status *apierrors.StatusError
 	switch {
 	case apierrors.IsForbidden(err) && errors.As(err, &status) && status.ErrStatus.Details != nil:
-		// Unless it is the operator that may not be the publisher.
+		// Unless it is the manager that may not be the publisher.
 		return status.ErrStatus.Details.Kind != "users" && status.ErrStatus.Details.Kind != "groups"
 	default:
 		return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||

@@ -28,7 +28,7 @@ var (
 )
 
 // readTimeout is how long metrics wait for the reports about published objects, which
-// are in memory unless the operator is just starting.
+// are in memory unless the manager is just starting.
 const readTimeout = time.Second
 
 var _ prometheus.Collector = &Publisher{}

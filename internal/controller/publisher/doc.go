@@ -1,2 +1,2 @@
-// Package publisher has the clients with which the operator writes into spaces what tenants may not change.
+// Package publisher has the clients with which the manager writes into spaces what tenants may not change.
 package publisher

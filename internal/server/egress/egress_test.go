@@ -97,8 +97,8 @@ func TestDenied(t *testing.T) {
 	}
 	// Nothing is reached while it is not known where etcd is.
 	unknown := Options{Hosts: []string{"etcd.invalid"}, Allowed: []net.IPNet{network("127.0.0.0/8")}}
-	if _, err := unknown.denied(t.Context()); err == nil {
-		t.Error("a host without addresses is ignored")
+	if _, err := unknown.denied(t.Context()); !isLookupOf(err, "etcd.invalid") {
+		t.Errorf("a host without addresses is ignored: %v", err)
 	}
 	open, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,7 +108,15 @@ func TestDenied(t *testing.T) {
 	if conn, err := unknown.dial(t.Context(), "tcp", open.Addr().String()); err == nil {
 		conn.Close()
 		t.Error("something is connected to")
+	} else if !isLookupOf(err, "etcd.invalid") {
+		t.Errorf("it is refused for another reason: %v", err)
 	}
+}
+
+// isLookupOf reports whether an error is of the look-up of a name.
+func isLookupOf(err error, name string) bool {
+	failed := (*net.DNSError)(nil)
+	return errors.As(err, &failed) && failed.Name == name
 }
 
 func TestForTenants(t *testing.T) {

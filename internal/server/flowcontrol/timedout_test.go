@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -85,8 +86,10 @@ func TestSeatsOfWork(t *testing.T) {
 	}
 	runtime.KeepAlive(work)
 	work = nil
-	for countQueues(&c.queues) > 0 { // the runtime cleans up later
-		runtime.GC()
-		time.Sleep(time.Millisecond)
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		runtime.GC() // it cleans up later
+		return countQueues(&c.queues) == 0, nil
+	}); err != nil {
+		t.Errorf("the queue of a write that is done: %v", err)
 	}
 }

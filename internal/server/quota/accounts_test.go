@@ -90,12 +90,11 @@ func TestNewLimit(t *testing.T) {
 			}
 		})
 	}
+	errCount := errors.New("etcd does not answer")
 	a := &accounts{store: &fakeStore{quota: newQuota("1", list("pods", "1"), nil, nil)}, latest: latestOf(t)}
-	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
-		return nil, errors.New("etcd does not answer")
-	}
-	if _, err := a.ofTenant(keyOf("acme").namespace); err == nil {
-		t.Error("a quota that cannot be counted is no error")
+	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) { return nil, errCount }
+	if _, err := a.ofTenant(keyOf("acme").namespace); !errors.Is(err, errCount) {
+		t.Errorf("a quota that cannot be counted: %v", err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // in a space, in all its namespaces and in none.
 //
 // The quota is the ResourceQuota v1alpha1.TenantQuota in the namespace "default" of
-// the space, kept there by the operator and changed by nobody in the space (Protect).
+// the space, kept there by the manager and changed by nobody in the space (Protect).
 // Its status is the account. Quotas of namespaces are upstream's, in spaces as in the
 // system space. Upstream's evaluators say what an object uses, and upstream's admission
 // evaluator checks and charges (accessor): one for the tenants' quotas, and one for those

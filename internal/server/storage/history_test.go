@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -450,35 +451,36 @@ func TestPast(t *testing.T) {
 // TestStopOfBusyCache checks that a cache stops whose queue to the watchers is full.
 func TestStopOfBusyCache(t *testing.T) {
 	cachermetrics.Register()
+	for range 10 {
+		synctest.Test(t, testStopOfBusyCache)
+	}
+}
+
+func testStopOfBusyCache(t *testing.T) {
 	resource, version := schema.GroupResource{Resource: "busy"}, &atomic.Int64{}
 	version.Store(1)
-	for range 10 {
-		sent, goOn := make(chan watch.Event), make(chan struct{})
-		cached, h := cacheOf(t, resource, events{sent: sent, version: version}, NewHistories(1<<40), func(config *cacher.Config) {
-			config.IndexerFuncs = storage.IndexerFuncs{"slow": func(apiruntime.Object) string { <-goOn; return "" }}
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var taken atomic.Int64
-		go func() {
-			for ctx.Err() == nil {
-				version := strconv.FormatInt(taken.Load()+2, 10)
-				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", ResourceVersion: version}}
-				select {
-				case sent <- watch.Event{Type: watch.Modified, Object: object}:
-					taken.Add(1)
-				case <-ctx.Done():
-				}
+	sent, goOn := make(chan watch.Event), make(chan struct{})
+	cached, h := cacheOf(t, resource, events{sent: sent, version: version}, NewHistories(1<<40), func(config *cacher.Config) {
+		config.IndexerFuncs = storage.IndexerFuncs{"slow": func(apiruntime.Object) string { <-goOn; return "" }}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for version := 2; ; version++ {
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", ResourceVersion: strconv.Itoa(version)}}
+			select {
+			case sent <- watch.Event{Type: watch.Modified, Object: object}:
+			case <-ctx.Done():
+				return
 			}
-		}()
-		eventually(t, "no event is taken any more", func() bool {
-			before := taken.Load()
-			time.Sleep(20 * time.Millisecond)
-			return before > 0 && taken.Load() == before
-		})
-		time.AfterFunc(10*time.Millisecond, func() { close(goOn) })
-		h.stop(cached)
-		cancel()
-	}
+		}
+	}()
+	synctest.Wait() // until no event is taken any more
+	go func() {
+		<-h.closing // nobody looks for watchers before
+		close(goOn)
+	}()
+	h.stop(cached)
 }
 
 // cacheOf makes a watch cache with a history, or without if there are none.

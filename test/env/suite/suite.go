@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -36,11 +37,36 @@ type Environment struct {
 	tenants atomic.Int32
 }
 
+// Run runs the specs of a package.
+func Run(t *testing.T, name string) {
+	t.Helper()
+	RegisterFailHandler(Fail)
+	RunSpecs(t, name)
+}
+
+// Tenants returns the environment of a package that needs nothing special. Before its specs run,
+// Tenantry is started and has these tenants.
+func Tenants(names ...tenant.Name) *Environment {
+	e := &Environment{}
+	BeforeSuite(func(ctx SpecContext) {
+		e.start(ctx)
+		e.CreateTenants(ctx, names...)
+	}, NodeTimeout(StartTimeout), Offset(1))
+	return e
+}
+
 // Start runs Tenantry until the suite ends and returns when the namespaces of the
 // system space are there, which a controller makes some time after the server is
 // ready. Changes adjust the options. From then on Eventually polls every 50 ms for a
 // minute, unless the suite sets something else.
 func Start(ctx context.Context, changes ...func(*standalone.Options)) *Environment {
+	GinkgoHelper()
+	e := &Environment{}
+	e.start(ctx, changes...)
+	return e
+}
+
+func (e *Environment) start(ctx context.Context, changes ...func(*standalone.Options)) {
 	GinkgoHelper()
 	klog.LogToStderr(false)
 	klog.SetOutput(GinkgoWriter)
@@ -49,12 +75,11 @@ func Start(ctx context.Context, changes ...func(*standalone.Options)) *Environme
 	started, err := env.Start(ctx, changes...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(started.Stop)
-	e := &Environment{Environment: started}
+	e.Environment = started
 	Eventually(func() error {
 		_, err := e.Client(tenant.System).CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 		return err
 	}).Should(Succeed())
-	return e
 }
 
 // CreateTenants creates tenants for the whole suite and waits until they are ready.

@@ -17,14 +17,11 @@ import (
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-var tenantry *suite.Environment
+var tenantry = suite.Tenants()
 
 func TestAdmission(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Admission")
+	suite.Run(t, "Admission")
 }
-
-var _ = BeforeSuite(func(ctx SpecContext) { tenantry = suite.Start(ctx) }, NodeTimeout(suite.StartTimeout))
 
 // newTenant creates a tenant for the spec and returns a client of its administrator.
 func newTenant(ctx SpecContext, prefix string) *kubernetes.Clientset {

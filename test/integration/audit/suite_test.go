@@ -37,8 +37,7 @@ var (
 )
 
 func TestAudit(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Audit")
+	suite.Run(t, "Audit")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

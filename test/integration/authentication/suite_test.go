@@ -37,8 +37,7 @@ var (
 )
 
 func TestAuthentication(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Authentication")
+	suite.Run(t, "Authentication")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

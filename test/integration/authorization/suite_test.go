@@ -34,9 +34,8 @@ var (
 )
 
 func TestAuthorization(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	RunSpecs(t, "Authorization")
+	suite.Run(t, "Authorization")
 }
 
 // policies are the lines of the ABAC file.

@@ -15,17 +15,11 @@ import (
 
 const timeout = time.Minute
 
-var tenantry *suite.Environment
+var tenantry = suite.Tenants("a", "b")
 
 func TestClients(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Clients")
+	suite.Run(t, "Clients")
 }
-
-var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx)
-	tenantry.CreateTenants(ctx, "a", "b")
-}, NodeTimeout(suite.StartTimeout))
 
 // form is one of the URL forms that a stock client can be configured with.
 type form struct {

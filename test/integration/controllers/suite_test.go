@@ -15,8 +15,7 @@ import (
 )
 
 func TestControllers(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "controllers")
+	suite.Run(t, "controllers")
 }
 
 // nodeName is a node of the system space.

@@ -11,18 +11,12 @@ import (
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-var tenantry *suite.Environment
+var tenantry = suite.Tenants("a", "b")
 
 func TestDiscovery(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	RunSpecs(t, "Discovery")
+	suite.Run(t, "Discovery")
 }
-
-var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx)
-	tenantry.CreateTenants(ctx, "a", "b")
-}, NodeTimeout(suite.StartTimeout))
 
 func definitions(t tenant.Name) apiextensions.CustomResourceDefinitionInterface {
 	GinkgoHelper()

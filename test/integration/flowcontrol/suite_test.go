@@ -25,8 +25,7 @@ const (
 var tenantry *suite.Environment
 
 func TestFlowControl(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Flow control")
+	suite.Run(t, "Flow control")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -50,8 +50,7 @@ var (
 )
 
 func TestKeystone(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Synchronisation of a Keystone")
+	suite.Run(t, "Synchronisation of a Keystone")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

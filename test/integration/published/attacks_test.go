@@ -105,7 +105,7 @@ var _ = Describe("A tenant", func() {
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		createNamespace(ctx, name)
-		publish(ctx, name, "after", "true") // comes after the operator could have seen the first
+		publish(ctx, name, "after", "true") // comes after the manager could have seen the first
 		Eventually(copiesOf(ctx, configMaps, "after")).Should(Equal(countTenants(ctx)))
 		list, err := objects(suite.All, configMaps, "").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		Expect(err).NotTo(HaveOccurred())

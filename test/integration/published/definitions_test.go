@@ -426,7 +426,7 @@ var _ = Describe("A published definition", func() {
 			return objects(suite.All, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		}).Should(HaveField("Items", ConsistOf(HaveField("GetName()", "held"))))
 		_, err := objects(tenants[6], parts(group, "v1"), "default").Create(ctx, part(group, "v1", "late"), metav1.CreateOptions{})
-		Expect(err).To(HaveOccurred())
+		Expect(err).To(MatchError(ContainSubstring("create not allowed while custom resource definition is terminating")))
 		_, err = objects(tenants[5], parts(group, "v1"), "default").Patch(ctx, "held", mergePatch, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() error {

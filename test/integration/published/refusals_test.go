@@ -179,7 +179,7 @@ var _ = Describe("A copy", Ordered, func() {
 		Entry("by the annotation", nil, map[string]string{tenant.PublishedFromAnnotation: "0a1b/00"}),
 	)
 
-	It("is written by the publisher, whom the operator impersonates with the credentials of a system administrator", func(ctx SpecContext) {
+	It("is written by the publisher, whom the manager impersonates with the credentials of a system administrator", func(ctx SpecContext) {
 		operator := tenantry.In(tenants[1], tenantry.Config(tenant.System))
 		operator.Impersonate.UserName, operator.Impersonate.Groups = tenant.Publisher, []string{"system:masters"}
 		_, err := suite.Client(operator).CoreV1().ConfigMaps(namespace).Patch(ctx, "policy", mergePatch, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{})

@@ -174,7 +174,7 @@ var _ = Describe("Publishing", func() {
 		for i := range count {
 			publish(ctx, namespace, fmt.Sprintf("c%d", i), "true")
 		}
-		for i := range count { // the operator knows of them, and is still copying
+		for i := range count { // the manager knows of them, and is still copying
 			Eventually(reportOf(ctx, configMaps, namespace, fmt.Sprintf("c%d", i))).ShouldNot(BeEmpty())
 		}
 		var group sync.WaitGroup

@@ -35,8 +35,7 @@ var (
 )
 
 func TestPublished(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Published")
+	suite.Run(t, "Published")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,7 +142,7 @@ var _ = Describe("Pods", func() {
 		Eventually(func() error {
 			_, err := s.AppsV1().ReplicaSets("default").Get(ctx, "r", metav1.GetOptions{})
 			return err
-		}).Should(HaveOccurred())
+		}).Should(Satisfy(apierrors.IsNotFound))
 		Expect(pods.DeleteCollection(ctx, now, metav1.ListOptions{})).To(Succeed())
 		Expect(s.used(ctx, "pods")).To(BeZero())
 	}, SpecTimeout(time.Minute))

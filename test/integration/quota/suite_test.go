@@ -26,8 +26,7 @@ import (
 var tenantry *suite.Environment
 
 func TestQuota(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Quota")
+	suite.Run(t, "Quota")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -98,21 +98,26 @@ var _ = Describe("A request that outlives its tenant", func() {
 			return client
 		}
 		earlier := begin()
-		core := tenantry.Client(n).CoreV1()
-		_, err := core.Events("default").Create(ctx, &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, InvolvedObject: corev1.ObjectReference{Namespace: "default"},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		_, err = core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		_, err = core.Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		widget := &unstructured.Unstructured{}
-		widget.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
-		widget.SetName("mine")
-		last, err := earlier.Resource(widgets).Namespace("default").Create(ctx, widget, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		then := last.GetResourceVersion()
+		kinds := map[string]string{"widgets": "Widget", "secrets": "Secret", "events": "Event", "namespaces": "Namespace"}
+		create := func(in dynamic.Interface, r schema.GroupVersionResource) *unstructured.Unstructured {
+			object := &unstructured.Unstructured{Object: map[string]any{}}
+			object.SetGroupVersionKind(r.GroupVersion().WithKind(kinds[r.Resource]))
+			object.SetName("mine")
+			if r.Resource == "events" {
+				object.Object["involvedObject"] = map[string]any{"namespace": "default"}
+			}
+			var at dynamic.ResourceInterface = in.Resource(r).Namespace("default")
+			if r.Resource == "namespaces" {
+				at = in.Resource(r)
+			}
+			created, err := at.Create(ctx, object, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return created
+		}
+		var then string
+		for _, r := range resources {
+			then = create(earlier, r).GetResourceVersion()
+		}
 		exactly := metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 		tokens := map[string]string{}
 		for _, r := range resources {
@@ -146,7 +151,9 @@ var _ = Describe("A request that outlives its tenant", func() {
 			Expect(now.Items).NotTo(ContainElement(HaveField("GetName()", "mine")), r.String())
 			w, err = later.Resource(r).Watch(ctx, metav1.ListOptions{ResourceVersion: now.GetResourceVersion()})
 			Expect(err).NotTo(HaveOccurred())
-			Consistently(w.ResultChan(), "100ms").ShouldNot(Receive(HaveField("Type", watch.Error)), "%v: a watch of its own life", r)
+			create(later, r)
+			Eventually(w.ResultChan()).WithContext(ctx).Should(Receive(And(
+				HaveField("Type", watch.Added), HaveField("Object.GetName()", "mine"))), "%v: a watch of its own life", r)
 			w.Stop()
 		}
 		Expect(tokens["secrets"] + tokens["namespaces"]).NotTo(BeEmpty())
@@ -215,7 +222,7 @@ var _ = Describe("A request that outlives its tenant", func() {
 		tenantry.DeleteTenant(ctx, n)
 		close(hook.release)
 		Eventually(result).WithContext(ctx).WithTimeout(timeout).Should(Receive(&err))
-		Expect(err).To(HaveOccurred())
+		Expect(err).To(Satisfy(apierrors.IsTimeout), "it ends with the tenant: %v", err)
 		for _, key := range keys(ctx, "/registry/") {
 			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
 		}

@@ -29,8 +29,7 @@ var tenantry *suite.Environment
 var spaces = []tenant.Name{tenant.System, "foo", "foobar", "a", "a-b"}
 
 func TestStorage(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Storage")
+	suite.Run(t, "Storage")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

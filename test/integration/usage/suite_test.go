@@ -33,8 +33,7 @@ const (
 var tenantry *suite.Environment
 
 func TestUsage(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Usage")
+	suite.Run(t, "Usage")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

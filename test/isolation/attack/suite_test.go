@@ -34,8 +34,7 @@ const (
 var tenantry *suite.Environment
 
 func TestAttack(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Attack")
+	suite.Run(t, "Attack")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

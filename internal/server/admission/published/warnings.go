@@ -15,7 +15,7 @@ import (
 )
 
 // warning returns the warning for a user who publishes an object that cannot be
-// published, empty if it can. The operator, which copies objects, may run separately
+// published, empty if it can. The manager, which copies objects, may run separately
 // with another configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
 	if !isPublished(after) || isPublished(before) {
@@ -38,7 +38,7 @@ func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) 
 		return "custom resources are not published; publish their definition, and spaces make their own objects of it"
 	}
 	if resource != namespaces && !slices.Contains(r.Publishable, resource) {
-		return fmt.Sprintf("%s is not among the publishable resources; add it to publishable in the operator's configuration, "+
+		return fmt.Sprintf("%s is not among the publishable resources; add it to publishable in the manager's configuration, "+
 			"and to --publishable-resources of a server beside \"tenantry manager\"", resource)
 	}
 	return ""

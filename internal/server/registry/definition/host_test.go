@@ -2,24 +2,29 @@ package definition
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"sigs.k8s.io/yaml"
-
-	"github.com/tenantry/tenantry/config/crd"
 )
 
 // TestAHostTakesTheDefinitions says that a Kubernetes cluster accepts the definitions,
 // whose rules may not cost more than it allows.
 func TestAHostTakesTheDefinitions(t *testing.T) {
-	for name, manifest := range map[string][]byte{
-		"tenants": crd.Tenants, "published objects": crd.PublishedObjects, "access policies": crd.TenantAccessPolicies,
-		"syncs of Keystone": crd.KeystoneSyncs, "users": crd.Users,
-	} {
-		t.Run(name, func(t *testing.T) {
+	manifests, err := filepath.Glob("../../../../config/crd/tenantry.io_*.yaml")
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("no definitions were found: %v", err)
+	}
+	for _, path := range manifests {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			manifest, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var external apiextensionsv1.CustomResourceDefinition
 			if err := yaml.UnmarshalStrict(manifest, &external); err != nil {
 				t.Fatal(err)
