@@ -108,4 +108,14 @@ var storageTable = []mutant{
 		"internal/server/crd/purge.go", `context.WithTimeout(ctx, purgeTime)`, `context.WithTimeout(ctx, 100*purgeTime)`},
 	{"the watch of a cache ends before the cache", by("internal/server/storage", "TestStopOfBusyCache", "-timeout=60s"),
 		"internal/server/storage/history.go", `h.endWatch()`, ``},
+	{"definitions of spaces stay with their objects", by("internal/server/storage", "TestDefinitionsStay"),
+		"internal/server/storage/removal.go", `if count > 0 {`, `if count < 0 {`},
+	{"what no definition speaks of is counted", by("internal/server/storage", "TestRangesLearnWithoutDefinitions"),
+		"internal/server/storage/ranges.go", `if err := r.learnStored(ctx); err != nil {`, `if err := error(nil); err != nil {`},
+	{"custom resources have keys whatever their scope", by("internal/server/storage", "TestObjectsOfAnotherScope", "-timeout=100s"),
+		"internal/server/storage/decorator.go", `		keyFunc = customKey(prefix)
+`, ``},
+	{"whether a definition is established is the server's to say", by("internal/server/crd", "TestKeepServed"),
+		"internal/server/crd/prepare.go", `			keepServed(definition, served)
+`, ``},
 }
