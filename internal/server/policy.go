@@ -21,7 +21,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
-	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -135,7 +134,7 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		return err
 	}
 	p.grants = authorization.NewGrants(s.inService)
-	creators := user.Creators{Rights: inside, Index: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
+	creators := authorization.Creators{Rights: inside, Users: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
 	b.generic.Authorization.Authorizer = authorization.New(creators, p.grants, inside.ABAC())
 	b.generic.RuleResolver = authorization.NewRuleResolver(creators, p.grants, inside.ABAC())
 	return nil

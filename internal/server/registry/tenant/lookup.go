@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/audit"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )

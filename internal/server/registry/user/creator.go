@@ -97,8 +97,8 @@ func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 	creator, err := json.Marshal(tenant.Creator{Tenant: of, Name: u.GetName(), UID: u.GetUID()})
 	is := stamp{creator: string(creator)}
 	if of == n {
-		found, _ := i.find(n, u.GetName())
-		is.createdBy = string(found.uid)
+		found, _ := i.Find(n, u.GetName())
+		is.createdBy = string(found.UID)
 	}
 	return is, err
 }
