@@ -76,7 +76,7 @@ var usersTable = []mutant{
 		name:   "one User of a name",
 		file:   "internal/server/registry/user/storage.go",
 		before: `found && other.Name != u.Name {`,
-		after:  `found && other.name == u.Name {`,
+		after:  `found && other.Name == u.Name {`,
 		tests:  []string{"./internal/server/registry/user", "-run=TestValidate"},
 	},
 	{

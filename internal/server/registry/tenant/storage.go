@@ -20,9 +20,9 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/definition"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
