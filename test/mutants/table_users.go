@@ -103,7 +103,7 @@ var usersTable = []mutant{
 	{
 		name:   "nobody keeps rights by what they bind meanwhile",
 		file:   "internal/controller/user/reconciler.go",
-		before: "for range looks {",
+		before: "for range maxUnbindRounds {",
 		after:  "for range 1 {",
 		tests:  []string{"./internal/controller/user", "-run=TestUnbind"},
 	},
