@@ -111,7 +111,7 @@ func (b *base) namespaceUID(name tenant.Flat) types.UID {
 // the system space's own accounts; the rest comes after, with the tenants.
 func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.SharedInformerFactory, *serverstorage.DefaultStorageFactory, error) {
 	all := opts.kube.Authentication
-	opts.kube.Authentication = authentication.SystemAccounts(all)
+	opts.kube.Authentication = authentication.SystemAccounts(all) // upstream takes all options at once, by a pointer
 	defer func() { opts.kube.Authentication = all }()
 	return controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,

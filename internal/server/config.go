@@ -51,6 +51,7 @@ const never = 100 * 365 * 24 * time.Hour
 var customResourceDefinitions = apiextensions.Resource("customresourcedefinitions")
 
 func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs, error) {
+	b.generic.Authentication.Authenticator, b.generic.Authorization.Authorizer, b.generic.RuleResolver = p.authenticator, p.authorizer, p.resolver
 	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, b.generic, b.informers, b.storage)
 	if err != nil {
 		return nil, err

@@ -202,8 +202,8 @@ var accessTable = []mutant{
 	{
 		name:   "Users that are being deleted are denied",
 		file:   "internal/server/policy.go",
-		before: `b.generic.Authorization.Authorizer = authorization.New(creators, `,
-		after:  `b.generic.Authorization.Authorizer = authorization.New(inside, `,
+		before: `p.authorizer = authorization.New(creators, `,
+		after:  `p.authorizer = authorization.New(inside, `,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=being deleted"},
 	},
 }
