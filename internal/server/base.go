@@ -50,7 +50,7 @@ type base struct {
 	// flattened is a client of every space.
 	flattened kubernetes.Interface
 	// lives ends requests with their namespaces.
-	lives *filters.Lives
+	lives *filters.NamespaceWatch
 }
 
 // registerTypes makes Tenants and what belongs to them known to the scheme of the
@@ -83,7 +83,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
 		return nil, err
 	}
-	b.lives = &filters.Lives{UIDOf: b.namespaceUID}
+	b.lives = &filters.NamespaceWatch{UIDOf: b.namespaceUID}
 	_, err = b.views.Core().V1().Namespaces().Informer().AddEventHandler(b.lives.Handler())
 	return b, err
 }

@@ -105,7 +105,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy) {
 	defaults[customResourceDefinitions] = c.crds.Defaults()
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
-		options.Closed, options.Fence, options.Born, options.Ledger = s.closed, s.fence, s.born, p.ledger
+		options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger
 		options.Terminating = s.lookup.Terminating
 		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, spacepolicy.Namespaces(b.namespace).Protect)
 		return options

@@ -196,7 +196,7 @@ var accessTable = []mutant{
 		name:   "watches end with their namespace",
 		file:   "internal/server/base.go",
 		before: `b.lives.Handler())`,
-		after:  `(&filters.Lives{}).Handler())`,
+		after:  `(&filters.NamespaceWatch{}).Handler())`,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=answered late"},
 	},
 	{

@@ -17,44 +17,44 @@ var storageTable = []mutant{
 	},
 	{
 		name:   "resource versions of an earlier tenant are too old",
-		file:   "internal/server/storage/born.go",
-		before: `if version < born {`,
-		after:  `if false && version < born {`,
+		file:   "internal/server/storage/oldest.go",
+		before: `if version < oldest {`,
+		after:  `if false && version < oldest {`,
 		tests:  []string{"./internal/server/storage", "-run=TestEarlierLife"},
 	},
 	{
 		name:   "so are tokens of its lists",
-		file:   "internal/server/storage/born.go",
-		before: `return s.bornBefore(ctx, c, at)`,
+		file:   "internal/server/storage/oldest.go",
+		before: `return s.requireRevision(ctx, c, at)`,
 		after:  `_ = at; return nil`,
 		tests:  []string{"./internal/server/storage", "-run=TestEarlierLife"},
 	},
 	{
 		name: "watches begin in the life of their tenant",
 		file: "internal/server/storage/space.go",
-		before: `if err := s.inThisLife(ctx, c); err != nil {
+		before: `if err := s.checkRevision(ctx, c); err != nil {
 		return errorWatch(err), nil`,
-		after: `if err := s.inThisLife(ctx, c); false && err != nil {
+		after: `if err := s.checkRevision(ctx, c); false && err != nil {
 		return errorWatch(err), nil`,
 		tests: []string{"./internal/server/storage", "-run=TestEarlierLife"},
 	},
 	{
 		name:   "a cache is not older than the tenant",
-		file:   "internal/server/storage/born.go",
-		before: `if err != nil || born == 0 {`,
-		after:  `if true || err != nil || born == 0 {`,
+		file:   "internal/server/storage/oldest.go",
+		before: `if err != nil || oldest == 0 {`,
+		after:  `if true || err != nil || oldest == 0 {`,
 		tests:  []string{"./internal/server/storage", "-run=TestCacheIsOfThisLife"},
 	},
 	{
 		name:   "nor for one object",
-		file:   "internal/server/storage/born.go",
-		before: `if err == nil && version < born {`,
-		after:  `if false && err == nil && version < born {`,
+		file:   "internal/server/storage/oldest.go",
+		before: `if err == nil && version < oldest {`,
+		after:  `if false && err == nil && version < oldest {`,
 		tests:  []string{"./internal/server/storage", "-run=TestCacheIsOfThisLife"},
 	},
 	{
 		name:   "a namespace itself is asked for, too",
-		file:   "internal/server/storage/born.go",
+		file:   "internal/server/storage/oldest.go",
 		before: `return info.Name`,
 		after:  `return ""`,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=earlier namespace of the name"},
@@ -62,7 +62,7 @@ var storageTable = []mutant{
 	{
 		name:   "the server says since when a name is a tenant's",
 		file:   "internal/server/config.go",
-		before: `options.Closed, options.Fence, options.Born, options.Ledger = s.closed, s.fence, s.born, p.ledger`,
+		before: `options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger`,
 		after:  `options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger`,
 		tests:  []string{"./test/integration/storage", "-ginkgo.focus=earlier tenant of the name"},
 	},
@@ -205,7 +205,7 @@ var storageTable = []mutant{
 	},
 	{
 		name:   "a watch cache drops its history before its watch ends",
-		file:   "internal/server/storage/history.go",
+		file:   "internal/server/storage/historywatch.go",
 		before: `for w.beginDrop(); w.dropping; {`,
 		after:  `for w.dropping {`,
 		tests:  []string{"./internal/server/storage", "-run=TestHistoriesOfFailedCaches"},

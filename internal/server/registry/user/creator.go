@@ -80,8 +80,8 @@ func (i *Index) PrepareBinding(ctx context.Context, n tenant.Name, before runtim
 	}
 }
 
-// stampOf returns the stamp of what the user of ctx creates in the space of n. Whoever of the
-// platform it is, is not for the tenant to know.
+// stampOf returns the stamp of what the user of ctx creates in the space of n. The stamp
+// of a system user is empty: a tenant must not learn which administrator acted.
 func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 	of, err := tenant.UserTenant(ctx)
 	if err != nil || of == tenant.System {
