@@ -21,7 +21,6 @@ LDFLAGS := -s -w \
 SOURCES := api cmd config internal test tools/bundle tools/image
 GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
-APIMACHINERY := k8s.io/apimachinery/pkg
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
@@ -110,10 +109,10 @@ generate: ## Generate deep copies and OpenAPI definitions.
 	go tool controller-gen object paths=./api/...
 	go tool openapi-gen --output-dir api/v1alpha1 --output-pkg github.com/tenantry/tenantry/api/v1alpha1 \
 		--output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go \
-		--readonly-pkg $(APIMACHINERY)/apis/meta/v1 --readonly-pkg $(APIMACHINERY)/api/resource --readonly-pkg $(APIMACHINERY)/runtime \
-		--readonly-pkg k8s.io/apiserver/pkg/apis/audit/v1 \
 		--go-header-file /dev/null --report-filename /dev/null \
-		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime k8s.io/apiserver/pkg/apis/audit/v1
+		github.com/tenantry/tenantry/api/v1alpha1
+	@# Types of other packages are referred to by their names in k8s.io/kubernetes, which has their definitions.
+	@sed -i -E '/^import/,/^\)/!{:a; s#"(k8s\.io[^"/]*)/([^"]*")#"\1.\2#; ta; s#"k8s\.io\.#"io.k8s.#g}' api/v1alpha1/zz_generated.openapi.go
 
 manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd

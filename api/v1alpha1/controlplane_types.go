@@ -43,6 +43,7 @@ const (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name is also that of a Service and the beginning of other names: at most 40 lower case letters, digits and '-', beginning with a letter and not ending with '-'"
+// +k8s:openapi-gen=false
 type ControlPlane struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -57,6 +58,8 @@ type ControlPlane struct {
 }
 
 // ControlPlaneSpec is what the platform wants of a ControlPlane.
+//
+// +k8s:openapi-gen=false
 type ControlPlaneSpec struct {
 	// version of Tenantry that runs, such as v0.1.0. Defaults to the operator's, and follows
 	// it. The servers of a version that the operator does not run stay as they are.
@@ -79,6 +82,7 @@ type ControlPlaneSpec struct {
 
 // ControlPlaneStorage is where the objects of all spaces are.
 // +kubebuilder:validation:XValidation:rule="has(self.embedded)",message="name the kind of storage: embedded"
+// +k8s:openapi-gen=false
 type ControlPlaneStorage struct {
 	// embedded is an etcd of one member, in the process of the one server.
 	// +optional
@@ -87,6 +91,7 @@ type ControlPlaneStorage struct {
 
 // EmbeddedStorage is a volume for an etcd of one member.
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot be changed: the volume is there already"
+// +k8s:openapi-gen=false
 type EmbeddedStorage struct {
 	// size of the volume. Half of it is for the database, the rest for its log and for the
 	// copies that are made of it. Defaults to 10Gi, and is 1Gi at least. It cannot be changed.
@@ -120,6 +125,7 @@ const (
 
 // ControlPlaneExpose is how clients reach the servers.
 // +kubebuilder:validation:XValidation:rule="self.type != 'NodePort' || (has(self.names) && size(self.names) > 0)",message="type NodePort needs names: a name or an address of the nodes, by which clients reach them"
+// +k8s:openapi-gen=false
 type ControlPlaneExpose struct {
 	// type is ClusterIP, NodePort or LoadBalancer. Defaults to ClusterIP.
 	// +optional
@@ -139,6 +145,8 @@ type ControlPlaneExpose struct {
 }
 
 // ControlPlanePod is what the servers' pods have beside what the operator gives them.
+//
+// +k8s:openapi-gen=false
 type ControlPlanePod struct {
 	// image is the image of the servers, such as one by digest from a mirror. It must be of
 	// the version that is to run. Defaults to that of the operator.
@@ -155,6 +163,7 @@ type ControlPlanePod struct {
 
 // ControlPlaneResources are the resources of a container.
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="requests must not be more than limits"
+// +k8s:openapi-gen=false
 type ControlPlaneResources struct {
 	// requests is what a node must have free.
 	// +optional
@@ -169,6 +178,8 @@ type ControlPlaneResources struct {
 }
 
 // ControlPlaneStatus is what has been observed of a ControlPlane.
+//
+// +k8s:openapi-gen=false
 type ControlPlaneStatus struct {
 	// observedGeneration is the generation of the spec that the conditions are about.
 	// +optional
@@ -197,6 +208,7 @@ type ControlPlaneStatus struct {
 // ControlPlaneList is a list of ControlPlanes.
 //
 // +kubebuilder:object:root=true
+// +k8s:openapi-gen=false
 type ControlPlaneList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

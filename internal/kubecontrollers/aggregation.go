@@ -44,21 +44,6 @@ const (
 	roleLabel  = "tenantry.io/role-of-aggregation"
 )
 
-// What an aggregating role of a tenant's space adds up at most. Beyond it, it keeps the
-// rules it has.
-const (
-	// maxAggregatedRules is also the most that admission allows.
-	maxAggregatedRules = 1_000
-	// maxSelectedRules counts equal rules each time.
-	maxSelectedRules = 10_000
-	maxRoleWork      = 2_000_000
-	// maxSpaceWork is that of all aggregating roles of a space.
-	maxSpaceWork = 10 * maxRoleWork
-	// comparisonTime is what a unit of work takes, and applyTime what the request after it takes.
-	comparisonTime = 200 * time.Nanosecond
-	applyTime      = 20 * time.Millisecond
-)
-
 // The indexes of ClusterRoles by their space: of all, and of those alone that aggregate others, which
 // the handler of all spaces looks for whenever any role changes.
 const (

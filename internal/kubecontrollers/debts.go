@@ -39,17 +39,6 @@ func newDebts(workers int) *debts {
 	return &debts{now: time.Now, workers: workers, parallel: parallel, until: map[tenant.Name]time.Time{}, usual: map[tenant.Name]time.Duration{}}
 }
 
-const (
-	debtDivisor = 4
-	maxDebt     = 10 * time.Second
-	// maxOwed is how much a tenant owes at most, but for an item that it has taken.
-	maxOwed = 2 * maxDebt
-	// contention is how long a tenant's work is a reason to make others wait.
-	contention = 5 * time.Second
-	// maxWorked is after what time a worker sends no more requests for an item. Some thousand have been answered by then.
-	maxWorked = 5 * time.Second
-)
-
 // take charges a tenant for work that takes some time. If it is not the tenant's turn it
 // returns an error, after which the controller tries again later.
 func (d *debts) take(n tenant.Name, took time.Duration) error {

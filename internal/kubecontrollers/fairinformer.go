@@ -80,19 +80,6 @@ func (p *parked) add(key string, was any) {
 	}
 }
 
-const (
-	// releasedAtOnce is how many parked objects the controller hears of at once, so that others' wait for
-	// few in its queue. releasePeriod is when it hears of more if it is not done with one before.
-	releasedAtOnce = 16
-	releasePeriod  = time.Second
-	// An object counts as given for so long if no worker takes it, which a handler may not want, or if a worker is
-	// not done with it: one that waits for a webhook is not to keep all others of its tenant waiting.
-	queuedTime  = 5 * time.Second
-	workingTime = time.Minute
-	// manyGiven is how many there are when those are forgotten that count no more.
-	manyGiven = 1024
-)
-
 // refusing is for controllers that do something for what is not there.
 func (t *debts) refusing() sharing {
 	return sharing{most: int(max(1, t.parallel/2)), countQueued: true, retries: true}

@@ -2,25 +2,12 @@ package kubecontrollers
 
 import (
 	"strings"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
 // Work of a type check is counted in bytes of expressions, of which some hundred thousand
 // are compiled in a second.
-const (
-	// maxPolicyWork is that of a policy of a tenant's space whose types are checked.
-	maxPolicyWork = 500_000
-	// kindWork is to find the schema of a kind, environmentWork to make what an expression
-	// is compiled in, variableWork to declare a variable.
-	kindWork        = 2_000
-	environmentWork = 600
-	variableWork    = 20
-	// workTime is what a byte takes.
-	workTime = 10 * time.Microsecond
-)
-
 // policyWork returns how much upstream compiles to check the types of a policy: for each
 // kind that it names, and each expression, all variables again.
 func policyWork(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {

@@ -16,17 +16,6 @@ type failure struct {
 	timer *time.Timer
 }
 
-const (
-	// firstRetry is later than upstream's when that does not wait. Each is twice as late as the one before, up to
-	// lastRetry, which is upstream's.
-	firstRetry = time.Second
-	lastRetry  = 1000 * time.Second
-	// retryInterval and retryBurst are how often, and how many at once, objects of one tenant come again: as often as
-	// upstream has those of all tenants.
-	retryInterval = 100 * time.Millisecond
-	retryBurst    = 100
-)
-
 // again notes how a worker is done with an object. If it has failed, the controller hears of it again.
 func (i *fairInformer) again(n tenant.Name, key string, failed bool) {
 	i.mu.Lock()

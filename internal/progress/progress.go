@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"time"
@@ -34,6 +35,28 @@ func (p *Progress) Note(resourceVersion string) {
 	if p.next != nil {
 		close(p.next)
 		p.next = nil
+	}
+}
+
+// Begun reports whether the index knows what there was when it began.
+func (p *Progress) Begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen > 0
+}
+
+// Await waits until the index has begun. Its error is that of ctx, when that has ended.
+func (p *Progress) Await(ctx context.Context) error {
+	for {
+		seen, next := p.state()
+		if seen > 0 {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

@@ -26,10 +26,10 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/authentication"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/server/filters"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/server/metrics"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/version"
@@ -50,7 +50,7 @@ type base struct {
 	// flattened is a client of every space.
 	flattened kubernetes.Interface
 	// lives ends requests with their namespaces.
-	lives *filters.Lives
+	lives *filters.NamespaceWatch
 }
 
 // registerTypes makes Tenants and what belongs to them known to the scheme of the
@@ -83,7 +83,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
 		return nil, err
 	}
-	b.lives = &filters.Lives{UIDOf: b.namespaceUID}
+	b.lives = &filters.NamespaceWatch{UIDOf: b.namespaceUID}
 	_, err = b.views.Core().V1().Namespaces().Informer().AddEventHandler(b.lives.Handler())
 	return b, err
 }
@@ -111,7 +111,7 @@ func (b *base) namespaceUID(name tenant.Flat) types.UID {
 // the system space's own accounts; the rest comes after, with the tenants.
 func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.SharedInformerFactory, *serverstorage.DefaultStorageFactory, error) {
 	all := opts.kube.Authentication
-	opts.kube.Authentication = authentication.SystemAccounts(all)
+	opts.kube.Authentication = authentication.SystemAccounts(all) // upstream takes all options at once, by a pointer
 	defer func() { opts.kube.Authentication = all }()
 	return controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,

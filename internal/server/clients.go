@@ -34,7 +34,7 @@ func storageProviders(c controlplane.CompletedConfig, own *rest.Config) ([]contr
 		return nil, nil, err
 	}
 	generic := c.ControlPlane.Generic.Config
-	hooks := generic.LoopbackClientConfig
+	hooks := generic.LoopbackClientConfig // upstream's providers read it from the one configuration of the server
 	generic.LoopbackClientConfig = serving
 	defer func() { generic.LoopbackClientConfig = hooks }()
 	providers, err := c.StorageProviders(client)

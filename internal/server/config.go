@@ -51,6 +51,7 @@ const never = 100 * 365 * 24 * time.Hour
 var customResourceDefinitions = apiextensions.Resource("customresourcedefinitions")
 
 func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs, error) {
+	b.generic.Authentication.Authenticator, b.generic.Authorization.Authorizer, b.generic.RuleResolver = p.authenticator, p.authorizer, p.resolver
 	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, b.generic, b.informers, b.storage)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy) {
 	defaults[customResourceDefinitions] = c.crds.Defaults()
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
-		options.Closed, options.Fence, options.Born, options.Ledger = s.closed, s.fence, s.born, p.ledger
+		options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger
 		options.Terminating = s.lookup.Terminating
 		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, spacepolicy.Namespaces(b.namespace).Protect)
 		return options

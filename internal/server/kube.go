@@ -70,7 +70,7 @@ type own struct {
 }
 
 func (a *assembly) newOwn(options generic.RESTOptionsGetter) (*own, error) {
-	asked, defaults := a.generic.Authorization.Authorizer, spacerbac.DefaultClusterRoles()
+	asked, defaults := a.authorizer, spacerbac.DefaultClusterRoles()
 	policies, err := accesspolicy.NewREST(legacyscheme.Scheme, options, a.uid,
 		accesspolicy.Escalation{Authorizer: asked, RulesFor: spacerbac.NewRules(a.rbac, nil).RulesFor})
 	if err != nil {

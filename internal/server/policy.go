@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
@@ -21,7 +23,6 @@ import (
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
-	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -29,6 +30,11 @@ import (
 
 // policy decides who may do what, and how much of it.
 type policy struct {
+	authenticator authenticator.Request
+	authorizer    authorizer.Authorizer
+	// resolver lists the rights of a user.
+	resolver authorizer.RuleResolver
+
 	rbac      *spacerbac.Index
 	rights    *spacerbac.Authorizer
 	grants    *authorization.Grants
@@ -47,20 +53,19 @@ type policy struct {
 	recorder *usage.Recorder
 }
 
-// newPolicy makes authentication, authorization and admission of the base's configuration
-// those of spaces.
+// newPolicy makes authentication, authorization and admission of spaces, of the base's configuration.
 func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
 	accounts, err := serviceAccounts(opts, b)
 	if err != nil {
 		return nil, err
 	}
-	if err := authentication.Apply(ctx, b.generic, authentication.Config{
+	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
+	if p.authenticator, err = authentication.New(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
 		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
 	}); err != nil {
 		return nil, err
 	}
-	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
 	if p.rbac, err = spacerbac.NewIndex(b.views, s.lookup.Labels); err != nil {
 		return nil, err
 	}
@@ -69,7 +74,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		return nil, fmt.Errorf("configuring authorization: %w", err)
 	}
 	p.published = published.Rules{
-		Terminating: s.lookup.Terminating, Authorizer: b.generic.Authorization.Authorizer,
+		Terminating: s.lookup.Terminating, Authorizer: p.authorizer,
 		Shown: isServiceOfSpaces, Published: s.publishedIn, Publishable: opts.publishable,
 	}
 	if p.ledger, err = quota.New(quota.Config{
@@ -116,8 +121,7 @@ func (p *policy) meterUsage(opts usage.Options, s *stores) {
 	usage.Stored{Limit: opts.Tenants, Each: s.lookup.EachUsage}.Serve()
 }
 
-// authorize makes the server's authorizer tenant-aware: the modes of the flags,
-// behind the boundary.
+// authorize makes the server's authorizer: the modes of the flags, behind the boundary.
 func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuthorizationOptions, b *base, s *stores) error {
 	upstream, err := options.ToAuthorizationConfig(b.views)
 	if err != nil {
@@ -135,9 +139,9 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 		return err
 	}
 	p.grants = authorization.NewGrants(s.inService)
-	creators := user.Creators{Rights: inside, Index: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
-	b.generic.Authorization.Authorizer = authorization.New(creators, p.grants, inside.ABAC())
-	b.generic.RuleResolver = authorization.NewRuleResolver(creators, p.grants, inside.ABAC())
+	creators := authorization.Creators{Rights: inside, Users: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
+	p.authorizer = authorization.New(creators, p.grants, inside.ABAC())
+	p.resolver = authorization.NewRuleResolver(creators, p.grants, inside.ABAC())
 	return nil
 }
 

@@ -64,7 +64,7 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
 			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.historyBytes), Expiring: storage.NewExpiring(),
+			Histories: storage.NewHistories(opts.historyBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },
@@ -113,8 +113,8 @@ func (s *stores) fence(n tenant.Name, uid types.UID) etcdstore.Fence {
 	return s.deletions.Fence(n, uid, filters.Terminating)
 }
 
-// born implements storage.BornFunc. Who took no earlier tenant's name is known without etcd.
-func (s *stores) born(ctx context.Context, transport storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error) {
+// oldestRevision implements storage.OldestRevisionFunc. Who took no earlier tenant's name is known without etcd.
+func (s *stores) oldestRevision(ctx context.Context, transport storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error) {
 	state, _, err := s.lookup.Get(ctx, n)
 	if err != nil || state.CredentialsNotBefore.IsZero() && namespace == "" {
 		return 0, err
@@ -123,7 +123,7 @@ func (s *stores) born(ctx context.Context, transport storagebackend.TransportCon
 	if err != nil {
 		return 0, err
 	}
-	return s.deletions.Born(ctx, etcd, n, namespace)
+	return s.deletions.OldestRevision(ctx, etcd, n, namespace)
 }
 
 // uid returns the UID of a tenant, empty if there is none.

@@ -29,13 +29,6 @@ type burst struct {
 	requests         int
 }
 
-const (
-	// burstPerCore is how many requests with small bodies run at once on each core.
-	burstPerCore = 8
-	// burstBytes is how many bytes of a body count as much as a request.
-	burstBytes = 10_000
-)
-
 // NewBursts returns bounds for a server with a number of cores.
 func NewBursts(cores int) *Bursts {
 	return &Bursts{capacity: int64(cores * burstPerCore), tenants: map[tenant.Name]*burst{}}

@@ -201,7 +201,7 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 // mayHoldFlattened reports whether a body has a separator in it, as it is or as
 // JSON or a URL in a text may escape it.
 func mayHoldFlattened(body []byte) bool {
-	return bytes.Contains(body, []byte(separator)) || bytes.Contains(body, []byte(`\u007`)) || bytes.Contains(body, []byte("%7"))
+	return bytes.Contains(body, []byte(tenant.FlatSeparator)) || bytes.Contains(body, []byte(`\u007`)) || bytes.Contains(body, []byte("%7"))
 }
 
 // onlyJSON removes the formats that the transport does not rewrite from an Accept header.

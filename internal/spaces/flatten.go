@@ -61,14 +61,11 @@ func ownerOf(obj metav1.Object) (tenant.Name, error) {
 // have a "|" in their names. In the system space such a name would read as another
 // tenant's, so it gets the system space as its prefix.
 func FlattenName(owner tenant.Name, name string) tenant.Flat {
-	if owner == tenant.System && strings.Contains(name, separator) {
-		return tenant.Flat(string(tenant.System) + separator + name)
+	if owner == tenant.System && strings.Contains(name, tenant.FlatSeparator) {
+		return tenant.Flat(string(tenant.System) + tenant.FlatSeparator + name)
 	}
 	return tenant.Flatten(owner, name)
 }
-
-// separator is that of tenant.Flatten.
-const separator = "|"
 
 // flattenReferences flattens the namespaces inside an object that a controller
 // computes from its view and compares with the stored ones.
@@ -108,7 +105,7 @@ func flattenAddresses(addresses []corev1.EndpointAddress, owner tenant.Name) {
 }
 
 func flattenReference(ref *corev1.ObjectReference, owner tenant.Name) {
-	if ref != nil && !strings.Contains(ref.Namespace, separator) {
+	if ref != nil && !strings.Contains(ref.Namespace, tenant.FlatSeparator) {
 		ref.Namespace = tenant.Flatten(owner, ref.Namespace).String()
 	}
 }

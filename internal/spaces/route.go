@@ -69,7 +69,7 @@ func routeOf(path string, query url.Values) (route, error) {
 		r.named, r.namespace = true, resource[1]
 		resource = resource[2:]
 	}
-	if strings.Contains(resource[0], separator) { // a resource that one space defines
+	if strings.Contains(resource[0], tenant.FlatSeparator) { // a resource that one space defines
 		if err := r.unflatten(&resource[0]); err != nil {
 			return r, err
 		}
@@ -129,7 +129,7 @@ func (r *route) unflatten(name *string) error {
 // selectFields unflattens the names in a field selector.
 func (r *route) selectFields() error {
 	value := r.query.Get("fieldSelector")
-	if !strings.Contains(value, separator) {
+	if !strings.Contains(value, tenant.FlatSeparator) {
 		return nil
 	}
 	selector, err := fields.ParseSelector(value)

@@ -24,14 +24,14 @@ func FuzzRoute(f *testing.F) {
 		if r.space != tenant.System && !r.space.IsSpace() {
 			t.Fatalf("%q goes to space %q", path, r.space)
 		}
-		if r.space.IsSpace() && !strings.Contains(path+selector, string(r.space)+separator) {
+		if r.space.IsSpace() && !strings.Contains(path+selector, string(r.space)+tenant.FlatSeparator) {
 			t.Fatalf("%q goes to space %q, which it does not name", path, r.space)
 		}
-		if !strings.Contains(path+selector, separator) && r.space != tenant.System {
+		if !strings.Contains(path+selector, tenant.FlatSeparator) && r.space != tenant.System {
 			t.Fatalf("%q goes to space %q", path, r.space)
 		}
 		if strings.Trim(r.path, "/") != strings.Trim(path, "/") && r.space == tenant.System &&
-			!strings.Contains(path, string(tenant.System)+separator) {
+			!strings.Contains(path, string(tenant.System)+tenant.FlatSeparator) {
 			t.Fatalf("%q of the system space became %q", path, r.path)
 		}
 	})

@@ -27,25 +27,15 @@ import (
 //     are ended at once, with an error after which the controller tries again later.
 //     The items of all tenants that wait leave as many workers as one share is for others;
 //     a tenant takes the place of one that has more of them.
-//   - The time that an item takes beyond freeTime is a debt of the tenant. It is paid back
-//     at the rate of the share of the workers' time. In debt, a tenant has no more
+//   - The time that an item takes beyond freeTime is slow time of the tenant. It is forgotten
+//     at the rate of the share of the workers' time. As long as there is some, a tenant has no more
 //     concurrent items than its share. A share of less than one worker is no item, so that
 //     after an item that waited as long as webhooks may, it is the turn of other tenants.
 //
-// A tenant with quick webhooks has no debt, and no limit of its items.
+// A tenant with quick webhooks has no slow time, and no limit of its items.
 //
-// There is an account only while a tenant has requests or a debt.
-
-const (
-	// freeTime is how long an item may take without a debt.
-	freeTime = 250 * time.Millisecond
-	// waitThreshold is how long an item may take until it counts as waiting.
-	waitThreshold = time.Second
-	// shareDivisor is the share of the workers, as a divisor.
-	shareDivisor = 4
-	// maxDebtTime is how long a debt can last, unless the last item took longer.
-	maxDebtTime = 10 * time.Second
-)
+// There is an account only while a tenant has requests or slow time. What tenants owe for all work, slow or not, is a
+// debt, which internal/kubecontrollers counts; its tuning.go says when which holds.
 
 // Option changes how a client of the flattened view sends requests.
 type Option func(*flatteningTransport)
@@ -132,10 +122,10 @@ type account struct {
 	items   map[*item]struct{}
 	owners  map[types.UID]*item
 	waiting int
-	// debt is the time of workers that was owed at the time at.
-	debt time.Duration
+	// slow is the slow time that there was at the time at.
+	slow time.Duration
 	at   time.Time
-	// forgotten deletes the account once the debt is paid.
+	// forgotten deletes the account once it has no slow time.
 	forgotten *time.Timer
 }
 
@@ -154,12 +144,12 @@ type item struct {
 // errShare ends requests beyond the share.
 var errShare = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
 
-// share is how many items a tenant may have while others wait, or in debt.
+// share is how many items a tenant may have while others wait, or it has slow time.
 func (s *shares) share() int { return s.workers / shareDivisor }
 
-// owes returns the debt of an account at a time.
-func (s *shares) owes(a *account, now time.Time) time.Duration {
-	return a.debt - time.Duration(int64(now.Sub(a.at))*int64(s.workers)/shareDivisor)
+// slowTime returns that of an account at a time.
+func (s *shares) slowTime(a *account, now time.Time) time.Duration {
+	return a.slow - time.Duration(int64(now.Sub(a.at))*int64(s.workers)/shareDivisor)
 }
 
 // enter begins a request of a tenant, about the pods of an owner if that is not empty.
@@ -177,7 +167,7 @@ func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ c
 	case current != nil && current.waits:
 		return nil, nil, errShare
 	case current != nil: // one more in parallel
-	case (a.waiting > 0 || s.owes(a, time.Now()) > 0) && (len(a.items) >= s.share() || s.isFull(a)):
+	case (a.waiting > 0 || s.slowTime(a, time.Now()) > 0) && (len(a.items) >= s.share() || s.isFull(a)):
 		return nil, nil, errShare
 	default:
 		current = s.begin(a, owner)
@@ -280,12 +270,12 @@ func (s *shares) leave(n tenant.Name, a *account, current *item) {
 	s.setWaits(a, current, false)
 	now := time.Now()
 	took := now.Sub(current.began)
-	most := max(maxDebtTime, took) * time.Duration(s.workers) / shareDivisor
-	a.debt, a.at = min(max(s.owes(a, now), 0)+max(took-freeTime, 0), most), now
+	most := max(maxSlowTime, took) * time.Duration(s.workers) / shareDivisor
+	a.slow, a.at = min(max(s.slowTime(a, now), 0)+max(took-freeTime, 0), most), now
 	s.close(n, a)
 }
 
-// close forgets an account that has no requests, once it has no debt.
+// close forgets an account that has no requests, once it has no slow time.
 func (s *shares) close(n tenant.Name, a *account) {
 	if a.forgotten != nil {
 		a.forgotten.Stop()
@@ -293,7 +283,7 @@ func (s *shares) close(n tenant.Name, a *account) {
 	if len(a.items) > 0 || s.accounts[n] != a {
 		return
 	}
-	if owed := s.owes(a, time.Now()); owed > 0 {
+	if owed := s.slowTime(a, time.Now()); owed > 0 {
 		a.forgotten = time.AfterFunc(owed*shareDivisor/time.Duration(s.workers)+1, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()

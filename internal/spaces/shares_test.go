@@ -116,7 +116,7 @@ func TestShares(t *testing.T) {
 		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shareDivisor {
 			t.Errorf("in debt, %d of %d requests were refused", refused, workers)
 		}
-		time.Sleep(max(maxDebtTime, hanging))
+		time.Sleep(max(maxSlowTime, hanging))
 		took = 10 * time.Millisecond
 		if refused := create(t, client, "a|ns", workers, false); refused > 0 {
 			t.Errorf("%d requests were refused although the debt is paid", refused)
@@ -241,7 +241,7 @@ func TestFewWorkers(t *testing.T) {
 					} else {
 						leave()
 					}
-					time.Sleep(maxDebtTime) // the debt is paid
+					time.Sleep(maxSlowTime) // the debt is paid
 					synctest.Wait()
 				}
 			})
@@ -252,7 +252,7 @@ func TestFewWorkers(t *testing.T) {
 // TestOneWorker has each item wait for many webhooks: others have as much time between.
 func TestOneWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const took = 3 * maxDebtTime
+		const took = 3 * maxSlowTime
 		s := newShares(1)
 		_, leave, err := s.enter(t.Context(), "a", "")
 		if err != nil {
@@ -340,7 +340,7 @@ func TestAccounts(t *testing.T) {
 		if n := accounts(); n != 1 {
 			t.Errorf("%d accounts, want that of the debt", n)
 		}
-		time.Sleep(maxDebtTime)
+		time.Sleep(maxSlowTime)
 		synctest.Wait()
 		if n := accounts(); n != 0 {
 			t.Errorf("%d accounts are left", n)

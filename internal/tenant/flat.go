@@ -2,10 +2,10 @@ package tenant
 
 import "strings"
 
-// flatSeparator joins tenant and name in a flattened name. It is valid in no
+// FlatSeparator joins tenant and name in a flattened name. It is valid in no
 // Kubernetes name, so a flattened name can neither be sent by a client nor be
 // mistaken for an ordinary one.
-const flatSeparator = "|"
+const FlatSeparator = "|"
 
 // Flat is the name by which upstream code that serves every space at once knows a
 // namespace (or cluster-scoped object) of a space: "acme|default". Names of the system
@@ -18,12 +18,12 @@ func Flatten(n Name, name string) Flat {
 	if n == System || n == "" || name == "" {
 		return Flat(name)
 	}
-	return Flat(string(n) + flatSeparator + name)
+	return Flat(string(n) + FlatSeparator + name)
 }
 
 // Split is the inverse of Flatten.
 func (f Flat) Split() (n Name, name string) {
-	if t, name, ok := strings.Cut(string(f), flatSeparator); ok {
+	if t, name, ok := strings.Cut(string(f), FlatSeparator); ok {
 		return Name(t), name
 	}
 	return System, string(f)
@@ -46,7 +46,7 @@ func (f Flat) String() string { return string(f) }
 
 // writtenSeparators are the separator as texts have it: as it is and, in an error that names
 // the URL of a request, escaped.
-var writtenSeparators = []string{flatSeparator, "%7C", "%7c"}
+var writtenSeparators = []string{FlatSeparator, "%7C", "%7c"}
 
 // PlainText returns text for people with the plain names of the space of n in place of
 // flattened ones.

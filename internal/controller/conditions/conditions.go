@@ -44,6 +44,23 @@ func Message(message string) string {
 	return message[:end] + "..."
 }
 
+// New returns a condition. A message that is too long is shortened.
+func New(kind string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: Message(message)}
+}
+
+// Set sets conditions that are about a generation of their object.
+func Set(conditions *[]metav1.Condition, generation int64, all ...metav1.Condition) {
+	for _, c := range all {
+		c.ObservedGeneration = generation
+		meta.SetStatusCondition(conditions, c)
+	}
+}
+
 // Waited returns how long a condition has not been true: nothing if it is, or if there
 // is none.
 func Waited(conditions []metav1.Condition, kind string) time.Duration {

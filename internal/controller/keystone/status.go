@@ -24,49 +24,17 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 	before := s.DeepCopy()
 	status := &s.Status
 	status.ObservedGeneration = s.Generation
-	set := func(kind string, is bool, reason, message string) {
-		value := metav1.ConditionFalse
-		if is {
-			value = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: value, Reason: reason, Message: conditions.Message(message), ObservedGeneration: s.Generation,
-		})
-	}
-	set(v1alpha1.ConditionReady, found.reason == v1alpha1.ReasonSynced || found.reason == v1alpha1.ReasonPreviewed, found.reason, found.message)
-	switch {
-	case found.reason == v1alpha1.ReasonIncomplete:
-		set(v1alpha1.ConditionIncomplete, true, v1alpha1.ReasonIncomplete, found.message)
-	case found.complete:
-		set(v1alpha1.ConditionIncomplete, false, v1alpha1.ReasonComplete, "all of Keystone's lists were read")
-	}
-	if found.complete && found.reason != v1alpha1.ReasonOverlaps {
-		if status.Removed = found.removed; found.removed != nil {
-			set(v1alpha1.ConditionGuardTripped, true, v1alpha1.ReasonTooMuchGone, found.removedMessage())
-		} else {
-			set(v1alpha1.ConditionGuardTripped, false, v1alpha1.ReasonWithinLimit, "what has gone from Keystone's lists, or is disabled, is within spec.guard, or acknowledged")
-		}
+	conditions.Set(&status.Conditions, s.Generation, found.conditions()...)
+	if found.counts() {
+		status.Removed = found.removed
 		status.Domains, status.Projects, status.Bindings = int32(found.domains), int32(found.projects), int32(found.bindings)
 		status.Changes = int32(found.changes)
 		status.Planned, status.Conflicts = first(found.planned), first(found.conflicts)
 		if found.unmapped != nil {
 			status.UnmappedRoles = first(found.unmapped)
 		}
-		switch {
-		case len(found.unknownDomains) > 0:
-			set(v1alpha1.ConditionDomainsMissing, true, v1alpha1.ReasonNotFound, "Keystone has no domain "+conditions.Enumerate(found.unknownDomains)+
-				": nothing is made for them; take from spec.domains what is deleted or misspelt (openstack domain list)")
-		case found.unknownDomains != nil:
-			set(v1alpha1.ConditionDomainsMissing, false, v1alpha1.ReasonFound, "Keystone has the domains that spec.domains names")
-		}
-		switch {
-		case len(found.missing) > 0:
-			set(v1alpha1.ConditionClusterRolesMissing, true, v1alpha1.ReasonNotFound, found.missingMessage())
-		case found.missing != nil:
-			set(v1alpha1.ConditionClusterRolesMissing, false, v1alpha1.ReasonFound, fmt.Sprintf("tenant %q has the ClusterRoles of spec.roleMappings", found.lacking))
-		}
 	}
-	if found.complete && found.err == nil && found.reason != v1alpha1.ReasonOverlaps {
+	if found.counts() && found.err == nil {
 		status.LastSyncTime, status.LastDuration = &metav1.Time{Time: begin}, &metav1.Duration{Duration: found.duration.Round(time.Millisecond)}
 	}
 	if err := r.Client.Status().Patch(ctx, s, client.MergeFrom(before), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
@@ -74,6 +42,46 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 	}
 	r.tell(before, s)
 	return nil
+}
+
+// counts reports whether a run has read all of Keystone's lists, and has looked at them.
+func (o *outcome) counts() bool { return o.complete && o.reason != v1alpha1.ReasonOverlaps }
+
+// conditions returns what a run says. What it says nothing of stays as it is.
+func (o *outcome) conditions() []metav1.Condition {
+	ready := o.reason == v1alpha1.ReasonSynced || o.reason == v1alpha1.ReasonPreviewed
+	all := []metav1.Condition{conditions.New(v1alpha1.ConditionReady, ready, o.reason, o.message)}
+	add := func(kind string, is bool, reason, message string) {
+		all = append(all, conditions.New(kind, is, reason, message))
+	}
+	switch {
+	case o.reason == v1alpha1.ReasonIncomplete:
+		add(v1alpha1.ConditionIncomplete, true, v1alpha1.ReasonIncomplete, o.message)
+	case o.complete:
+		add(v1alpha1.ConditionIncomplete, false, v1alpha1.ReasonComplete, "all of Keystone's lists were read")
+	}
+	if !o.counts() {
+		return all
+	}
+	if o.removed != nil {
+		add(v1alpha1.ConditionGuardTripped, true, v1alpha1.ReasonTooMuchGone, o.removedMessage())
+	} else {
+		add(v1alpha1.ConditionGuardTripped, false, v1alpha1.ReasonWithinLimit, "what has gone from Keystone's lists, or is disabled, is within spec.guard, or acknowledged")
+	}
+	switch {
+	case len(o.unknownDomains) > 0:
+		add(v1alpha1.ConditionDomainsMissing, true, v1alpha1.ReasonNotFound, "Keystone has no domain "+conditions.Enumerate(o.unknownDomains)+
+			": nothing is made for them; take from spec.domains what is deleted or misspelt (openstack domain list)")
+	case o.unknownDomains != nil:
+		add(v1alpha1.ConditionDomainsMissing, false, v1alpha1.ReasonFound, "Keystone has the domains that spec.domains names")
+	}
+	switch {
+	case len(o.missing) > 0:
+		add(v1alpha1.ConditionClusterRolesMissing, true, v1alpha1.ReasonNotFound, o.missingMessage())
+	case o.missing != nil:
+		add(v1alpha1.ConditionClusterRolesMissing, false, v1alpha1.ReasonFound, fmt.Sprintf("tenant %q has the ClusterRoles of spec.roleMappings", o.lacking))
+	}
+	return all
 }
 
 func first[T any](all []T) []T { return all[:min(len(all), maxReported)] }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -14,8 +15,8 @@ import (
 // are to be. There is a watch for a published object only while it has such
 // conflicts, and for each published definition, of which there are no copies.
 type conflicts struct {
-	// follow tells a store about tenants' own objects at the place of o.
-	follow func(ctx context.Context, o Object, to *store)
+	// observe tells an observer about tenants' own objects at the place of o; see observe.
+	observe func(ctx context.Context, o Object, to observer, seen *progress.Progress)
 	// changed is called with each object whose conflicts may have become others.
 	changed func(Object)
 
@@ -24,7 +25,8 @@ type conflicts struct {
 }
 
 type conflict struct {
-	*store
+	// seen has begun when all conflicts are known.
+	seen progress.Progress
 	stop context.CancelFunc
 
 	mu      sync.Mutex
@@ -32,8 +34,8 @@ type conflict struct {
 	changed func()
 }
 
-func newConflicts(follow func(ctx context.Context, o Object, to *store), changed func(Object)) *conflicts {
-	return &conflicts{follow: follow, changed: changed, watched: map[Object]*conflict{}}
+func newConflicts(observe func(ctx context.Context, o Object, to observer, seen *progress.Progress), changed func(Object)) *conflicts {
+	return &conflicts{observe: observe, changed: changed, watched: map[Object]*conflict{}}
 }
 
 // own selects what is not a copy at the place of o.
@@ -54,9 +56,8 @@ func (c *conflicts) watch(ctx context.Context, o Object) {
 	}
 	watching, stop := context.WithCancel(ctx)
 	found := &conflict{stop: stop, spaces: map[tenant.Name]struct{}{}, changed: func() { c.changed(o) }}
-	found.store = newStore(found)
 	c.watched[o] = found
-	go c.follow(watching, o, found.store)
+	go c.observe(watching, o, found, &found.seen)
 }
 
 func (c *conflicts) unwatch(o Object) {
@@ -74,7 +75,7 @@ func (c *conflicts) at(o Object, n tenant.Name) bool {
 	c.mu.Lock()
 	found, ok := c.watched[o]
 	c.mu.Unlock()
-	if !ok || !found.hasSynced() {
+	if !ok || !found.seen.Begun() {
 		return false
 	}
 	found.mu.Lock()
@@ -83,7 +84,7 @@ func (c *conflicts) at(o Object, n tenant.Name) bool {
 	return there
 }
 
-func (c *conflict) set(o *metav1.PartialObjectMetadata) {
+func (c *conflict) Set(o *metav1.PartialObjectMetadata) {
 	n := tenant.Name(o.Annotations[tenant.Annotation])
 	c.mu.Lock()
 	_, known := c.spaces[n]
@@ -94,14 +95,14 @@ func (c *conflict) set(o *metav1.PartialObjectMetadata) {
 	}
 }
 
-func (c *conflict) unset(o *metav1.PartialObjectMetadata) {
+func (c *conflict) Delete(o *metav1.PartialObjectMetadata) {
 	c.mu.Lock()
 	delete(c.spaces, tenant.Name(o.Annotations[tenant.Annotation]))
 	c.mu.Unlock()
 	c.changed()
 }
 
-func (c *conflict) replace(objects []*metav1.PartialObjectMetadata) {
+func (c *conflict) Replace(objects []*metav1.PartialObjectMetadata) {
 	c.mu.Lock()
 	clear(c.spaces)
 	for _, o := range objects {

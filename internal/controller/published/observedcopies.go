@@ -133,21 +133,21 @@ func (c copiesOf) object(o *metav1.PartialObjectMetadata) (Object, tenant.Name) 
 	return Object{Resource: c.resource, Namespace: o.Namespace, Name: o.Name}, tenant.Name(o.Annotations[tenant.Annotation])
 }
 
-func (c copiesOf) set(o *metav1.PartialObjectMetadata) {
+func (c copiesOf) Set(o *metav1.PartialObjectMetadata) {
 	object, n := c.object(o)
 	if seen, marked := copyOf(o); marked && c.put(object, n, seen) {
 		c.changed(object)
 	}
 }
 
-func (c copiesOf) unset(o *metav1.PartialObjectMetadata) {
+func (c copiesOf) Delete(o *metav1.PartialObjectMetadata) {
 	object, n := c.object(o)
 	if seen, _ := copyOf(o); c.drop(object, n, seen.version) {
 		c.changed(object)
 	}
 }
 
-func (c copiesOf) replace(objects []*metav1.PartialObjectMetadata) {
+func (c copiesOf) Replace(objects []*metav1.PartialObjectMetadata) {
 	type place struct {
 		Object
 		tenant.Name
@@ -156,7 +156,7 @@ func (c copiesOf) replace(objects []*metav1.PartialObjectMetadata) {
 	for _, o := range objects {
 		object, n := c.object(o)
 		there[place{object, n}] = true
-		c.set(o)
+		c.Set(o)
 	}
 	for _, object := range c.objects() {
 		for n := range c.of(object) {

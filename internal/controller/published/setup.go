@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -89,8 +90,8 @@ func Setup(mgr manager.Manager, opts Options) (*Publisher, error) {
 	}
 	p.sources = newSources(func(o Object) { p.enqueue(o, 0) })
 	p.copies = newObservedCopies(func(o Object) { p.enqueue(o, soon) })
-	p.conflicts = newConflicts(func(ctx context.Context, o Object, to *store) {
-		follow(ctx, clients.copies, p.resources[o.Resource], own(o), to)
+	p.conflicts = newConflicts(func(ctx context.Context, o Object, to observer, seen *progress.Progress) {
+		observe(ctx, clients.copies, p.resources[o.Resource], own(o), to, seen)
 	}, func(o Object) { p.enqueue(o, 0) })
 	err = builder.TypedControllerManagedBy[Object](mgr).
 		Named("published").
@@ -181,11 +182,11 @@ func (p *Publisher) run(ctx context.Context) {
 	if err != nil {
 		return // ctx has ended
 	}
-	var stores []*store
+	var begin []*progress.Progress
 	watch := func(from metadata.Interface, r schema.GroupVersionResource, labels string, to observer) {
-		s := newStore(to)
-		stores = append(stores, s)
-		go follow(ctx, from, r, metav1.ListOptions{LabelSelector: labels}, s)
+		seen := &progress.Progress{}
+		begin = append(begin, seen)
+		go observe(ctx, from, r, metav1.ListOptions{LabelSelector: labels}, to, seen)
 	}
 	for resource, served := range p.resources {
 		if resource == namespaces || slices.Contains(p.wanted, resource) {
@@ -195,10 +196,8 @@ func (p *Publisher) run(ctx context.Context) {
 			watch(p.clients.copies, served, tenant.PublishedCopyLabel, copiesOf{p.copies, resource})
 		}
 	}
-	for _, s := range stores {
-		select {
-		case <-s.synced:
-		case <-ctx.Done():
+	for _, seen := range begin {
+		if seen.Await(ctx) != nil {
 			return
 		}
 	}

@@ -106,7 +106,7 @@ func (s sourcesOf) object(o *metav1.PartialObjectMetadata) Object {
 	return Object{Resource: s.resource, Namespace: o.Namespace, Name: o.Name}
 }
 
-func (s sourcesOf) set(o *metav1.PartialObjectMetadata) {
+func (s sourcesOf) Set(o *metav1.PartialObjectMetadata) {
 	var now *source
 	switch {
 	case o.DeletionTimestamp != nil:
@@ -118,13 +118,13 @@ func (s sourcesOf) set(o *metav1.PartialObjectMetadata) {
 	s.put(s.object(o), now)
 }
 
-func (s sourcesOf) unset(o *metav1.PartialObjectMetadata) { s.put(s.object(o), nil) }
+func (s sourcesOf) Delete(o *metav1.PartialObjectMetadata) { s.put(s.object(o), nil) }
 
-func (s sourcesOf) replace(objects []*metav1.PartialObjectMetadata) {
+func (s sourcesOf) Replace(objects []*metav1.PartialObjectMetadata) {
 	there := make(map[Object]bool, len(objects))
 	for _, o := range objects {
 		there[s.object(o)] = true
-		s.set(o)
+		s.Set(o)
 	}
 	for _, o := range s.list() {
 		if o.Resource == s.resource && !there[o] {

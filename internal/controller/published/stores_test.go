@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -52,29 +53,29 @@ func TestSources(t *testing.T) {
 		}
 		changed = nil
 	}
-	of.set(metaOf("ns", "other", "1"))
-	of.set(metaOf("ns", "no", "1", isNot))
+	of.Set(metaOf("ns", "other", "1"))
+	of.Set(metaOf("ns", "no", "1", isNot))
 	expect("not published", false)
-	of.set(metaOf("ns", "a", "1", isPublished))
+	of.Set(metaOf("ns", "a", "1", isPublished))
 	expect("published", true, `namespaces "ns"`, `configmaps "ns/a"`)
-	of.set(metaOf("ns", "a", "1", isPublished))
+	of.Set(metaOf("ns", "a", "1", isPublished))
 	expect("seen again", true)
-	of.set(metaOf("ns", "a", "2", isPublished))
+	of.Set(metaOf("ns", "a", "2", isPublished))
 	expect("edited", true, `configmaps "ns/a"`)
-	of.set(metaOf("ns", "b", "3", isPublished))
+	of.Set(metaOf("ns", "b", "3", isPublished))
 	expect("another", true, `configmaps "ns/b"`)
-	of.set(metaOf("ns", "a", "4"))
+	of.Set(metaOf("ns", "a", "4"))
 	expect("not published any more", true, `configmaps "ns/a"`)
-	of.set(metaOf("ns", "b", "5", isPublished, going))
+	of.Set(metaOf("ns", "b", "5", isPublished, going))
 	expect("being deleted", false, `namespaces "ns"`, `configmaps "ns/b"`)
-	of.unset(metaOf("ns", "b", "6", isPublished))
+	of.Delete(metaOf("ns", "b", "6", isPublished))
 	expect("deleted", false)
 
-	of.set(metaOf("ns", "a", "7", isPublished))
+	of.Set(metaOf("ns", "a", "7", isPublished))
 	changed = nil
-	of.replace([]*metav1.PartialObjectMetadata{metaOf("ns", "b", "8", isPublished)})
+	of.Replace([]*metav1.PartialObjectMetadata{metaOf("ns", "b", "8", isPublished)})
 	expect("missed the deletion", true, `configmaps "ns/b"`, `configmaps "ns/a"`)
-	sourcesOf{s, namespaces}.replace(nil)
+	sourcesOf{s, namespaces}.Replace(nil)
 	expect("another resource", true)
 }
 
@@ -93,12 +94,12 @@ func TestSourcesWithInvalidValues(t *testing.T) {
 		published  bool
 		changes    int
 	}{
-		{"from before", "yes", func() { of.set(metaOf("ns", "a", "1", valued("yes"))) }, true, false, 1},
-		{"seen again", "yes", func() { of.set(metaOf("ns", "a", "2", valued("yes"))) }, true, false, 0},
-		{"empty", "", func() { of.set(metaOf("ns", "a", "3", valued(""))) }, true, false, 1},
-		{"made valid", "", func() { of.set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 2}, // the namespace, too
-		{"invalid again", "no", func() { of.set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 2},
-		{"gone", "", func() { of.replace(nil) }, false, false, 1},
+		{"from before", "yes", func() { of.Set(metaOf("ns", "a", "1", valued("yes"))) }, true, false, 1},
+		{"seen again", "yes", func() { of.Set(metaOf("ns", "a", "2", valued("yes"))) }, true, false, 0},
+		{"empty", "", func() { of.Set(metaOf("ns", "a", "3", valued(""))) }, true, false, 1},
+		{"made valid", "", func() { of.Set(metaOf("ns", "a", "4", valued("true"))) }, false, true, 2}, // the namespace, too
+		{"invalid again", "no", func() { of.Set(metaOf("ns", "a", "5", valued("no"))) }, true, false, 2},
+		{"gone", "", func() { of.Replace(nil) }, false, false, 1},
 	} {
 		changed = nil
 		step.do()
@@ -134,25 +135,25 @@ func TestCopies(t *testing.T) {
 		}
 		changed = 0
 	}
-	of.set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
-	of.set(metaOf("ns", "a", "6", copyIn("globex", "u/1")))
+	of.Set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
+	of.Set(metaOf("ns", "a", "6", copyIn("globex", "u/1")))
 	expect("two spaces", 2, map[tenant.Name]string{"acme": "u/1", "globex": "u/1"})
 	seen, _ := copyOf(metaOf("ns", "a", "9", copyIn("acme", "u/2")))
 	c.put(o, "acme", seen)
-	of.set(metaOf("ns", "a", "8", copyIn("acme", "u/1")))
+	of.Set(metaOf("ns", "a", "8", copyIn("acme", "u/1")))
 	expect("an event older than what was written", 0, map[tenant.Name]string{"acme": "u/2", "globex": "u/1"})
-	of.set(metaOf("ns", "a", "9", copyIn("acme", "u/2")))
+	of.Set(metaOf("ns", "a", "9", copyIn("acme", "u/2")))
 	expect("the event of what was written", 0, map[tenant.Name]string{"acme": "u/2", "globex": "u/1"})
 	if !c.in("acme", "ns") || c.in("acme", "other") || c.in("initech", "ns") {
 		t.Error("does not know what is in a namespace")
 	}
-	of.unset(metaOf("ns", "a", "7", copyIn("acme", "u/1")))
+	of.Delete(metaOf("ns", "a", "7", copyIn("acme", "u/1")))
 	expect("removed before it was written again", 0, map[tenant.Name]string{"acme": "u/2", "globex": "u/1"})
-	of.unset(metaOf("ns", "a", "10", copyIn("acme", "u/2")))
+	of.Delete(metaOf("ns", "a", "10", copyIn("acme", "u/2")))
 	expect("removed", 1, map[tenant.Name]string{"globex": "u/1"})
-	of.replace([]*metav1.PartialObjectMetadata{metaOf("ns", "a", "11", copyIn("acme", "u/3"))})
+	of.Replace([]*metav1.PartialObjectMetadata{metaOf("ns", "a", "11", copyIn("acme", "u/3"))})
 	expect("missed events", 2, map[tenant.Name]string{"acme": "u/3"})
-	copiesOf{c, namespaces}.replace(nil)
+	copiesOf{c, namespaces}.Replace(nil)
 	expect("another resource", 0, map[tenant.Name]string{"acme": "u/3"})
 	c.dropAll("globex")
 	expect("another space", 0, map[tenant.Name]string{"acme": "u/3"})
@@ -161,12 +162,13 @@ func TestCopies(t *testing.T) {
 }
 
 func TestConflicts(t *testing.T) {
-	stores := make(chan *store, 1)
+	observers := make(chan observer, 1)
 	var watching context.Context
+	var known *progress.Progress
 	changed := 0
-	c := newConflicts(func(ctx context.Context, _ Object, to *store) {
-		watching = ctx
-		stores <- to
+	c := newConflicts(func(ctx context.Context, _ Object, to observer, seen *progress.Progress) {
+		watching, known = ctx, seen
+		observers <- to
 	}, func(Object) { changed++ })
 	o := Object{Resource: configMaps, Namespace: "ns", Name: "a"}
 	if c.at(o, "acme") {
@@ -174,20 +176,17 @@ func TestConflicts(t *testing.T) {
 	}
 	c.watch(t.Context(), o)
 	c.watch(t.Context(), o)
-	to := <-stores
+	to := <-observers
 	if c.at(o, "acme") {
 		t.Error("a conflict before it is known")
 	}
 	own := metaOf("ns", "a", "1", func(o *metav1.PartialObjectMetadata) { o.Annotations[tenant.Annotation] = "acme" })
-	if err := to.Replace([]any{own}, "1"); err != nil {
-		t.Fatal(err)
-	}
+	to.Replace([]*metav1.PartialObjectMetadata{own})
+	known.Note("1")
 	if !c.at(o, "acme") || c.at(o, "globex") || changed != 1 {
 		t.Errorf("acme %v, globex %v, told %d times", c.at(o, "acme"), c.at(o, "globex"), changed)
 	}
-	if err := to.Delete(own); err != nil {
-		t.Fatal(err)
-	}
+	to.Delete(own)
 	if c.at(o, "acme") || changed != 2 {
 		t.Errorf("acme %v, told %d times", c.at(o, "acme"), changed)
 	}
@@ -195,7 +194,7 @@ func TestConflicts(t *testing.T) {
 	if watching.Err() == nil {
 		t.Error("the watch goes on")
 	}
-	if len(stores) > 0 {
+	if len(observers) > 0 {
 		t.Error("two watches of one object")
 	}
 }
@@ -299,7 +298,7 @@ func TestMeetTenant(t *testing.T) {
 		_, ok := c.get(o, "acme")
 		return ok
 	}
-	copiesOf{c, configMaps}.set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
+	copiesOf{c, configMaps}.Set(metaOf("ns", "a", "5", copyIn("acme", "u/1")))
 	p.observeTenant("acme", "first")
 	p.observeTenant("acme", "first")
 	if !has() {

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -15,11 +13,9 @@ import (
 // statusChange is one part of what a reconcile has to say.
 type statusChange func(status *v1alpha1.TenantStatus, generation int64)
 
-func condition(kind string, status metav1.ConditionStatus, reason, message string) statusChange {
+func condition(kind string, is bool, reason, message string) statusChange {
 	return func(s *v1alpha1.TenantStatus, generation int64) {
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: conditions.Message(message), ObservedGeneration: generation,
-		})
+		conditions.Set(&s.Conditions, generation, conditions.New(kind, is, reason, message))
 	}
 }
 
@@ -27,7 +23,7 @@ func ready(t *v1alpha1.Tenant) statusChange {
 	if t.Spec.Suspended {
 		return notReady(v1alpha1.ReasonSuspended, "requests of the tenant's users are refused; its data is kept")
 	}
-	return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "the space can be used")
+	return condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "the space can be used")
 }
 
 func progressing(waiting string) statusChange {
@@ -35,14 +31,14 @@ func progressing(waiting string) statusChange {
 }
 
 func notReady(reason, message string) statusChange {
-	return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
+	return condition(v1alpha1.ConditionReady, false, reason, message)
 }
 
 // deleting says what a deletion waits for.
 func deleting(message string) statusChange {
 	return func(s *v1alpha1.TenantStatus, generation int64) {
 		notReady(v1alpha1.ReasonTerminating, "the tenant is being deleted")(s, generation)
-		condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonTerminating, message)(s, generation)
+		condition(v1alpha1.ConditionDeleting, true, v1alpha1.ReasonTerminating, message)(s, generation)
 	}
 }
 

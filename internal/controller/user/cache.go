@@ -1,8 +1,6 @@
 package user
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,17 +19,8 @@ import (
 // byUser is the index of what belongs to a User, and of the User itself, by its key.
 const byUser = "user"
 
-// newCache returns a cache of the Users of all spaces and of what belongs to them. Names are
-// flattened, because the cache of controller-runtime knows no tenants.
+// newCache returns a cache of the Users of all spaces and of what belongs to them.
 func newCache(config *rest.Config, scheme *runtime.Scheme) (cache.Cache, error) {
-	all := rest.CopyConfig(config)
-	all.Host += tenant.All.Root()
-	mapper := meta.NewDefaultRESTMapper(nil) // which asks for no discovery
-	mapper.Add(v1alpha1.GroupVersion.WithKind("User"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), meta.RESTScopeRoot)
-	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), meta.RESTScopeNamespace)
-	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("Role"), meta.RESTScopeNamespace)
 	created, err := labels.Parse(tenant.CreatedByLabel)
 	if err != nil {
 		return nil, err
@@ -41,13 +30,9 @@ func newCache(config *rest.Config, scheme *runtime.Scheme) (cache.Cache, error) 
 	if err != nil {
 		return nil, err
 	}
-	return cache.New(all, cache.Options{
-		Scheme: scheme, Mapper: mapper, NewInformer: flattened.Keep(keep).NewInformer,
-		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.User{}: {}, &corev1.Namespace{}: {Label: created},
-			&rbacv1.ClusterRoleBinding{}: {Label: made}, &rbacv1.RoleBinding{}: {Label: made}, &rbacv1.Role{}: {Label: made},
-		},
-	})
+	return flattened.NewCache(config, scheme, keep,
+		flattened.Selected{&v1alpha1.User{}: {}, &corev1.Namespace{}: {Label: created}, &rbacv1.ClusterRoleBinding{}: {Label: made}},
+		flattened.Selected{&rbacv1.RoleBinding{}: {Label: made}, &rbacv1.Role{}: {Label: made}})
 }
 
 // keep keeps what the controller reads.
@@ -61,22 +46,12 @@ func keep(obj runtime.Object, slim metav1.ObjectMeta) error {
 			slim.Labels = map[string]string{label: value}
 		}
 	}
-	switch o := obj.(type) {
-	case *v1alpha1.User:
-		slim.Generation, slim.Finalizers = o.Generation, o.Finalizers
-		*o = v1alpha1.User{ObjectMeta: slim, Spec: o.Spec, Status: o.Status}
-	case *corev1.Namespace:
-		*o = corev1.Namespace{ObjectMeta: slim}
-	case *rbacv1.ClusterRoleBinding:
-		*o = rbacv1.ClusterRoleBinding{ObjectMeta: slim, RoleRef: o.RoleRef, Subjects: o.Subjects}
-	case *rbacv1.RoleBinding:
-		*o = rbacv1.RoleBinding{ObjectMeta: slim, RoleRef: o.RoleRef, Subjects: o.Subjects}
-	case *rbacv1.Role:
-		*o = rbacv1.Role{ObjectMeta: slim, Rules: o.Rules}
-	default:
-		return fmt.Errorf("unexpected object %T", obj)
+	if u, ok := obj.(*v1alpha1.User); ok {
+		slim.Generation, slim.Finalizers = u.Generation, u.Finalizers
+		*u = v1alpha1.User{ObjectMeta: slim, Spec: u.Spec, Status: u.Status}
+		return nil
 	}
-	return nil
+	return flattened.Slim(obj, slim)
 }
 
 // keyOf returns the key of the User that an object of the cache is, or belongs to.

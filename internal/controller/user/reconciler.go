@@ -30,8 +30,8 @@ const (
 	// perTurn is how many items of a tenant are looked at in a turn, and how many namespaces of a
 	// User that is being deleted.
 	perTurn = 20
-	// looks is how often it is looked whether a User that is being deleted is still bound somewhere.
-	looks = 10
+	// maxUnbindRounds is how often it is looked whether a User that is being deleted is still bound somewhere.
+	maxUnbindRounds = 10
 	// turnTime is how long RoleBindings of a namespace are changed in a turn, and patchesAtOnce how many at a time.
 	turnTime      = 500 * time.Millisecond
 	patchesAtOnce = 4
@@ -77,19 +77,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 		if again != nil {
 			r.backlog.add(n, *again)
 		}
-		r.settle(ctx, n, item{uid: i.uid, namespace: i.namespace}, err)
+		r.requeue(ctx, n, item{uid: i.uid, namespace: i.namespace}, err)
 		failed[i.uid] = errors.Join(failed[i.uid], err)
 	}
 	for uid, err := range failed {
 		if err := r.report(ctx, key{n, uid}, err); err != nil {
-			r.settle(ctx, n, item{uid: uid}, err)
+			r.requeue(ctx, n, item{uid: uid}, err)
 		}
 	}
 	return reconcile.Result{RequeueAfter: r.backlog.next(n)}, nil
 }
 
-// settle has an item come again that has failed.
-func (r *Reconciler) settle(ctx context.Context, n tenant.Name, i item, err error) {
+// requeue has an item come again that has failed.
+func (r *Reconciler) requeue(ctx context.Context, n tenant.Name, i item, err error) {
 	if err == nil {
 		r.backlog.done(n, i)
 		return
@@ -270,17 +270,17 @@ func (r *Reconciler) end(ctx context.Context, k key, u *v1alpha1.User, i item) (
 		return &i, nil
 	}
 	if i.failed {
-		return nil, fmt.Errorf("not all rights of user %q in its namespaces could be taken away: the log says why; it has none there until they are", plain(u).Name)
+		return nil, fmt.Errorf("not all rights of user %q in its namespaces could be taken away: the log says why; it has none there until they are", userNamed(u).Name)
 	}
 	left := slices.DeleteFunc(slices.Clone(u.Finalizers), func(f string) bool { return f == v1alpha1.UserFinalizer })
-	err = r.spaces.Patch(ctx, k.tenant, plain(u), "", map[string]any{"metadata": map[string]any{
+	err = r.spaces.Patch(ctx, k.tenant, userNamed(u), "", map[string]any{"metadata": map[string]any{
 		"uid": u.UID, "resourceVersion": u.ResourceVersion, "finalizers": left,
 	}})
 	switch {
 	case apierrors.IsConflict(err):
 		return &i, nil // the cache does not know yet what has been written
 	case err != nil:
-		return nil, fmt.Errorf("finalizing user %q: %w", plain(u).Name, err)
+		return nil, fmt.Errorf("finalizing user %q: %w", userNamed(u).Name, err)
 	default:
 		return nil, nil
 	}
@@ -299,7 +299,7 @@ func (r *Reconciler) endOwners(ctx context.Context, k key, u *v1alpha1.User, nam
 			return true
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Ending the rights of a user", "tenant", k.tenant, "user", plain(u).Name)
+			log.FromContext(ctx).Error(err, "Ending the rights of a user", "tenant", k.tenant, "user", userNamed(u).Name)
 			i.failed = true
 		}
 		i.after = tenant.Flat(namespaces[at].Name).Plain()
@@ -343,7 +343,7 @@ func (r *Reconciler) endOwner(ctx context.Context, k key, u *v1alpha1.User, ns *
 // have made others, or have given ours a finalizer, with which it would hold after its deletion.
 // It looks again for what was made meanwhile.
 func (r *Reconciler) unbind(ctx context.Context, k key, u *v1alpha1.User, namespace string) error {
-	for range looks {
+	for range maxUnbindRounds {
 		found, err := r.unbindAll(ctx, k, u, namespace)
 		if err != nil || !found {
 			return err
@@ -396,8 +396,8 @@ func (r *Reconciler) unbindAll(ctx context.Context, k key, u *v1alpha1.User, nam
 	}
 }
 
-// plain returns the name of a User of the cache in its space.
-func plain(u *v1alpha1.User) *v1alpha1.User {
+// userNamed returns a User by whose name in its space requests name one of the cache.
+func userNamed(u *v1alpha1.User) *v1alpha1.User {
 	return &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(u.Name).Plain()}}
 }
 
@@ -411,21 +411,18 @@ func (r *Reconciler) report(ctx context.Context, k key, failed error) error {
 	if err != nil {
 		return err
 	}
-	ready := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, ObservedGeneration: u.Generation,
-		Message: "the user can create namespaces, and has every right in those that it has created",
-	}
+	ready := conditions.New(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "the user can create namespaces, and has every right in those that it has created")
 	if failed != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonFailed, conditions.Message(failed.Error())
+		ready = conditions.New(v1alpha1.ConditionReady, false, v1alpha1.ReasonFailed, failed.Error())
 	}
 	status := u.Status.DeepCopy()
 	status.ObservedGeneration, status.Namespaces = u.Generation, int32(min(len(namespaces), 1<<31-1)) //nolint:gosec // bounded
-	meta.SetStatusCondition(&status.Conditions, ready)
+	conditions.Set(&status.Conditions, u.Generation, ready)
 	if apiequality.Semantic.DeepEqual(&u.Status, status) {
 		return nil
 	}
-	if err := r.spaces.Patch(ctx, k.tenant, plain(u), "status", map[string]any{"metadata": map[string]any{"uid": u.UID}, "status": status}); err != nil {
-		return fmt.Errorf("updating the status of user %q: %w", plain(u).Name, err)
+	if err := r.spaces.Patch(ctx, k.tenant, userNamed(u), "status", map[string]any{"metadata": map[string]any{"uid": u.UID}, "status": status}); err != nil {
+		return fmt.Errorf("updating the status of user %q: %w", userNamed(u).Name, err)
 	}
 	return nil
 }

@@ -54,10 +54,11 @@ func build(t testing.TB, defaultTenant tenant.Name, change func(*Options), more 
 	for _, change := range more {
 		change(&config)
 	}
-	if err := Apply(t.Context(), generic, config); err != nil {
+	a, err := New(t.Context(), generic, config)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return generic.Authentication.Authenticator
+	return a
 }
 
 // file writes a file for an option.

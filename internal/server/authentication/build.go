@@ -57,7 +57,7 @@ func withDefault[T any](lookup func(context.Context, tenant.Name) (T, error), by
 
 // SystemAccounts returns the part of upstream's options that is left to upstream: service
 // accounts of the system space, and its bootstrap tokens. All these users belong to the
-// system tenant. Apply handles the other options, because it has to know the source of each
+// system tenant. New handles the other options, because it has to know the source of each
 // user.
 func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeoptions.BuiltInAuthenticationOptions {
 	return &kubeoptions.BuiltInAuthenticationOptions{
@@ -67,28 +67,28 @@ func SystemAccounts(upstream *kubeoptions.BuiltInAuthenticationOptions) *kubeopt
 	}
 }
 
-// Apply sets the server's authenticator. The present one of generic must be made with
-// the options of SystemAccounts.
-func Apply(ctx context.Context, generic *genericapiserver.Config, config Config) error {
+// New returns the server's authenticator. That of generic must be made with the options of
+// SystemAccounts; it is part of what is returned. generic gets to know the authorities of client certificates.
+func New(ctx context.Context, generic *genericapiserver.Config, config Config) (authenticator.Request, error) {
 	config.Since, config.TenantUID = withDefault(config.Since, config.DefaultTenant), withDefault(config.TenantUID, config.DefaultTenant)
 	b := &builder{generic: generic, Config: config}
 	var err error
 	if b.keystone, err = b.newKeystone(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	var kinds requestUnion
 	for _, kind := range []func(context.Context) (authenticator.Request, error){b.frontProxy, b.certificates, b.passwords} {
 		made, err := kind(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if made != nil {
 			kinds = append(kinds, made)
 		}
 	}
-	tokens, err := b.tokens(ctx)
+	tokens, forAnonymous, err := b.tokens(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kinds = append(kinds, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
 	a := &authenticators{credentials: group.NewAuthenticatedGroupAdder(kinds), tenantUID: config.TenantUID, defaultTenant: config.DefaultTenant}
@@ -98,11 +98,10 @@ func Apply(ctx context.Context, generic *genericapiserver.Config, config Config)
 			return credentials.AuthenticateRequest(keystone.WithClient(req))
 		})
 	}
-	if b.anonymous.Enabled {
-		a.anonymous = anonymous.NewAuthenticator(b.anonymous.Conditions)
+	if forAnonymous.Enabled {
+		a.anonymous = anonymous.NewAuthenticator(forAnonymous.Conditions)
 	}
-	generic.Authentication.Authenticator = a
-	return nil
+	return a, nil
 }
 
 type builder struct {
@@ -110,8 +109,6 @@ type builder struct {
 	generic *genericapiserver.Config
 	// keystone is nil if none is configured.
 	keystone *keystoneUsers
-	// anonymous is set by tokens.
-	anonymous apiserver.AnonymousAuthConfig
 }
 
 func (b *builder) certificates(context.Context) (authenticator.Request, error) {
@@ -171,14 +168,19 @@ func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) 
 
 // tokens authenticates by the tokens of the token file, without a cache because removing
 // a line revokes a token, by all others behind a cache and, if nobody knows a token, by those
-// of Keystone, which has a cache of its own: outages are not remembered in it.
-func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
+// of Keystone, which has a cache of its own: outages are not remembered in it. The configuration
+// of anonymous users stands beside that of the issuers.
+func (b *builder) tokens(ctx context.Context) (authenticator.Token, apiserver.AnonymousAuthConfig, error) {
 	upstream := b.Options.Upstream
 	var sources, cached tokenUnion
+	issuers, forAnonymous, err := b.issuers(ctx)
+	if err != nil {
+		return nil, forAnonymous, err
+	}
 	if path := upstream.TokenFile.TokenFile; path != "" {
 		file, err := userfile.OpenTokens(path)
 		if err != nil {
-			return nil, err
+			return nil, forAnonymous, err
 		}
 		go file.Run(ctx)
 		sources = append(sources, authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, file))
@@ -186,22 +188,22 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, error) {
 	if len(b.ServiceAccounts.Issuers) > 0 && b.ServiceAccounts.Keys != nil {
 		accounts, err := newSpaceTokens(b.ServiceAccounts)
 		if err != nil {
-			return nil, err
+			return nil, forAnonymous, err
 		}
 		cached = append(cached, accounts)
 	}
 	if system := b.generic.Authentication.Authenticator; system != nil {
 		cached = append(cached, systemTokens{tokensOf(system)})
 	}
-	for _, source := range []func(context.Context) (authenticator.Token, error){b.issuers, b.webhook} {
-		made, err := source(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if made != nil {
-			cached = append(cached, made)
+	webhook, err := b.webhook(ctx)
+	if err != nil {
+		return nil, forAnonymous, err
+	}
+	for _, source := range []authenticator.Token{issuers, webhook} {
+		if source != nil {
+			cached = append(cached, source)
 		}
 	}
 	sources = append(sources, b.keystoneTokens(b.TenantUID.cached(cached, true, upstream.TokenSuccessCacheTTL, upstream.TokenFailureCacheTTL)))
-	return issuing{b.Since, b.TenantUID}.tokens(sources), nil
+	return issuing{b.Since, b.TenantUID}.tokens(sources), forAnonymous, nil
 }

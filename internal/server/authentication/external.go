@@ -99,8 +99,9 @@ func (b *builder) webhook(ctx context.Context) (authenticator.Token, error) {
 }
 
 // issuers authenticates by the tokens of --oidc-issuer-url or
-// --authentication-config, and reads the configuration of anonymous users there.
-func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
+// --authentication-config, and returns the configuration of anonymous users, which is read there.
+// The authenticator is nil if there is no issuer.
+func (b *builder) issuers(ctx context.Context) (authenticator.Token, apiserver.AnonymousAuthConfig, error) {
 	upstream := b.Options.Upstream
 	options := &kubeoptions.BuiltInAuthenticationOptions{
 		AuthenticationConfigFile: upstream.AuthenticationConfigFile,
@@ -115,9 +116,8 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 	}
 	config, err := options.ToAuthenticationConfig()
 	if err != nil {
-		return nil, err
+		return nil, apiserver.AnonymousAuthConfig{}, err
 	}
-	b.anonymous = config.Anonymous
 	options.Anonymous = nil
 	var delegate authenticator.Token
 	switch {
@@ -130,14 +130,14 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, error) {
 			}
 		})
 	default:
-		return nil, nil
+		return nil, config.Anonymous, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configuring token issuers: %w", err)
+		return nil, config.Anonymous, fmt.Errorf("configuring token issuers: %w", err)
 	}
 	return namedTokens(delegate, "token issuer", []string{ClaimKey}, func(token string) bool {
 		return slices.Contains(b.Options.SystemIssuers, webtoken.Parse(token).Text("iss"))
-	}), nil
+	}), config.Anonymous, nil
 }
 
 // tenantMapping maps a claim to ClaimKey. A token without the claim names no tenant.

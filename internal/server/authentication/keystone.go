@@ -215,7 +215,7 @@ func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.R
 		return nil, false, identity.Unavailable(errUnread)
 	}
 	if domain.Keystone != source.name {
-		if err := source.Stranger(ctx); err != nil {
+		if err := source.LimitAddress(ctx); err != nil {
 			return nil, false, err
 		}
 		return nil, false, errNoDomain

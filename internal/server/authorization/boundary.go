@@ -53,7 +53,7 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	_, isTenants := in.Tenant()
 	switch named, becomes := impersonatedTenant(a); {
 	case in == tenant.System.Scope() && becomes && named != tenant.System.String() && !privileged:
-		return b.authorizeBecoming(ctx, named, a)
+		return b.authorizeImpersonationOfTenantUser(ctx, named, a)
 	case in == tenant.System.Scope():
 		return b.inside.Authorize(ctx, a)
 	case in == tenant.Everything && !privileged:
@@ -70,9 +70,9 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 }
 
-// authorizeBecoming decides whether a system user may become one of a tenant, who acts in that tenant's space if the URL names
-// none. So it is decided there, as if the URL did: rights in the system space hold there alone.
-func (b *boundary) authorizeBecoming(ctx context.Context, named string, a authorizer.Attributes) (authorizer.Decision, string, error) {
+// authorizeImpersonationOfTenantUser decides whether a system user may impersonate one of a tenant. Without a tenant in the URL,
+// an impersonated tenant user acts in its own tenant's space. So the right to impersonate is checked in that space.
+func (b *boundary) authorizeImpersonationOfTenantUser(ctx context.Context, named string, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	n, err := tenant.Parse(named)
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil

@@ -13,18 +13,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/egress"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -120,14 +118,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source := follow.ListWatch{ListWatch: &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.Resource(definitions).List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return client.Resource(definitions).Watch(ctx, options)
-		},
-	}}
+	source := follow.ListWatch{ListWatch: follow.Metadata(client, definitions, metav1.ListOptions{})}
 	go func() {
 		<-ctx.Done()
 		s.queue.ShutDown()

@@ -15,9 +15,9 @@ import (
 // errNamespaceGone is why requests end before they are done.
 var errNamespaceGone = errors.New("the namespace is gone")
 
-// Lives ends long requests with the namespace that they are about. A watch would otherwise go on in the next
+// NamespaceWatch ends long requests with the namespace that they are about. A watch would otherwise go on in the next
 // namespace of the name, for which nobody has authorized it.
-type Lives struct {
+type NamespaceWatch struct {
 	// UIDOf returns the UID of a namespace of the flattened view, empty if it is not known.
 	UIDOf func(tenant.Flat) types.UID
 
@@ -33,7 +33,7 @@ type bound struct {
 }
 
 // Bind returns the context of a request in a namespace, and what to call when the request is done.
-func (l *Lives) Bind(ctx context.Context, name tenant.Flat) (context.Context, func()) {
+func (l *NamespaceWatch) Bind(ctx context.Context, name tenant.Flat) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	b := &bound{end: end}
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (l *Lives) Bind(ctx context.Context, name tenant.Flat) (context.Context, fu
 	}
 }
 
-func (l *Lives) forget(name tenant.Flat, b *bound) {
+func (l *NamespaceWatch) forget(name tenant.Flat, b *bound) {
 	delete(l.ends[name], b)
 	if len(l.ends[name]) == 0 {
 		delete(l.ends, name)
@@ -62,16 +62,16 @@ func (l *Lives) forget(name tenant.Flat, b *bound) {
 }
 
 // Handler follows the namespaces of the flattened view.
-func (l *Lives) Handler() cache.ResourceEventHandler {
+func (l *NamespaceWatch) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { l.is(obj, false) },
-		UpdateFunc: func(_, obj any) { l.is(obj, false) },
-		DeleteFunc: func(obj any) { l.is(obj, true) },
+		AddFunc:    func(obj any) { l.namespaceChanged(obj, false) },
+		UpdateFunc: func(_, obj any) { l.namespaceChanged(obj, false) },
+		DeleteFunc: func(obj any) { l.namespaceChanged(obj, true) },
 	}
 }
 
-// is ends the requests in earlier namespaces of a name, and in one that is gone.
-func (l *Lives) is(obj any, gone bool) {
+// namespaceChanged ends the requests in earlier namespaces of a name, and in one that is gone.
+func (l *NamespaceWatch) namespaceChanged(obj any, gone bool) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}

@@ -11,7 +11,7 @@ import (
 // WithNamespace notes for which namespace a request that changes something was authorized. Its body may come, and webhooks may
 // answer, when there is another one of the name; see spacepolicy.Namespaces. Watches, and reads, which may wait until the server
 // knows of a resource version, end with their namespace. It runs right after authorization.
-func WithNamespace(handler http.Handler, lives *Lives, isLong request.LongRunningRequestCheck) http.Handler {
+func WithNamespace(handler http.Handler, lives *NamespaceWatch, isLong request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)

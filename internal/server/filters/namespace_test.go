@@ -37,7 +37,7 @@ func TestWithNamespace(t *testing.T) {
 				if got, noted := tenant.RequestFrom(req.Context()).Namespace(); got != tc.want || noted != tc.noted {
 					t.Errorf("noted %q, %v", got, noted)
 				}
-			}), &Lives{UIDOf: func(name tenant.Flat) types.UID {
+			}), &NamespaceWatch{UIDOf: func(name tenant.Flat) types.UID {
 				if name.Plain() == "new" {
 					return ""
 				}
@@ -51,7 +51,7 @@ func TestWithNamespace(t *testing.T) {
 // TestLives checks that watches end with their namespace, and are not of the next one of its name.
 func TestLives(t *testing.T) {
 	known := map[tenant.Flat]types.UID{"acme|there": "1", "globex|there": "1"}
-	lives := &Lives{UIDOf: func(name tenant.Flat) types.UID { return known[name] }}
+	lives := &NamespaceWatch{UIDOf: func(name tenant.Flat) types.UID { return known[name] }}
 	namespace := func(name string, uid types.UID) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 	}

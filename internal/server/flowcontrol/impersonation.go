@@ -10,8 +10,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// InTurn is an authorizer by which the users of a tenant are authorized to impersonate one after the other. That is decided
-// for each group and value, before the request has a seat, and takes as long as what is stored makes it.
+// InTurn is an authorizer by which the users of a tenant are authorized to impersonate one after the other. Each impersonated
+// group and extra value is authorized separately, before the request has a seat, and the cost grows with the RBAC objects of the
+// tenant. So a tenant has one such check at a time.
 func InTurn(delegate authorizer.Authorizer) authorizer.Authorizer {
 	turns := &turns{of: map[tenant.Name]*turn{}}
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -42,8 +42,8 @@ type RESTOptionsGetter struct {
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
 	Counts *Counts
-	// Expiring, if set, bounds what tenants write of objects that expire.
-	Expiring *Expiring
+	// Events, if set, bounds what tenants write of objects that expire.
+	Events *EventBudget
 	// Histories, if set, bounds what all watch caches keep of the past.
 	Histories *Histories
 	// Defaults are the default objects, by resource.
@@ -59,9 +59,9 @@ type RESTOptionsGetter struct {
 	// transactions of requests that were admitted to that space out of the space of the next
 	// tenant of the name, however late they reach etcd.
 	Fence func(n tenant.Name, uid types.UID) etcdstore.Fence
-	// Born, if set, says since when names are those of a tenant and of a namespace: nobody sees in a space what was there
+	// OldestRevision, if set, says since when names are those of a tenant and of a namespace: nobody sees in a space what was there
 	// before.
-	Born BornFunc
+	OldestRevision OldestRevisionFunc
 	// Protect, if set, decides about every change of an object in a space. It gets
 	// the current object, nil if there is none, and returns a function that gets
 	// the new object, nil if it is deleted.
@@ -183,7 +183,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
 	var h *history
 	if g.Histories != nil {
-		h = g.Histories.of(etcd, config.NewFunc(), config.EventsHistoryWindow)
+		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
@@ -269,11 +269,11 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		closed:         g.closed(resource),
 		removal:        g.removal(resource),
 		fence:          g.Fence,
-		born:           g.bornIn(config.Transport),
+		oldestRevision: g.oldestRevisionIn(config.Transport),
 		protect:        g.Protect,
 		only:           g.Only,
 		foreign:        g.foreign(resource),
-		expiring:       g.Expiring,
+		expiring:       g.Events,
 		ledger:         g.Ledger,
 		codec:          config.Codec,
 	}

@@ -23,17 +23,17 @@ const (
 	maxWriters = 8192
 )
 
-// Expiring bounds what tenants store of objects that expire: Events. No quota counts them, because nobody is asked when they go.
-type Expiring struct {
+// EventBudget bounds what tenants store of objects that expire: Events. No quota counts them, because nobody is asked when they go.
+type EventBudget struct {
 	mu      sync.Mutex
 	written *lru.Cache
 }
 
-// NewExpiring returns what nobody has written to yet.
-func NewExpiring() *Expiring { return &Expiring{written: lru.New(maxWriters)} }
+// NewEventBudget returns what nobody has written to yet.
+func NewEventBudget() *EventBudget { return &EventBudget{written: lru.New(maxWriters)} }
 
 // take accounts for a write, or refuses it.
-func (e *Expiring) take(n tenant.Name, size int64) error {
+func (e *EventBudget) take(n tenant.Name, size int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of, ok := e.written.Get(n)

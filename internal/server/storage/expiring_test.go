@@ -19,7 +19,7 @@ import (
 // TestExpiring checks how much of what expires a tenant may write, and that others may write as much.
 func TestExpiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := NewExpiring()
+		e := NewEventBudget()
 		write := func(n tenant.Name, size int64, allowed bool) {
 			t.Helper()
 			if err := e.take(n, size); (err == nil) != allowed || err != nil && !apierrors.IsTooManyRequests(err) {
@@ -41,7 +41,7 @@ func TestExpiring(t *testing.T) {
 // TestExpiringWrites checks that each write of what expires is accounted for, new or not, and no other.
 func TestExpiringWrites(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, false)
-	configMaps.expiring = NewExpiring()
+	configMaps.expiring = NewEventBudget()
 	configMaps.expiring.written.Add(tenant.Name("a"), rate.NewLimiter(0, expiringBytes)) // no more, however long it takes
 	const value = 1 << 20
 	object := func(name string) *corev1.ConfigMap {

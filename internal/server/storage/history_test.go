@@ -122,12 +122,12 @@ func (a *Histories) kept(of ...*history) (total, each int64) {
 func (a *Histories) drop(t *testing.T, h *history) {
 	t.Helper()
 	a.mu.Lock()
-	a.tell(h)
+	a.requestDrop(h)
 	a.mu.Unlock()
 	eventually(t, "the history is dropped", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return !h.told
+		return !h.dropRequested
 	})
 }
 
@@ -495,7 +495,7 @@ func cacheOf(t testing.TB, resource schema.GroupResource, source events, histori
 	}
 	var h *history
 	if histories != nil {
-		h = histories.of(etcd, newFunc(), config.EventsHistoryWindow)
+		h = histories.newHistory(etcd, newFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	for _, change := range changes {

@@ -43,8 +43,8 @@ type Space struct {
 	removal removal
 	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
 	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
-	// born, if set, is RESTOptionsGetter.Born for the etcd of the resource.
-	born func(ctx context.Context, n tenant.Name, namespace string) (int64, error)
+	// oldestRevision, if set, is RESTOptionsGetter.OldestRevision for the etcd of the resource.
+	oldestRevision func(ctx context.Context, n tenant.Name, namespace string) (int64, error)
 	// protect, if set, decides about changes.
 	protect Protection
 	// only, if set, is the one space that this storage is for.
@@ -52,7 +52,7 @@ type Space struct {
 	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
 	// expiring, if set, accounts for objects that expire.
-	expiring *Expiring
+	expiring *EventBudget
 	// ledger, if set, accounts for the objects in spaces, by their size as encoded with
 	// codec.
 	ledger Ledger
@@ -191,7 +191,7 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
-	if opts, err = s.ofThisLife(ctx, n, opts); err != nil {
+	if opts, err = s.atLeastOldest(ctx, n, opts); err != nil {
 		return err
 	}
 	err = s.Interface.Get(ctx, cacheKey, opts, out)
@@ -350,7 +350,7 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 		return err
 	}
 	if c.opts.ResourceVersion != "" || c.opts.Predicate.Continue != "" { // others are lists of what is there now
-		if err := s.inThisLife(ctx, c); err != nil {
+		if err := s.checkRevision(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -400,7 +400,7 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 }
 
 func (s *Space) watch(ctx context.Context, c collection) (watch.Interface, error) {
-	if err := s.inThisLife(ctx, c); err != nil {
+	if err := s.checkRevision(ctx, c); err != nil {
 		return errorWatch(err), nil
 	}
 	ctx = c.dispatchContext(ctx)

@@ -25,10 +25,10 @@ const slowRequest = 3 * time.Second
 
 // Namespaces returns a namespace of the flattened view.
 //
-// A request is authorized for a namespace before its body is read and webhooks are called. Who sends the body slowly, or
-// has a webhook hold the request, until the namespace is gone and somebody else has created one of its name, would act in that
-// one: bind himself, or have a token of its service accounts. So it is looked at again whether the namespace is the one that
-// filters.WithNamespace has noted: when a request is admitted, because tokens and dry runs are answered without being stored, and when
+// A request is authorized for a namespace before its body is read and webhooks are called. If the body comes slowly, or a webhook
+// delays the request, the namespace may be deleted and created again by somebody else. The request would then act in a namespace
+// for which it was not authorized: bind a user, or get a token of its service accounts. So it is checked that the namespace is
+// still the one that filters.WithNamespace has noted: when a request is admitted, because tokens and dry runs are answered without being stored, and when
 // something is stored.
 type Namespaces func(name tenant.Flat) (*corev1.Namespace, error)
 

@@ -36,7 +36,7 @@ var errPassword = identity.Refuse("wrong user name or password, or a user that K
 // life of a tenant: binding changes with it.
 func (a *Authenticator) Password(ctx context.Context, binding, domainID, name, password string) (*Identity, error) {
 	if !isText(name) || utf8.RuneCountInString(name) > maxUserName || !isText(password) || len(password) > maxPassword {
-		if err := a.Stranger(ctx); err != nil { // as where no passwords are taken
+		if err := a.LimitAddress(ctx); err != nil { // as where no passwords are taken
 			return nil, err
 		}
 		return nil, errPassword
@@ -115,8 +115,9 @@ func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(),
 	}, nil
 }
 
-// Stranger counts an attempt of an address alone. Who tries the tenants that take no passwords is not to see which do.
-func (a *Authenticator) Stranger(ctx context.Context) error {
+// LimitAddress counts an attempt of an address alone. Attempts at tenants that take no passwords are counted too; otherwise a 429
+// would tell which tenants take them.
+func (a *Authenticator) LimitAddress(ctx context.Context) error {
 	if wait := a.addresses.take(addressOf(ctx), time.Now()); wait > 0 {
 		return &identity.Limited{After: wait}
 	}

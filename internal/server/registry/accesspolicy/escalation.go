@@ -63,54 +63,67 @@ func (e Escalation) Confirm(ctx context.Context, p *v1alpha1.TenantAccessPolicy)
 	if rbacregistry.EscalationAllowed(ctx) || e.exempt(ctx, u, p.Name) {
 		return nil
 	}
-	rights := 0.0
-	for _, rule := range p.Spec.Rules {
+	granted, err := byNamespace(p.Spec.Rules)
+	if err != nil {
+		return err
+	}
+	missing, failures, err := e.missing(ctx, u, granted)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	slices.Sort(missing)
+	err = fmt.Errorf("user %q (groups=%q) is attempting to grant access not currently held:\n%s",
+		u.GetName(), u.GetGroups(), strings.Join(slices.Compact(missing), "\n"))
+	return errors.Join(append([]error{err}, failures...)...)
+}
+
+// byNamespace returns what rules grant in each namespace, those of cluster scope in none. Its error
+// says that it is too much to compare.
+func byNamespace(rules []v1alpha1.AccessRule) (map[string][]rbacv1.PolicyRule, error) {
+	rights, granted := 0.0, make(map[string][]rbacv1.PolicyRule)
+	for _, rule := range rules {
 		rights += float64(len(rule.Namespaces)) * rbac.CountRights(PolicyRule(rule))
 	}
 	if rights > maxRights {
-		return fmt.Errorf("its rules have %.0f combinations of namespace, verb, group, resource and name, and at most %d are compared with yours; "+
+		return nil, fmt.Errorf("its rules have %.0f combinations of namespace, verb, group, resource and name, and at most %d are compared with yours; "+
 			"use fewer, or ask somebody who may bind or escalate tenantaccesspolicies", rights, maxRights)
 	}
-	byNamespace := make(map[string][]rbacv1.PolicyRule)
-	for _, rule := range p.Spec.Rules {
+	for _, rule := range rules {
 		for _, namespace := range rule.Namespaces {
 			if namespace == v1alpha1.AllNamespaces {
 				namespace = "" // rights of cluster scope
 			}
-			byNamespace[namespace] = append(byNamespace[namespace], PolicyRule(rule))
+			granted[namespace] = append(granted[namespace], PolicyRule(rule))
 		}
 	}
-	var missing []string
-	var failures []error
+	return granted, nil
+}
+
+// missing describes what a user does not have of what is granted. failures are those of reading the user's rules.
+func (e Escalation) missing(ctx context.Context, u user.Info, granted map[string][]rbacv1.PolicyRule) (missing []string, failures []error, _ error) {
 	comparisons := 0.0
-	for namespace, granted := range byNamespace {
+	for namespace, rules := range granted {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		held, err := e.RulesFor(ctx, u, namespace)
 		if err != nil {
 			failures = append(failures, err)
 		}
 		for i := range held {
-			comparisons += (1 + rbac.CountRights(granted...)) * rbac.Weight(&held[i])
+			comparisons += (1 + rbac.CountRights(rules...)) * rbac.Weight(&held[i])
 		}
 		if comparisons > maxComparisons {
-			return errors.New("your own rules are too many to compare those of the policy with; " +
+			return nil, nil, errors.New("your own rules are too many to compare those of the policy with; " +
 				"use fewer namespaces and rules, or ask somebody who may bind or escalate tenantaccesspolicies")
 		}
-		if covered, lacking := validation.Covers(held, granted); !covered {
+		if covered, lacking := validation.Covers(held, rules); !covered {
 			for _, rule := range lacking {
 				missing = append(missing, describe(rule, namespace))
 			}
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.Sort(missing)
-	err := fmt.Errorf("user %q (groups=%q) is attempting to grant access not currently held:\n%s",
-		u.GetName(), u.GetGroups(), strings.Join(slices.Compact(missing), "\n"))
-	return errors.Join(append([]error{err}, failures...)...)
+	return missing, failures, nil
 }
 
 func (e Escalation) exempt(ctx context.Context, u user.Info, name string) bool {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/progress"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -28,13 +28,12 @@ type REST struct {
 
 // NewREST returns the storage of policies.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, uidOf UIDOf, escalation Escalation) (*REST, error) {
-	common, table, err := definition.NewStrategy(scheme, crd.TenantAccessPolicies)
+	common, table, err := definition.NewStrategy(scheme, crd.TenantAccessPolicies, parts)
 	if err != nil {
 		return nil, err
 	}
 	s := strategy{Strategy: common, uidOf: uidOf, now: time.Now}
-	store, err := definition.NewStore(options, Resource, "tenantaccesspolicy", func() runtime.Object { return &v1alpha1.TenantAccessPolicy{} },
-		func() runtime.Object { return &v1alpha1.TenantAccessPolicyList{} }, s, table)
+	store, err := definition.NewStore[v1alpha1.TenantAccessPolicy, v1alpha1.TenantAccessPolicyList](options, Resource, "tenantaccesspolicy", s, table)
 	if err != nil {
 		return nil, err
 	}

@@ -7,50 +7,53 @@ import (
 	"strings"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // UIDOf returns the UID of a tenant, empty if there is none.
 type UIDOf func(ctx context.Context, n tenant.Name) (types.UID, error)
 
+// parts are those of a TenantAccessPolicy.
+var parts = definition.Parts[v1alpha1.TenantAccessPolicy, v1alpha1.TenantAccessPolicyStatus]{
+	Spec:   func(p *v1alpha1.TenantAccessPolicy) any { return &p.Spec },
+	Status: func(p *v1alpha1.TenantAccessPolicy) *v1alpha1.TenantAccessPolicyStatus { return &p.Status },
+}
+
 // strategy are the rules for policies.
 type strategy struct {
-	definition.Strategy
+	definition.Strategy[v1alpha1.TenantAccessPolicy, v1alpha1.TenantAccessPolicyStatus]
 	uidOf UIDOf
 	now   func() time.Time
 }
 
+// PrepareForCreate implements rest.RESTCreateStrategy.
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	p := obj.(*v1alpha1.TenantAccessPolicy)
-	p.Generation = 1
-	p.Status = v1alpha1.TenantAccessPolicyStatus{}
-	s.settle(ctx, p)
+	s.Strategy.PrepareForCreate(ctx, obj)
+	s.setStatus(ctx, obj.(*v1alpha1.TenantAccessPolicy))
 }
 
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	p, previous := obj.(*v1alpha1.TenantAccessPolicy), old.(*v1alpha1.TenantAccessPolicy)
-	previous.Status.DeepCopyInto(&p.Status)
-	if apiequality.Semantic.DeepEqual(p.Spec, previous.Spec) {
-		return
+	if p.Generation != previous.Generation {
+		p.Status = *previous.Status.DeepCopy()
+		s.setStatus(ctx, p)
 	}
-	p.Generation = previous.Generation + 1
-	s.settle(ctx, p)
 }
 
-// settle writes the status. A tenant that the policy has named before keeps its
+// setStatus writes the status. A tenant that the policy has named before keeps its
 // digest, by which a later tenant of that name stays out.
-func (s strategy) settle(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
+func (s strategy) setStatus(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
 	known := make(map[string]string, len(p.Status.Grantees))
 	for _, grantee := range p.Status.Grantees {
 		known[grantee.Tenant] = grantee.Seal
@@ -159,9 +162,4 @@ func ungrantable(rule v1alpha1.AccessRule) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("status")
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -40,7 +40,7 @@ func newStrategy(t *testing.T, uids map[tenant.Name]types.UID) strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strategy{Strategy: definition.Strategy{Rules: rules}, now: func() time.Time { return time.Unix(0, 0) },
+	return strategy{Strategy: definition.Strategy[v1alpha1.TenantAccessPolicy, v1alpha1.TenantAccessPolicyStatus]{Rules: rules, Parts: parts}, now: func() time.Time { return time.Unix(0, 0) },
 		uidOf: func(_ context.Context, n tenant.Name) (types.UID, error) {
 			if n == "broken" {
 				return "", errors.New("etcd is away")

@@ -2,17 +2,16 @@ package keystonesync
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,22 +25,17 @@ type escalation struct {
 // says nothing about. It is a definition.Confirmed's.
 func (e escalation) confirm(ctx context.Context, obj, _ runtime.Object) error {
 	s := obj.(*v1alpha1.KeystoneSync)
-	u, ok := request.UserFrom(ctx)
 	r := tenant.RequestFrom(ctx)
-	if !ok || r == nil {
-		return apierrors.NewForbidden(Resource, s.Name, errors.New("no user on context"))
+	if r == nil {
+		return apierrors.NewForbidden(Resource, s.Name, tenant.ErrNoTenant)
 	}
 	everywhere := tenant.WithRequest(ctx, &tenant.Request{Requested: tenant.All, Authenticated: r.Authenticated})
-	for _, role := range clusterRoles(&s.Spec) {
-		decision, _, err := e.authorizer.Authorize(everywhere, authorizer.AttributesRecord{
-			User: u, Verb: "bind", APIGroup: rbacv1.GroupName, APIVersion: "*", Resource: "clusterroles", Name: role, ResourceRequest: true,
-		})
-		if decision == authorizer.DecisionAllow {
-			continue
-		}
-		refusal := fmt.Errorf("it binds ClusterRole %q in tenants' spaces: user %q needs the verb \"bind\" on it in all of them; "+
+	err := definition.MayBind(everywhere, e.authorizer, clusterRoles(&s.Spec), func(u user.Info, role string) error {
+		return fmt.Errorf("it binds ClusterRole %q in tenants' spaces: user %q needs the verb \"bind\" on it in all of them; "+
 			"ask the platform's administrators for a ClusterRole with it that holds there (annotation %s)", role, u.GetName(), tenant.ScopeAnnotation)
-		return apierrors.NewForbidden(Resource, s.Name, errors.Join(refusal, err))
+	})
+	if err != nil {
+		return apierrors.NewForbidden(Resource, s.Name, err)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,11 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -41,19 +39,18 @@ type Spaces struct {
 
 // NewREST returns the storage of KeystoneSyncs.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer, spaces Spaces) (*REST, error) {
-	common, table, err := definition.NewStrategy(scheme, crd.KeystoneSyncs)
+	common, table, err := definition.NewStrategy(scheme, crd.KeystoneSyncs, parts)
 	if err != nil {
 		return nil, err
 	}
 	s := strategy{Strategy: common, spaces: spaces}
-	store, err := definition.NewStore(options, Resource, "keystonesync", func() runtime.Object { return &v1alpha1.KeystoneSync{} },
-		func() runtime.Object { return &v1alpha1.KeystoneSyncList{} }, s, table)
+	store, err := definition.NewStore[v1alpha1.KeystoneSync, v1alpha1.KeystoneSyncList](options, Resource, "keystonesync", s, table)
 	if err != nil {
 		return nil, err
 	}
 	return &REST{
 		definition.Confirmed{Store: store, Confirm: escalation{a}.confirm},
-		definition.NewStatusREST(store, definition.NewStatusStrategy(s, status)),
+		definition.NewStatusREST(store, definition.NewStatusStrategy(s, parts)),
 	}, nil
 }
 
@@ -62,28 +59,24 @@ func (*REST) ShortNames() []string { return []string{"kss"} }
 
 // strategy are the rules for the main resource.
 type strategy struct {
-	definition.Strategy
+	definition.Strategy[v1alpha1.KeystoneSync, v1alpha1.KeystoneSyncStatus]
 	spaces Spaces
 }
 
-func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
-	s := obj.(*v1alpha1.KeystoneSync)
-	s.Generation = 1
-	settle(s)
-	s.Status = v1alpha1.KeystoneSyncStatus{}
+// PrepareForCreate implements rest.RESTCreateStrategy.
+func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	setDefaults(obj.(*v1alpha1.KeystoneSync))
+	s.Strategy.PrepareForCreate(ctx, obj)
 }
 
-func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	s, previous := obj.(*v1alpha1.KeystoneSync), old.(*v1alpha1.KeystoneSync)
-	s.Status = previous.Status
-	settle(s)
-	if !apiequality.Semantic.DeepEqual(s.Spec, previous.Spec) {
-		s.Generation = previous.Generation + 1
-	}
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
+func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	setDefaults(obj.(*v1alpha1.KeystoneSync))
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
 }
 
-// settle fills in the mode, which is shown.
-func settle(s *v1alpha1.KeystoneSync) {
+// setDefaults fills in the mode, which is shown.
+func setDefaults(s *v1alpha1.KeystoneSync) {
 	s.Spec.Mode = cmp.Or(s.Spec.Mode, v1alpha1.KeystoneSyncPreview)
 }
 
@@ -148,9 +141,8 @@ func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) [
 	return s.WarningsOnCreate(ctx, obj)
 }
 
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("status")
+// parts are those of a KeystoneSync.
+var parts = definition.Parts[v1alpha1.KeystoneSync, v1alpha1.KeystoneSyncStatus]{
+	Spec:   func(s *v1alpha1.KeystoneSync) any { return &s.Spec },
+	Status: func(s *v1alpha1.KeystoneSync) *v1alpha1.KeystoneSyncStatus { return &s.Status },
 }
-
-func status(s *v1alpha1.KeystoneSync) *v1alpha1.KeystoneSyncStatus { return &s.Status }

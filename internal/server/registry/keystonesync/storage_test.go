@@ -25,7 +25,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -53,7 +53,8 @@ func TestPrepare(t *testing.T) {
 	synced := func(s *v1alpha1.KeystoneSync) { s.Spec.Mode = v1alpha1.KeystoneSyncSync }
 	second := func(s *v1alpha1.KeystoneSync) { s.Generation = 2 }
 	created := sync(counted, second, func(s *v1alpha1.KeystoneSync) { s.Spec.Mode = "" })
-	strategy{}.PrepareForCreate(t.Context(), created)
+	main := strategy{Strategy: definition.Strategy[v1alpha1.KeystoneSync, v1alpha1.KeystoneSyncStatus]{Parts: parts}}
+	main.PrepareForCreate(t.Context(), created)
 	if diff := cmp.Diff(sync(), created); diff != "" {
 		t.Error(diff)
 	}
@@ -61,12 +62,12 @@ func TestPrepare(t *testing.T) {
 		update   rest.RESTUpdateStrategy
 		to, want *v1alpha1.KeystoneSync
 	}{
-		"the spec":                 {strategy{}, sync(synced, counted), sync(synced, second)},
-		"the same spec":            {strategy{}, sync(counted), sync()},
-		"the default":              {strategy{}, sync(func(s *v1alpha1.KeystoneSync) { s.Spec.Mode = "" }), sync()},
-		"the status":               {definition.NewStatusStrategy(strategy{}, status), sync(synced, counted), sync(counted)},
-		"no labels by the status":  {definition.NewStatusStrategy(strategy{}, status), sync(counted, func(s *v1alpha1.KeystoneSync) { s.Labels = map[string]string{"a": "b"} }), sync(counted)},
-		"no mapping by the status": {definition.NewStatusStrategy(strategy{}, status), sync(func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings = nil }), sync()},
+		"the spec":                 {main, sync(synced, counted), sync(synced, second)},
+		"the same spec":            {main, sync(counted), sync()},
+		"the default":              {main, sync(func(s *v1alpha1.KeystoneSync) { s.Spec.Mode = "" }), sync()},
+		"the status":               {definition.NewStatusStrategy(main, parts), sync(synced, counted), sync(counted)},
+		"no labels by the status":  {definition.NewStatusStrategy(main, parts), sync(counted, func(s *v1alpha1.KeystoneSync) { s.Labels = map[string]string{"a": "b"} }), sync(counted)},
+		"no mapping by the status": {definition.NewStatusStrategy(main, parts), sync(func(s *v1alpha1.KeystoneSync) { s.Spec.RoleMappings = nil }), sync()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(t.Context(), tc.to, sync())
@@ -84,7 +85,7 @@ func TestValidate(t *testing.T) {
 	}
 	scheme := runtime.NewScheme()
 	definition.AddToScheme(scheme)
-	s := strategy{definition.Strategy{ObjectTyper: scheme, Rules: rules}, Spaces{Counted: func(r schema.GroupResource) bool { return r.Resource == "pods" }}}
+	s := strategy{definition.Strategy[v1alpha1.KeystoneSync, v1alpha1.KeystoneSyncStatus]{ObjectTyper: scheme, Rules: rules}, Spaces{Counted: func(r schema.GroupResource) bool { return r.Resource == "pods" }}}
 	template := func(template v1alpha1.KeystoneTenantTemplate) func(*v1alpha1.KeystoneSync) {
 		return func(s *v1alpha1.KeystoneSync) { s.Spec.TenantTemplate = &template }
 	}
@@ -159,7 +160,7 @@ func TestWarnings(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if got := definition.NewStatusStrategy(s, status).WarningsOnUpdate(t.Context(), sync(), sync()); got != nil {
+	if got := definition.NewStatusStrategy(s, parts).WarningsOnUpdate(t.Context(), sync(), sync()); got != nil {
 		t.Errorf("a status: %q", got)
 	}
 }

@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -28,17 +27,16 @@ type REST struct {
 
 // NewREST returns the storage of the reports.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
-	common, table, err := definition.NewStrategy(scheme, crd.PublishedObjects)
+	common, table, err := definition.NewStrategy(scheme, crd.PublishedObjects, parts)
 	if err != nil {
 		return nil, err
 	}
 	s := strategy{Strategy: common}
-	store, err := definition.NewStore(options, Resource, "publishedobject", func() runtime.Object { return &v1alpha1.PublishedObject{} },
-		func() runtime.Object { return &v1alpha1.PublishedObjectList{} }, s, table)
+	store, err := definition.NewStore[v1alpha1.PublishedObject, v1alpha1.PublishedObjectList](options, Resource, "publishedobject", s, table)
 	if err != nil {
 		return nil, err
 	}
-	return &REST{store, definition.NewStatusREST(store, definition.NewStatusStrategy(s, status))}, nil
+	return &REST{store, definition.NewStatusREST(store, definition.NewStatusStrategy(s, parts))}, nil
 }
 
 // ShortNames implements rest.ShortNamesProvider.
@@ -46,23 +44,10 @@ func (*REST) ShortNames() []string { return []string{"pub"} }
 
 // strategy are the rules for reports.
 type strategy struct {
-	definition.Strategy
+	definition.Strategy[v1alpha1.PublishedObject, v1alpha1.PublishedObjectStatus]
 }
 
-func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
-	report := obj.(*v1alpha1.PublishedObject)
-	report.Generation = 1
-	report.Status = v1alpha1.PublishedObjectStatus{}
-}
-
-func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	report, previous := obj.(*v1alpha1.PublishedObject), old.(*v1alpha1.PublishedObject)
-	report.Status = previous.Status
-	if report.Object != previous.Object {
-		report.Generation = previous.Generation + 1
-	}
-}
-
+// Validate implements rest.RESTCreateStrategy.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	report := obj.(*v1alpha1.PublishedObject)
 	errs := s.Rules.Validate(ctx, report, nil)
@@ -75,13 +60,8 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	return errs
 }
 
-func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.Rules.Validate(ctx, obj, old)
+// parts are those of a PublishedObject.
+var parts = definition.Parts[v1alpha1.PublishedObject, v1alpha1.PublishedObjectStatus]{
+	Spec:   func(report *v1alpha1.PublishedObject) any { return &report.Object },
+	Status: func(report *v1alpha1.PublishedObject) *v1alpha1.PublishedObjectStatus { return &report.Status },
 }
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("status")
-}
-
-func status(report *v1alpha1.PublishedObject) *v1alpha1.PublishedObjectStatus { return &report.Status }

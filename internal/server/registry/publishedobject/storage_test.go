@@ -10,7 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -24,7 +24,8 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	created := report("a", 1, 7)
-	strategy{}.PrepareForCreate(t.Context(), created)
+	main := strategy{Strategy: definition.Strategy[v1alpha1.PublishedObject, v1alpha1.PublishedObjectStatus]{Parts: parts}}
+	main.PrepareForCreate(t.Context(), created)
 	if diff := cmp.Diff(report("a", 0, 1), created); diff != "" {
 		t.Error(diff)
 	}
@@ -33,10 +34,10 @@ func TestPrepare(t *testing.T) {
 		update   rest.RESTUpdateStrategy
 		to, want *v1alpha1.PublishedObject
 	}{
-		"the object":           {update: strategy{}, to: report("b", 2, 9), want: report("b", 1, 2)},
-		"the same object":      {update: strategy{}, to: report("a", 2, 1), want: report("a", 1, 1)},
-		"the status":           {update: definition.NewStatusStrategy(strategy{}, status), to: report("b", 2, 9), want: report("a", 2, 1)},
-		"labels by the status": {update: definition.NewStatusStrategy(strategy{}, status), to: labelled(report("a", 2, 1)), want: report("a", 2, 1)},
+		"the object":           {update: main, to: report("b", 2, 9), want: report("b", 1, 2)},
+		"the same object":      {update: main, to: report("a", 2, 1), want: report("a", 1, 1)},
+		"the status":           {update: definition.NewStatusStrategy(main, parts), to: report("b", 2, 9), want: report("a", 2, 1)},
+		"labels by the status": {update: definition.NewStatusStrategy(main, parts), to: labelled(report("a", 2, 1)), want: report("a", 2, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(t.Context(), tc.to, old)
@@ -86,7 +87,7 @@ func TestValidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			definition.AddToScheme(scheme)
-			errs := strategy{Strategy: definition.Strategy{ObjectTyper: scheme, Rules: rules}}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
+			errs := strategy{Strategy: definition.Strategy[v1alpha1.PublishedObject, v1alpha1.PublishedObjectStatus]{ObjectTyper: scheme, Rules: rules}}.Validate(tenant.WithSpace(t.Context(), tc.space), &tc.report)
 			var got []string
 			for _, err := range errs {
 				got = append(got, string(err.Type)+" "+err.Field)

@@ -22,8 +22,8 @@ import (
 	rolebindingstorage "k8s.io/kubernetes/pkg/registry/rbac/rolebinding/storage"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/progress"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
 	"github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )

@@ -115,7 +115,7 @@ func putLeased(ctx context.Context, client *clientv3.Client, key string) error {
 	return err
 }
 
-// record remembers the deletion of a tenant in every etcd, see Born.
+// record remembers the deletion of a tenant in every etcd, see OldestRevision.
 func (d *Deletions) record(ctx context.Context, name string) error {
 	clients, err := d.Clients()
 	for i := 0; i < len(clients) && err == nil; i++ {
@@ -127,10 +127,10 @@ func (d *Deletions) record(ctx context.Context, name string) error {
 	return nil
 }
 
-// Born returns the revision of an etcd before which what is below the name of a tenant was that of an earlier tenant or,
+// OldestRevision returns the revision of an etcd before which what is below the name of a tenant was that of an earlier tenant or,
 // if there is a namespace, what is below its name that of an earlier one. It is zero if neither had a predecessor there.
 // Where namespaces are in another etcd, nothing is known of them.
-func (d *Deletions) Born(ctx context.Context, etcd *clientv3.Client, n tenant.Name, namespace string) (int64, error) {
+func (d *Deletions) OldestRevision(ctx context.Context, etcd *clientv3.Client, n tenant.Name, namespace string) (int64, error) {
 	reads := []clientv3.Op{clientv3.OpGet(d.key(n.String()), clientv3.WithKeysOnly())}
 	if namespace != "" {
 		key := path.Join("/", d.Prefix, "namespaces", n.String(), namespace)

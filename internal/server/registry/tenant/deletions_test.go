@@ -144,7 +144,7 @@ func TestBorn(t *testing.T) {
 		return response.Header.Revision
 	}
 	born := func(client *clientv3.Client, n tenant.Name, namespace string) int64 {
-		found, err := d.Born(t.Context(), client, n, namespace)
+		found, err := d.OldestRevision(t.Context(), client, n, namespace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestBorn(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := d.Born(ended, clients[0], "acme", ""); !errors.Is(err, context.Canceled) {
+	if _, err := d.OldestRevision(ended, clients[0], "acme", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("known without etcd: %v", err)
 	}
 }

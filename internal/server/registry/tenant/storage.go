@@ -20,9 +20,9 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/progress"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,13 +49,12 @@ type Storage struct {
 // NewStorage returns the storage of Tenants. counter verifies the end of a space,
 // which deletions remembers.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter, deletions *Deletions) (*Storage, error) {
-	common, table, err := definition.NewStrategy(scheme, crd.Tenants)
+	common, table, err := definition.NewStrategy(scheme, crd.Tenants, parts)
 	if err != nil {
 		return nil, err
 	}
 	main := strategy{Strategy: common, earlier: deletions.knows}
-	store, err := definition.NewStore(options, Resource, "tenant", func() runtime.Object { return &v1alpha1.Tenant{} },
-		func() runtime.Object { return &v1alpha1.TenantList{} }, main, table)
+	store, err := definition.NewStore[v1alpha1.Tenant, v1alpha1.TenantList](options, Resource, "tenant", main, table)
 	if err != nil {
 		return nil, err
 	}

@@ -12,35 +12,33 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/audit"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// parts are those of a Tenant.
+var parts = definition.Parts[v1alpha1.Tenant, v1alpha1.TenantStatus]{
+	Spec:   func(t *v1alpha1.Tenant) any { return &t.Spec },
+	Status: func(t *v1alpha1.Tenant) *v1alpha1.TenantStatus { return &t.Status },
+}
+
 // strategy are the rules for the main resource.
 type strategy struct {
-	definition.Strategy
+	definition.Strategy[v1alpha1.Tenant, v1alpha1.TenantStatus]
 	// earlier reports whether there may have been a tenant of this name before.
 	earlier func(ctx context.Context, name string) bool
 }
 
+// PrepareForCreate implements rest.RESTCreateStrategy.
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.Strategy.PrepareForCreate(ctx, obj)
 	t := obj.(*v1alpha1.Tenant)
-	t.Generation = 1
-	t.Status = v1alpha1.TenantStatus{}
 	if s.earlier(ctx, t.Name) {
 		// The creation itself began earlier, if it had to wait.
 		t.Status.CredentialsNotBefore = new(metav1.Now().Rfc3339Copy())
 	}
 	if tenant.Name(t.Name) != tenant.System && !slices.Contains(t.Finalizers, v1alpha1.SpaceFinalizer) {
 		t.Finalizers = append(t.Finalizers, v1alpha1.SpaceFinalizer)
-	}
-}
-
-func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	t, previous := obj.(*v1alpha1.Tenant), old.(*v1alpha1.Tenant)
-	t.Status = previous.Status
-	if !apiequality.Semantic.DeepEqual(t.Spec, previous.Spec) {
-		t.Generation = previous.Generation + 1
 	}
 }
 
@@ -123,11 +121,6 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return definition.ResetFields("spec")
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("status")
 }
 
 // usageStrategy are the rules for what the server itself changes of the status, which

@@ -23,7 +23,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 )
 
 func newTenant(name string, change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
@@ -44,7 +44,7 @@ func newStrategy(t *testing.T) strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strategy{Strategy: definition.Strategy{Rules: rules}, earlier: func(_ context.Context, name string) bool { return name == "again" }}
+	return strategy{Strategy: definition.Strategy[v1alpha1.Tenant, v1alpha1.TenantStatus]{Rules: rules, Parts: parts}, earlier: func(_ context.Context, name string) bool { return name == "again" }}
 }
 
 func TestValidate(t *testing.T) {

@@ -80,8 +80,8 @@ func (i *Index) PrepareBinding(ctx context.Context, n tenant.Name, before runtim
 	}
 }
 
-// stampOf returns the stamp of what the user of ctx creates in the space of n. Whoever of the
-// platform it is, is not for the tenant to know.
+// stampOf returns the stamp of what the user of ctx creates in the space of n. The stamp
+// of a system user is empty: a tenant must not learn which administrator acted.
 func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 	of, err := tenant.UserTenant(ctx)
 	if err != nil || of == tenant.System {
@@ -97,8 +97,8 @@ func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 	creator, err := json.Marshal(tenant.Creator{Tenant: of, Name: u.GetName(), UID: u.GetUID()})
 	is := stamp{creator: string(creator)}
 	if of == n {
-		found, _ := i.find(n, u.GetName())
-		is.createdBy = string(found.uid)
+		found, _ := i.Find(n, u.GetName())
+		is.createdBy = string(found.UID)
 	}
 	return is, err
 }

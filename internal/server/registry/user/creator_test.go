@@ -168,8 +168,8 @@ func TestIndex(t *testing.T) {
 	index := NewIndex()
 	is := func(want string) {
 		t.Helper()
-		found, _ := index.find("acme", "alice")
-		if diff := cmp.Diff(want, string(found.uid)); diff != "" {
+		found, _ := index.Find("acme", "alice")
+		if diff := cmp.Diff(want, string(found.UID)); diff != "" {
 			t.Error(diff)
 		}
 	}

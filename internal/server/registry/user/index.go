@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -21,7 +21,7 @@ type Index struct {
 	mu sync.RWMutex
 	// users have more than one element only if several servers have each stored a User of
 	// one name in the same moment.
-	users map[key][]entry
+	users map[key][]Entry
 	// ending are the UIDs of those that are being deleted.
 	ending map[key]sets.Set[string]
 	// ended is until when requests may end that began before a User was gone.
@@ -34,7 +34,7 @@ type Index struct {
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{users: map[key][]entry{}, ending: map[key]sets.Set[string]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
+	return &Index{users: map[key][]Entry{}, ending: map[key]sets.Set[string]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
 }
 
 // key is a name that authentication gives, in a tenant.
@@ -43,10 +43,10 @@ type key struct {
 	username string
 }
 
-// entry is a User.
-type entry struct {
-	name    string
-	uid     types.UID
+// Entry is a User.
+type Entry struct {
+	Name    string
+	UID     types.UID
 	created int64
 }
 
@@ -72,8 +72,8 @@ func (i *Index) set(u *v1alpha1.User) {
 		i.ending[keyOf(u)].Insert(string(u.UID))
 		return
 	}
-	all := append(slices.Clone(i.users[keyOf(u)]), entry{u.Name, u.UID, u.CreationTimestamp.Unix()})
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.uid, b.uid)) })
+	all := append(slices.Clone(i.users[keyOf(u)]), Entry{u.Name, u.UID, u.CreationTimestamp.Unix()})
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.UID, b.UID)) })
 	i.users[keyOf(u)] = all
 }
 
@@ -81,7 +81,7 @@ func (i *Index) remove(u *v1alpha1.User) {
 	if i.ending[keyOf(u)].Delete(string(u.UID)).Len() == 0 {
 		delete(i.ending, keyOf(u))
 	}
-	left := slices.DeleteFunc(slices.Clone(i.users[keyOf(u)]), func(e entry) bool { return e.uid == u.UID })
+	left := slices.DeleteFunc(slices.Clone(i.users[keyOf(u)]), func(e Entry) bool { return e.UID == u.UID })
 	if len(left) == 0 {
 		delete(i.users, keyOf(u))
 		return
@@ -110,7 +110,7 @@ func (i *Index) Replace(all []*v1alpha1.User) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	known := slices.AppendSeq(slices.Collect(maps.Keys(i.users)), maps.Keys(i.ending))
-	i.users, i.ending = make(map[key][]entry, len(all)), map[key]sets.Set[string]{}
+	i.users, i.ending = make(map[key][]Entry, len(all)), map[key]sets.Set[string]{}
 	for _, u := range all {
 		i.set(u)
 	}
@@ -146,13 +146,13 @@ func (i *Index) HasSynced() bool {
 	}
 }
 
-// find returns the oldest User with a name in a tenant, and false if there is none.
-func (i *Index) find(n tenant.Name, username string) (entry, bool) {
+// Find returns the oldest User with a name in a tenant, and false if there is none.
+func (i *Index) Find(n tenant.Name, username string) (Entry, bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	all := i.users[key{n, username}]
 	if len(all) == 0 {
-		return entry{}, false
+		return Entry{}, false
 	}
 	return all[0], true
 }
@@ -166,8 +166,8 @@ func (i *Index) isEnding(n tenant.Name, username string, own bool) bool {
 	return len(i.ending[k]) > 0 || own && len(i.users[k]) == 0 && time.Now().Before(i.ended[k])
 }
 
-// endingOf returns the UIDs of the Users with a name that are being deleted.
-func (i *Index) endingOf(n tenant.Name, username string) sets.Set[string] {
+// Ending returns the UIDs of the Users with a name that are being deleted.
+func (i *Index) Ending(n tenant.Name, username string) sets.Set[string] {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if len(i.ending) == 0 {

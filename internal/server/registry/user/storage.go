@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,13 +12,12 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
+	"github.com/tenantry/tenantry/internal/follow"
 	"github.com/tenantry/tenantry/internal/progress"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
-	"github.com/tenantry/tenantry/internal/server/registry/follow"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -38,13 +36,12 @@ type REST struct {
 
 // NewREST returns the storage of Users, which index is to know.
 func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a authorizer.UnconditionalAuthorizer, index *Index) (*REST, error) {
-	common, table, err := definition.NewStrategy(scheme, crd.Users)
+	common, table, err := definition.NewStrategy(scheme, crd.Users, parts)
 	if err != nil {
 		return nil, err
 	}
 	s := strategy{Strategy: common, index: index}
-	store, err := definition.NewStore(options, Resource, "user", func() runtime.Object { return &v1alpha1.User{} },
-		func() runtime.Object { return &v1alpha1.UserList{} }, s, table)
+	store, err := definition.NewStore[v1alpha1.User, v1alpha1.UserList](options, Resource, "user", s, table)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +49,7 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a author
 	follow.Await(store, seen)
 	return &REST{
 		definition.Confirmed{Store: store, Confirm: escalation{a}.confirm},
-		definition.NewStatusREST(store, definition.NewStatusStrategy(s, status)), index, seen,
+		definition.NewStatusREST(store, definition.NewStatusStrategy(s, parts)), index, seen,
 	}, nil
 }
 
@@ -72,33 +69,31 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 
 // strategy are the rules for the main resource.
 type strategy struct {
-	definition.Strategy
+	definition.Strategy[v1alpha1.User, v1alpha1.UserStatus]
 	index *Index
 }
 
-func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+// PrepareForCreate implements rest.RESTCreateStrategy.
+func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.Strategy.PrepareForCreate(ctx, obj)
 	u := obj.(*v1alpha1.User)
-	u.Generation = 1
-	u.Status = v1alpha1.UserStatus{}
-	settle(u)
+	setDefaults(u)
 	hold(u)
 }
 
-func (strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
+func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	u, previous := obj.(*v1alpha1.User), old.(*v1alpha1.User)
-	u.Status = previous.Status
-	settle(u)
+	setDefaults(u)
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	// Only the controller lets a User go, so that none is gone before its rights are.
 	if slices.Contains(previous.Finalizers, v1alpha1.UserFinalizer) && !tenant.ByPublisher(ctx) {
 		hold(u)
 	}
-	if !apiequality.Semantic.DeepEqual(u.Spec, previous.Spec) {
-		u.Generation = previous.Generation + 1
-	}
 }
 
-// settle fills in the policy, which is shown.
-func settle(u *v1alpha1.User) {
+// setDefaults fills in the policy, which is shown.
+func setDefaults(u *v1alpha1.User) {
 	u.Spec.NamespacePolicy = cmp.Or(u.Spec.NamespacePolicy, v1alpha1.UserNamespacesRetain)
 }
 
@@ -122,20 +117,15 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 		errs = append(errs, field.Forbidden(field.NewPath("metadata"), "a User belongs into the space of its tenant; "+
 			"namespaces of the system space are the platform's, and rights there are given by RBAC"))
 	default:
-		if other, found := s.index.find(n, u.Spec.Username); found && other.name != u.Name {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "username"), "it is that of User "+other.name+"; delete that one first"))
+		if other, found := s.index.Find(n, u.Spec.Username); found && other.Name != u.Name {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "username"), "it is that of User "+other.Name+"; delete that one first"))
 		}
 	}
 	return errs
 }
 
-func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.Rules.Validate(ctx, obj, old)
+// parts are those of a User.
+var parts = definition.Parts[v1alpha1.User, v1alpha1.UserStatus]{
+	Spec:   func(u *v1alpha1.User) any { return &u.Spec },
+	Status: func(u *v1alpha1.User) *v1alpha1.UserStatus { return &u.Status },
 }
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return definition.ResetFields("status")
-}
-
-func status(u *v1alpha1.User) *v1alpha1.UserStatus { return &u.Status }

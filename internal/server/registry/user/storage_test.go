@@ -21,7 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
-	"github.com/tenantry/tenantry/internal/server/registry/definition"
+	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -56,7 +56,8 @@ func TestPrepare(t *testing.T) {
 	deleting := func(u *v1alpha1.User) { u.Spec.NamespacePolicy = v1alpha1.UserNamespacesDelete }
 	second := func(u *v1alpha1.User) { u.Generation = 2 }
 	created := newUser(counted, second, loose, func(u *v1alpha1.User) { u.Spec.NamespacePolicy = "" })
-	strategy{}.PrepareForCreate(t.Context(), created)
+	main := strategy{Strategy: definition.Strategy[v1alpha1.User, v1alpha1.UserStatus]{Parts: parts}}
+	main.PrepareForCreate(t.Context(), created)
 	if diff := cmp.Diff(newUser(), created); diff != "" {
 		t.Error(diff)
 	}
@@ -66,17 +67,17 @@ func TestPrepare(t *testing.T) {
 		of       tenant.Name
 		to, want *v1alpha1.User
 	}{
-		"the spec":                 {strategy{}, "jane", "acme", newUser(deleting, counted), newUser(deleting, second)},
-		"the same spec":            {strategy{}, "jane", "acme", newUser(counted), newUser()},
-		"the default":              {strategy{}, "jane", "acme", newUser(func(u *v1alpha1.User) { u.Spec.NamespacePolicy = "" }), newUser()},
-		"the finalizer":            {strategy{}, "jane", "acme", newUser(loose), newUser()},
-		"as a system user":         {strategy{}, "jane", tenant.System, newUser(loose), newUser()},
-		"by the controller":        {strategy{}, tenant.Publisher, tenant.System, newUser(loose), newUser(loose)},
-		"by the name of it":        {strategy{}, tenant.Publisher, "acme", newUser(loose), newUser()},
-		"the status":               {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(deleting, counted), newUser(counted)},
-		"no labels by the status":  {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(counted, func(u *v1alpha1.User) { u.Labels = map[string]string{"a": "b"} }), newUser(counted)},
-		"no finalizer by it":       {definition.NewStatusStrategy(strategy{}, status), tenant.Publisher, tenant.System, newUser(loose), newUser()},
-		"no username by the state": {definition.NewStatusStrategy(strategy{}, status), "jane", "acme", newUser(named("root")), newUser()},
+		"the spec":                 {main, "jane", "acme", newUser(deleting, counted), newUser(deleting, second)},
+		"the same spec":            {main, "jane", "acme", newUser(counted), newUser()},
+		"the default":              {main, "jane", "acme", newUser(func(u *v1alpha1.User) { u.Spec.NamespacePolicy = "" }), newUser()},
+		"the finalizer":            {main, "jane", "acme", newUser(loose), newUser()},
+		"as a system user":         {main, "jane", tenant.System, newUser(loose), newUser()},
+		"by the controller":        {main, tenant.Publisher, tenant.System, newUser(loose), newUser(loose)},
+		"by the name of it":        {main, tenant.Publisher, "acme", newUser(loose), newUser()},
+		"the status":               {definition.NewStatusStrategy(main, parts), "jane", "acme", newUser(deleting, counted), newUser(counted)},
+		"no labels by the status":  {definition.NewStatusStrategy(main, parts), "jane", "acme", newUser(counted, func(u *v1alpha1.User) { u.Labels = map[string]string{"a": "b"} }), newUser(counted)},
+		"no finalizer by it":       {definition.NewStatusStrategy(main, parts), tenant.Publisher, tenant.System, newUser(loose), newUser()},
+		"no username by the state": {definition.NewStatusStrategy(main, parts), "jane", "acme", newUser(named("root")), newUser()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.update.PrepareForUpdate(as(t.Context(), tc.by, tc.of, "acme"), tc.to, newUser())
@@ -94,7 +95,7 @@ func TestValidate(t *testing.T) {
 	}
 	index := NewIndex()
 	index.Set(stored("acme", "bob", "bob", "1"))
-	s := strategy{definition.Strategy{Rules: rules}, index}
+	s := strategy{definition.Strategy[v1alpha1.User, v1alpha1.UserStatus]{Rules: rules}, index}
 	for name, tc := range map[string]struct {
 		space  tenant.Name
 		change func(*v1alpha1.User)

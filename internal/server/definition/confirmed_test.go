@@ -45,7 +45,9 @@ func (w *written) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object
 }
 
 // anything is valid.
-type anything struct{ Strategy }
+type anything struct {
+	Strategy[v1alpha1.User, v1alpha1.UserStatus]
+}
 
 func (anything) PrepareForCreate(context.Context, runtime.Object)                 {}
 func (anything) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
@@ -68,8 +70,8 @@ func TestConfirmed(t *testing.T) {
 		},
 	}
 	users := v1alpha1.GroupVersion.WithResource("users").GroupResource()
-	store, err := NewStore(options, users, "user", func() runtime.Object { return &v1alpha1.User{} }, func() runtime.Object { return &v1alpha1.UserList{} },
-		anything{Strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator}}, rest.NewDefaultTableConvertor(users))
+	store, err := NewStore[v1alpha1.User, v1alpha1.UserList](options, users, "user",
+		anything{Strategy[v1alpha1.User, v1alpha1.UserStatus]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator}}, rest.NewDefaultTableConvertor(users))
 	if err != nil {
 		t.Fatal(err)
 	}

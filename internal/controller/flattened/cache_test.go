@@ -1,4 +1,4 @@
-package tenant
+package flattened
 
 import (
 	"testing"
@@ -6,24 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-func stored(namespace, name string) metav1.ObjectMeta {
-	o := slim(namespace, name)
-	o.Labels, o.Annotations = map[string]string{"l": "v"}, map[string]string{tenant.Annotation: "acme", "a": "b"}
-	return o
-}
-
-func slim(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "7"}
-}
-
-func TestKeep(t *testing.T) {
-	hard := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": one}}
+func TestSlim(t *testing.T) {
+	hard := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}}
 	role := rbacv1.RoleRef{Name: "cluster-admin"}
 	for name, tc := range map[string]struct{ obj, want client.Object }{
 		"namespace": {
@@ -44,13 +33,13 @@ func TestKeep(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := keep(tc.obj, *tc.want.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)); err != nil {
+			if err := Slim(tc.obj, *tc.want.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, tc.obj); diff != "" {
 				t.Error(diff)
 			}
-			if got := tenantOf(tc.obj); got != "acme" {
+			if got := string(Space(tc.obj)); got != "acme" {
 				t.Errorf("belongs to %q", got)
 			}
 		})

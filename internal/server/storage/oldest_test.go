@@ -56,7 +56,7 @@ func TestEarlierLife(t *testing.T) {
 			configMaps.remove(t, "a", "ns", "old-2")
 			born := revisionOf(t, configMaps.create(t, "b", "ns", "of another"))
 			var asked []string
-			configMaps.born = func(_ context.Context, n tenant.Name, namespace string) (int64, error) {
+			configMaps.oldestRevision = func(_ context.Context, n tenant.Name, namespace string) (int64, error) {
 				asked = append(asked, n.String()+"/"+namespace)
 				return born, nil
 			}
@@ -96,7 +96,7 @@ func TestEarlierLife(t *testing.T) {
 					t.Errorf("%s: %v, %v", name, found, err)
 				}
 			}
-			configMaps.born = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("no etcd") }
+			configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("no etcd") }
 			if found, _, err := configMaps.tryList(t, "a", "ns", at(then, metav1.ResourceVersionMatchExact, 0)); err == nil {
 				t.Errorf("since when is not known, and got %v", found)
 			}
@@ -123,7 +123,7 @@ func TestCacheIsOfThisLife(t *testing.T) {
 	lower := &reads{Interface: configMaps.Interface}
 	configMaps.Interface = lower
 	revision, _ := strconv.ParseInt(born, 10, 64)
-	configMaps.born = func(_ context.Context, n tenant.Name, _ string) (int64, error) {
+	configMaps.oldestRevision = func(_ context.Context, n tenant.Name, _ string) (int64, error) {
 		if n == "a" {
 			return revision, nil
 		}

@@ -1,4 +1,4 @@
-package user
+package authorization
 
 import (
 	"cmp"
@@ -7,14 +7,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	authuser "k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
+
+// newUser returns a User as it is stored.
+func newUser(n tenant.Name, username string, uid types.UID) *v1alpha1.User {
+	return &v1alpha1.User{
+		ObjectMeta: metav1.ObjectMeta{Name: username, UID: uid, Annotations: map[string]string{tenant.Annotation: n.String()}},
+		Spec:       v1alpha1.UserSpec{Username: username},
+	}
+}
+
+// as returns the context of a request of a tenant's user in the space of n.
+func as(ctx context.Context, name string, of, n tenant.Name) context.Context {
+	u := &authuser.DefaultInfo{Name: name, UID: "uid", Extra: map[string][]string{tenant.UserExtraKey: {of.String()}}}
+	r := &tenant.Request{Requested: n.Scope(), Authenticated: of}
+	r.Admit(of)
+	return request.WithUser(tenant.WithRequest(ctx, r), u)
+}
 
 // everything allows all.
 type everything struct{}
@@ -29,17 +48,17 @@ func (everything) RulesFor(context.Context, authuser.Info, string) ([]authorizer
 
 // TestEnding checks that nobody has rights in their namespaces while their User is being deleted, whatever binds them there.
 func TestEnding(t *testing.T) {
-	index := NewIndex()
-	mallory := stored("acme", "mallory", "mallory", "1")
+	index := user.NewIndex()
+	mallory := newUser("acme", "mallory", "1")
 	mallory.DeletionTimestamp = &metav1.Time{}
-	index.Replace([]*v1alpha1.User{mallory, stored("acme", "alice", "alice", "2"), stored("globex", "mallory", "mallory", "3")})
+	index.Replace([]*v1alpha1.User{mallory, newUser("acme", "alice", "2"), newUser("globex", "mallory", "3")})
 	namespaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for name, creator := range map[string]string{"acme|hers": "1", "acme|alices": "2", "acme|shared": "", "globex|hers": "3", "hers": "1"} {
 		if err := namespaces.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{tenant.CreatedByLabel: creator}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ending := Creators{Rights: everything{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
+	ending := Creators{Rights: everything{}, Users: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
 	for name, tc := range map[string]struct {
 		user, namespace string
 		space           tenant.Name
@@ -87,15 +106,15 @@ func (nothing) Authorize(context.Context, authorizer.Attributes) (authorizer.Dec
 
 // TestCreators checks that users look for the namespaces by name that their Users have created, and for no others.
 func TestCreators(t *testing.T) {
-	index := NewIndex()
-	index.Replace([]*v1alpha1.User{stored("acme", "alice", "alice", "1"), stored("globex", "alice", "alice", "2")})
+	index := user.NewIndex()
+	index.Replace([]*v1alpha1.User{newUser("acme", "alice", "1"), newUser("globex", "alice", "2")})
 	namespaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for name, creator := range map[string]string{"acme|hers": "1", "acme|others": "3", "acme|plain": "", "globex|theirs": "2"} {
 		if err := namespaces.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{tenant.CreatedByLabel: creator}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	creators := Creators{Rights: nothing{}, Index: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
+	creators := Creators{Rights: nothing{}, Users: index, Namespaces: corelisters.NewNamespaceLister(namespaces)}
 	for name, tc := range map[string]struct {
 		user, verb, name string
 		of               tenant.Name

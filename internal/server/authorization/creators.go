@@ -1,4 +1,4 @@
-package user
+package authorization
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
+	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -24,7 +25,7 @@ type Rights interface {
 // more than it can look at.
 type Creators struct {
 	Rights
-	Index *Index
+	Users *user.Index
 	// Namespaces lists those of the flattened view.
 	Namespaces corelisters.NamespaceLister
 }
@@ -56,12 +57,12 @@ func (c Creators) allows(ctx context.Context, a authorizer.Attributes) bool {
 		return false
 	}
 	n, own := c.space(ctx, a.GetUser())
-	found, known := c.Index.find(n, a.GetUser().GetName())
+	found, known := c.Users.Find(n, a.GetUser().GetName())
 	if !own || !known {
 		return false
 	}
 	ns, err := c.Namespaces.Get(tenant.Flatten(n, a.GetName()).String())
-	if err != nil || ns.Labels[tenant.CreatedByLabel] != string(found.uid) {
+	if err != nil || ns.Labels[tenant.CreatedByLabel] != string(found.UID) {
 		return false
 	}
 	// A watch shows no other of the name, which may be somebody else's.
@@ -89,7 +90,7 @@ func (c Creators) denies(ctx context.Context, u authuser.Info, namespace string)
 	if !own || namespace == "" {
 		return false
 	}
-	ending := c.Index.endingOf(n, u.GetName())
+	ending := c.Users.Ending(n, u.GetName())
 	if len(ending) == 0 {
 		return false
 	}

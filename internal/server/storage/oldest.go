@@ -15,26 +15,25 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// BornFunc returns the revision, of the etcd with a transport, before which what is below the name of a tenant was that of
+// OldestRevisionFunc returns the revision, of the etcd with a transport, before which what is below the name of a tenant was that of
 // an earlier tenant or, if there is a namespace, what is below its name that of an earlier namespace. It is zero if neither
 // had a predecessor.
-type BornFunc func(ctx context.Context, etcd storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error)
+type OldestRevisionFunc func(ctx context.Context, etcd storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error)
 
-// bornIn returns Born for one etcd.
-func (g *RESTOptionsGetter) bornIn(etcd storagebackend.TransportConfig) func(context.Context, tenant.Name, string) (int64, error) {
-	if g.Born == nil {
+// oldestRevisionIn returns OldestRevision for one etcd.
+func (g *RESTOptionsGetter) oldestRevisionIn(etcd storagebackend.TransportConfig) func(context.Context, tenant.Name, string) (int64, error) {
+	if g.OldestRevision == nil {
 		return nil
 	}
 	return func(ctx context.Context, n tenant.Name, namespace string) (int64, error) {
-		return g.Born(ctx, etcd, n, namespace)
+		return g.OldestRevision(ctx, etcd, n, namespace)
 	}
 }
 
-// inThisLife returns an error if a list or watch would show what was below the name of a space before its tenant was there,
-// or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
-// resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
-func (s *Space) inThisLife(ctx context.Context, c collection) error {
-	if s.born == nil || !c.space.IsSpace() {
+// checkRevision refuses lists and watches at resource versions that are older than the tenant or the namespace. etcd and the
+// watch cache keep old objects by key, so such a version would show those of an earlier tenant of the name.
+func (s *Space) checkRevision(ctx context.Context, c collection) error {
+	if s.oldestRevision == nil || !c.space.IsSpace() {
 		return nil
 	}
 	if token := c.opts.Predicate.Continue; token != "" {
@@ -45,7 +44,7 @@ func (s *Space) inThisLife(ctx context.Context, c collection) error {
 		if at < 0 { // the rest as it is now
 			return nil
 		}
-		return s.bornBefore(ctx, c, at)
+		return s.requireRevision(ctx, c, at)
 	}
 	switch version, err := s.revision(c.opts.ResourceVersion); {
 	case err != nil:
@@ -53,7 +52,7 @@ func (s *Space) inThisLife(ctx context.Context, c collection) error {
 	case version == 0:
 		return s.caughtUp(ctx, c)
 	default:
-		return s.bornBefore(ctx, c, version)
+		return s.requireRevision(ctx, c, version)
 	}
 }
 
@@ -63,14 +62,14 @@ func (s *Space) revision(resourceVersion string) (int64, error) {
 	return int64(version), err //nolint:gosec // see above
 }
 
-// bornBefore returns an error if a resource version is of the time before the tenant and the namespace of a request.
-func (s *Space) bornBefore(ctx context.Context, c collection, version int64) error {
-	born, err := s.born(ctx, c.space, s.namespaceAsked(ctx, c))
+// requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a request.
+func (s *Space) requireRevision(ctx context.Context, c collection, version int64) error {
+	oldest, err := s.oldestRevision(ctx, c.space, s.namespaceAsked(ctx, c))
 	if err != nil {
 		return fmt.Errorf("finding out since when resource versions are those of this space: %w", err)
 	}
-	if version < born {
-		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, born))
+	if version < oldest {
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
 	}
 	return nil
 }
@@ -93,26 +92,26 @@ func (s *Space) caughtUp(ctx context.Context, c collection) error {
 	if !s.cached {
 		return nil
 	}
-	born, err := s.born(ctx, c.space, "")
-	if err != nil || born == 0 {
+	oldest, err := s.oldestRevision(ctx, c.space, "")
+	if err != nil || oldest == 0 {
 		return err
 	}
 	nobody := tenant.CacheKey(s.resourcePrefix, c.space, "")
-	return s.Interface.Get(ctx, nobody, storage.GetOptions{IgnoreNotFound: true, ResourceVersion: strconv.FormatInt(born, 10)}, s.newFunc())
+	return s.Interface.Get(ctx, nobody, storage.GetOptions{IgnoreNotFound: true, ResourceVersion: strconv.FormatInt(oldest, 10)}, s.newFunc())
 }
 
-// ofThisLife returns the options of a read of one object, which must not be as old as an earlier tenant.
-func (s *Space) ofThisLife(ctx context.Context, n tenant.Name, opts storage.GetOptions) (storage.GetOptions, error) {
-	if s.born == nil || !s.cached || opts.ResourceVersion == "" || !n.IsSpace() {
+// atLeastOldest returns the options of a read of one object, which must not be as old as an earlier tenant.
+func (s *Space) atLeastOldest(ctx context.Context, n tenant.Name, opts storage.GetOptions) (storage.GetOptions, error) {
+	if s.oldestRevision == nil || !s.cached || opts.ResourceVersion == "" || !n.IsSpace() {
 		return opts, nil
 	}
 	version, err := s.revision(opts.ResourceVersion)
 	if err != nil {
 		return opts, nil // whoever serves it says so
 	}
-	born, err := s.born(ctx, n, "")
-	if err == nil && version < born {
-		opts.ResourceVersion = strconv.FormatInt(born, 10)
+	oldest, err := s.oldestRevision(ctx, n, "")
+	if err == nil && version < oldest {
+		opts.ResourceVersion = strconv.FormatInt(oldest, 10)
 	}
 	return opts, err
 }

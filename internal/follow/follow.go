@@ -6,8 +6,10 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/progress"
@@ -31,7 +33,7 @@ func (ListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 // versions of index, until ctx ends. name is for the log.
 func Run[T Object](ctx context.Context, name string, in tenant.Scope, source Source, index Index[T], seen *progress.Progress) {
 	scoped := tenant.WithScope(ctx, in)
-	lw := ListWatch{&cache.ListWatch{
+	Reflect(ctx, name, &cache.ListWatch{
 		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return source.List(scoped, internalOptions(options))
 		},
@@ -42,9 +44,31 @@ func Run[T Object](ctx context.Context, name string, in tenant.Scope, source Sou
 			}
 			return watch.Filter(events, unwrap), nil
 		},
-	}}
+	}, index, seen)
+}
+
+// Reflect keeps index up to date with what source lists and watches, and seen with the versions of index, until ctx ends.
+// name is for the log.
+func Reflect[T Object](ctx context.Context, name string, source *cache.ListWatch, index Index[T], seen *progress.Progress) {
 	var example T
-	cache.NewReflectorWithOptions(lw, example, store[T]{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(ListWatch{source}, example, store[T]{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+}
+
+// Metadata lists and watches the metadata of a resource's objects, those that selectors select.
+func Metadata(client metadata.Interface, r schema.GroupVersionResource, selectors metav1.ListOptions) *cache.ListWatch {
+	objects := client.Resource(r)
+	selected := func(options metav1.ListOptions) metav1.ListOptions {
+		options.LabelSelector, options.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
+		return options
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, selected(options))
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, selected(options))
+		},
+	}
 }
 
 // unwrap returns the object in the envelope in which the watch cache shares its encoded

@@ -66,8 +66,8 @@ type StatusStrategy[T, S any] struct {
 }
 
 // NewStatusStrategy returns the rules for the subresource status of what main has those for.
-func NewStatusStrategy[T, S any](main rest.RESTUpdateStrategy, status func(*T) *S) StatusStrategy[T, S] {
-	return StatusStrategy[T, S]{main, status}
+func NewStatusStrategy[T, S any](main rest.RESTUpdateStrategy, parts Parts[T, S]) StatusStrategy[T, S] {
+	return StatusStrategy[T, S]{main, parts.Status}
 }
 
 // PrepareForUpdate implements rest.RESTUpdateStrategy. All but the status is as it was.
