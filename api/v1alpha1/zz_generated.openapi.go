@@ -28,6 +28,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		ControlPlaneStorage{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStorage(ref),
 		DaemonSets{}.OpenAPIModelName():                     schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref),
 		EmbeddedStorage{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_EmbeddedStorage(ref),
+		EtcdOverride{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_EtcdOverride(ref),
+		EtcdStorage{}.OpenAPIModelName():                    schema_tenantry_tenantry_api_v1alpha1_EtcdStorage(ref),
 		ForeignSubject{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                        schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
 		KeystoneDeletion{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_KeystoneDeletion(ref),
@@ -531,6 +533,13 @@ func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneSpec(ref common.Reference
 							Ref:         ref(ControlPlaneStorage{}.OpenAPIModelName()),
 						},
 					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas is the number of servers. With storage.etcd it defaults to 2: each has all objects in its memory. With storage.embedded it is 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"expose": {
 						SchemaProps: spec.SchemaProps{
 							Description: "expose is how clients reach the servers.",
@@ -640,11 +649,17 @@ func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneStorage(ref common.Refere
 							Ref:         ref(EmbeddedStorage{}.OpenAPIModelName()),
 						},
 					},
+					"etcd": {
+						SchemaProps: spec.SchemaProps{
+							Description: "etcd is an etcd that somebody else runs, for several servers.",
+							Ref:         ref(EtcdStorage{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			EmbeddedStorage{}.OpenAPIModelName()},
+			EmbeddedStorage{}.OpenAPIModelName(), EtcdStorage{}.OpenAPIModelName()},
 	}
 }
 
@@ -696,6 +711,116 @@ func schema_tenantry_tenantry_api_v1alpha1_EmbeddedStorage(ref common.ReferenceC
 		},
 		Dependencies: []string{
 			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_EtcdOverride(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EtcdOverride is where the objects of one resource are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is \"resource\" or \"resource.group\", such as events or leases.coordination.k8s.io. Custom resources, and those of tenantry.io, stay in the etcd of all others.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are the members, as those of all other resources.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"resource", "endpoints"},
+			},
+		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_EtcdStorage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EtcdStorage is an etcd that somebody else runs. It must ask for client certificates: who can write to it has all that is in the control plane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are the members, as https://HOST:PORT. Change them in steps that keep one: a change to another etcd would be one to no objects.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"prefix": {
+						SchemaProps: spec.SchemaProps{
+							Description: "prefix of all keys in that etcd, for this control plane alone. Defaults to /control-planes/NAMESPACE/NAME. Servers start neither where another control plane is at or below the prefix, or above it, nor where something else is. It cannot be changed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"secretName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secretName is the Secret with the certificate (tls.crt) and the key (tls.key) by which servers log in to etcd, and with the authorities of etcd's own certificates (ca.crt). It must be in the namespace of the ControlPlane and have the label tenantry.io/control-plane with its name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"resource",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides put some resources into etcds of their own, which take the same certificate and have the same prefix. They cannot be added or taken away later.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(EtcdOverride{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"endpoints", "secretName"},
+			},
+		},
+		Dependencies: []string{
+			EtcdOverride{}.OpenAPIModelName()},
 	}
 }
 
