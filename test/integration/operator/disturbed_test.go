@@ -124,11 +124,12 @@ var _ = Describe("What is made for a ControlPlane", func() {
 	})
 
 	It("does not take the place of what is somebody else's", func(ctx SpecContext) {
-		parts(made, func(build func(string) *v1alpha1.ControlPlane, _ int, object client.Object) {
+		parts(made, func(build func(string) *v1alpha1.ControlPlane, i int, object client.Object) {
 			By(kindOf(object) + " " + object.GetName())
-			foreign := foreigner(object)
+			// A cache may know what another ControlPlane of that name had, a moment ago.
+			cp := build(fmt.Sprintf("taken-%d%d", len(made(build("one"))), i))
+			foreign := foreigner(made(cp)[i])
 			Expect(admin.Create(ctx, foreign)).To(Succeed())
-			cp := build("one")
 			giveEtcdSecret(ctx, cp)
 			Expect(admin.Create(ctx, cp)).To(Succeed())
 			condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNameTaken)
