@@ -1,11 +1,13 @@
 package etcdstore_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -106,8 +108,26 @@ func TestClaimWithin(t *testing.T) {
 	if err := etcdstore.Claim(ctx, within, "/a/b", "other"); !errors.Is(err, etcdstore.ErrClaimed) {
 		t.Errorf("got error %v, want that it is claimed", err)
 	}
+	if err := etcdstore.Claim(ctx, within, "/a/b/c", "other"); !errors.Is(err, etcdstore.ErrClaimed) || !strings.Contains(err.Error(), "/a/b/c is below") {
+		t.Errorf("got error %v, want that it is below one that is claimed", err)
+	}
 	if err := etcdstore.Claim(ctx, within, "/a/c", "one"); err == nil || !strings.Contains(err.Error(), "claiming the prefix /a/c of etcd: etcdserver: permission denied") {
 		t.Errorf("got error %v, want that etcd does not permit it", err)
+	}
+}
+
+// TestClaimWithoutEtcd says why nobody answers, and not only that the time is over.
+func TestClaimWithoutEtcd(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(t.TempDir(), "nobody")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	err = etcdstore.Claim(ctx, client, "/a", "one")
+	if err == nil || errors.Is(err, etcdstore.ErrClaimed) || !strings.Contains(err.Error(), "no such file or directory") {
+		t.Errorf("got error %v", err)
 	}
 }
 
