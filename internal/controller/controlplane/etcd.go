@@ -28,33 +28,51 @@ const (
 )
 
 // ensureEtcd makes the Secret by which servers log in to an external etcd. It is a copy: what
-// somebody else deletes, empties or spoils does not reach a server.
+// somebody else deletes, empties or spoils does not reach a server, and servers are made and
+// changed with what there was before.
 func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
-	etcd := w.cp.Spec.Storage.Etcd
-	if etcd == nil {
+	if w.cp.Spec.Storage.Etcd == nil {
 		return nil
 	}
+	data, err := r.givenEtcd(ctx, w.cp)
+	if isProblem(err) {
+		copied := &corev1.Secret{}
+		if _, readErr := r.read(ctx, w.cp, "Secret", etcdName(w.cp), copied); readErr != nil {
+			return readErr
+		}
+		if checkEtcd(copied.Data, r.now()) == nil {
+			data, w.remaining, err = copied.Data, err, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data[etcdAuthority])
+	w.etcdAuthority = hex.EncodeToString(sum[:8])
+	observeExpiry(w.cp, "etcd", data[tlsCert])
+	return r.applySecret(ctx, w.cp, etcdName(w.cp), map[string][]byte{
+		tlsCert: data[tlsCert], tlsKey: data[tlsKey], etcdAuthority: data[etcdAuthority],
+	})
+}
+
+// givenEtcd returns the content of the Secret that the spec names, if servers can log in to
+// etcd with it.
+func (r *Reconciler) givenEtcd(ctx context.Context, cp *v1alpha1.ControlPlane) (map[string][]byte, error) {
+	name := cp.Spec.Storage.Etcd.SecretName
 	given := &corev1.Secret{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.cp.Namespace, Name: etcd.SecretName}, given)
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: name}, given)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading Secret %q: %w", etcd.SecretName, err)
+		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
 	// Who may create ControlPlanes could otherwise have any Secret mounted into an image of theirs.
-	case err != nil, given.Labels[ofLabel] != w.cp.Name, given.Labels[managedLabel] == FieldManager:
-		return problemf(v1alpha1.ReasonEtcdSecretMissing, "spec.storage.etcd.secretName: there is no Secret %q with the label %s=%s "+
-			"that the operator has not made: create it with %s, %s and %s, or label it", etcd.SecretName, ofLabel, w.cp.Name, tlsCert, tlsKey, etcdAuthority)
+	case err != nil, given.Labels[ofLabel] != cp.Name, given.Labels[managedLabel] == FieldManager:
+		return nil, problemf(v1alpha1.ReasonEtcdSecretMissing, "spec.storage.etcd.secretName: there is no Secret %q with the label %s=%s "+
+			"that the operator has not made: create it with %s, %s and %s, or label it", name, ofLabel, cp.Name, tlsCert, tlsKey, etcdAuthority)
 	}
 	if err := checkEtcd(given.Data, r.now()); err != nil {
-		return problemf(v1alpha1.ReasonEtcdSecretInvalid, "Secret %q: %v: servers go on with what they had; correct it", etcd.SecretName, err)
+		return nil, problemf(v1alpha1.ReasonEtcdSecretInvalid, "Secret %q: %v: correct it; servers go on with what they had", name, err)
 	}
-	sum := sha256.Sum256(given.Data[etcdAuthority])
-	w.etcdAuthority = hex.EncodeToString(sum[:8])
-	observeExpiry(w.cp, "etcd", given.Data[tlsCert])
-	data := map[string][]byte{}
-	for _, file := range []string{tlsCert, tlsKey, etcdAuthority} {
-		data[file] = given.Data[file]
-	}
-	return r.applySecret(ctx, w.cp, etcdName(w.cp), data)
+	return given.Data, nil
 }
 
 // checkEtcd reports why nobody logs in to etcd with the content of a Secret.

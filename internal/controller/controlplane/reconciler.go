@@ -69,6 +69,8 @@ type work struct {
 	address string
 	// etcdAuthority says which authorities the servers on an external etcd read at their start.
 	etcdAuthority string
+	// remaining is a problem that keeps no later step from being done.
+	remaining error
 	// serversSettled is set by ensureServers: the servers on an external etcd were as the spec
 	// says before, and ready.
 	serversSettled bool
@@ -79,7 +81,9 @@ type work struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cp := &v1alpha1.ControlPlane{}
-	if err := r.Client.Get(ctx, request.NamespacedName, cp); err != nil {
+	// A cache may not know yet what the last reconcile has written, and a status would be left
+	// as it is that only looks as it is to be.
+	if err := r.Live.Get(ctx, request.NamespacedName, cp); err != nil {
 		if apierrors.IsNotFound(err) {
 			forget(request.NamespacedName)
 		}
@@ -122,7 +126,7 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 			return err
 		}
 	}
-	return nil
+	return w.remaining
 }
 
 // again says when to look again if nothing that is watched changes.

@@ -147,6 +147,11 @@ var _ = Describe("A ControlPlane on an external etcd", func() {
 		Expect(admin.Delete(ctx, named(&corev1.Secret{}, whole.Name))).To(Succeed())
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonEtcdSecretMissing)
 		Expect(copied(ctx, cp)()).To(Equal(before))
+		servers := named(&appsv1.Deployment{}, cp.Name)
+		uid := uidOf(ctx, servers)
+		Expect(admin.Delete(ctx, servers)).To(Succeed())
+		Eventually(func() any { return uidOf(ctx, servers) }).ShouldNot(Equal(uid), "servers are made with the copy")
+		made = generation(ctx, cp)
 		giveEtcdSecret(ctx, cp) // with other authorities
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 		Eventually(copied(ctx, cp)).ShouldNot(Equal(before))

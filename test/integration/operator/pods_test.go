@@ -155,12 +155,13 @@ func (s *service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	w.WriteHeader(http.StatusOK)
-	here, _, err := w.(http.Hijacker).Hijack()
+	here, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		_ = there.Close()
 		return
 	}
+	_, _ = buffered.WriteString("HTTP/1.1 200 OK\r\n\r\n")
+	_ = buffered.Flush()
 	for from, to := range map[net.Conn]net.Conn{here: there, there: here} {
 		go func() {
 			_, _ = io.Copy(to, from)

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,7 +18,6 @@ import (
 	"github.com/onsi/gomega/gexec"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,8 @@ type etcdCluster struct {
 	// clients is the file of the authority of its clients.
 	clients string
 	server  *embed.Etcd
+	// root is a client that may do everything.
+	root *clientv3.Client
 }
 
 func newEtcdCluster(dir string) *etcdCluster {
@@ -85,6 +88,40 @@ func (e *etcdCluster) start(ctx context.Context, clients *pki.Authority) {
 	}
 }
 
+// restrict lets the user "servers" do what the page names, and nobody but the user "root"
+// anything else. Users are named by their certificates.
+func (e *etcdCluster) restrict(ctx context.Context) {
+	GinkgoHelper()
+	certPEM, keyPEM, err := e.keys.ClientCertificate(0, tenant.System, "root")
+	Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	Expect(err).NotTo(HaveOccurred())
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(e.keys.ServerCA.PEM())
+	e.root, err = clientv3.New(clientv3.Config{
+		Endpoints: []string{e.address.String()}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: authorities},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"root", "servers"} {
+		_, err := e.root.RoleAdd(ctx, name)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = e.root.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = e.root.UserGrantRole(ctx, name, name)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for _, key := range []string{"/control-planes/", "/tenantry/deleted-tenants-of/control-planes/", "compact_rev_key", "/tenantry.io/claim"} {
+		end := ""
+		if strings.HasSuffix(key, "/") {
+			end = clientv3.GetPrefixRangeEnd(key)
+		}
+		_, err := e.root.RoleGrantPermission(ctx, "servers", key, end, clientv3.PermissionType(clientv3.PermReadWrite))
+		Expect(err).NotTo(HaveOccurred())
+	}
+	_, err = e.root.AuthEnable(ctx)
+	Expect(err).NotTo(HaveOccurred())
+}
+
 // login returns the content of a Secret for a client of an authority.
 func (e *etcdCluster) login(clients *pki.Authority) map[string][]byte {
 	GinkgoHelper()
@@ -96,7 +133,7 @@ func (e *etcdCluster) login(clients *pki.Authority) map[string][]byte {
 // keysOutside returns the keys that are not below a prefix.
 func (e *etcdCluster) keysOutside(ctx context.Context, prefix string) []string {
 	GinkgoHelper()
-	found, err := v3client.New(e.server.Server).Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	found, err := e.root.Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	Expect(err).NotTo(HaveOccurred())
 	var outside []string
 	for _, kv := range found.Kvs {
@@ -181,6 +218,8 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 		etcd = newEtcdCluster(filepath.Join(node.root, "etcd"))
 		etcd.start(ctx, etcd.keys.ClientCA)
 		DeferCleanup(func() { etcd.server.Close() })
+		etcd.restrict(ctx)
+		DeferCleanup(etcd.root.Close)
 		DeferCleanup(node.end)
 
 		cp = newReal(name)
@@ -215,15 +254,18 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
-	It("write nothing outside of their prefix but what the page names", func(ctx SpecContext) {
+	It("write nothing outside of their prefix but what the page names, and need no other right", func(ctx SpecContext) {
 		for _, key := range etcd.keysOutside(ctx, prefix) {
 			Expect(key).To(Or(HavePrefix("/tenantry/deleted-tenants-of"+prefix+"/"), Equal("compact_rev_key")))
+		}
+		for _, server := range servers {
+			Expect(string(server.Err.Contents())).NotTo(ContainSubstring("permission denied"))
 		}
 	}, SpecTimeout(specTimeout))
 
 	It("do not start at the prefix of another ControlPlane, nor within it, and say so in the status", func(ctx SpecContext) {
-		for _, taken := range []string{prefix, prefix + "/pods", "/control-planes"} {
-			second := newReal("second")
+		for i, taken := range []string{prefix, prefix + "/pods", "/control-planes"} {
+			second := newReal("second-" + strconv.Itoa(i))
 			second.Spec.Storage.Etcd.Prefix = taken
 			giveLogin(ctx, second, etcd.login(etcd.keys.ClientCA))
 			Expect(admin.Create(ctx, second)).To(Succeed())
@@ -233,7 +275,7 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 			Expect(said).To(ContainSubstring("the prefix of etcd is not this control plane's"))
 
 			template := getPodTemplate(ctx, second.Name)
-			failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "second-x", Labels: template.Labels}, Spec: template.Spec}
+			failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: second.Name + "-x", Labels: template.Labels}, Spec: template.Spec}
 			Expect(admin.Create(ctx, failed)).To(Succeed())
 			failed.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "tenantry", Image: image, ImageID: "x",
