@@ -481,8 +481,8 @@ var controllersTable = []mutant{
 	{
 		name:   "nothing else is below a prefix of etcd that is claimed",
 		file:   "internal/etcdstore/claim.go",
-		before: `strings.TrimSuffix(prefix, "/")+"/"), "=", 0).WithPrefix()}`,
-		after:  `own), "=", 0)}`,
+		before: `"=", 0).WithPrefix()}`,
+		after:  `"=", 0)}`,
 		tests:  []string{"./internal/etcdstore", "-run=TestClaim"},
 	},
 	{
