@@ -66,6 +66,16 @@ func (in EmbeddedStorage) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EtcdOverride) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.EtcdOverride"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EtcdStorage) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.EtcdStorage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignSubject) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ForeignSubject"
 }

@@ -34,7 +34,7 @@ func New(keys *pki.PKI, server string, u User) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return write(space, keys.ServerCA.PEM(), u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
+	return write(&api.Cluster{Server: space, CertificateAuthorityData: keys.ServerCA.PEM()}, u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
 }
 
 // NewExec returns a kubeconfig without a secret, for users of tenant t at the server with
@@ -44,7 +44,7 @@ func NewExec(server string, authority []byte, t tenant.Name, name string, args .
 	if err != nil {
 		return nil, err
 	}
-	return write(space, authority, t, name, &api.AuthInfo{Exec: &api.ExecConfig{
+	return write(&api.Cluster{Server: space, CertificateAuthorityData: authority}, t, name, &api.AuthInfo{Exec: &api.ExecConfig{
 		APIVersion:      clientauthentication.SchemeGroupVersion.String(),
 		Command:         "tenantry",
 		Args:            append([]string{"credential", name}, args...),
@@ -53,10 +53,28 @@ func NewExec(server string, authority []byte, t tenant.Name, name string, args .
 	}})
 }
 
-func write(space string, authority []byte, t tenant.Name, user string, credentials *api.AuthInfo) ([]byte, error) {
+// AuthorityFile, CertFile and KeyFile are the files that NewMounted names.
+const (
+	AuthorityFile = "ca.crt"
+	CertFile      = "tls.crt"
+	KeyFile       = "tls.key"
+)
+
+// NewMounted returns a kubeconfig of a user of the system tenant at the server with the given
+// plain URL. What it needs lies beside it, in files that clients read again when they change.
+func NewMounted(server, user string) ([]byte, error) {
+	space, err := SpaceURL(server, tenant.System)
+	if err != nil {
+		return nil, err
+	}
+	return write(&api.Cluster{Server: space, CertificateAuthority: AuthorityFile}, tenant.System, user,
+		&api.AuthInfo{ClientCertificate: CertFile, ClientKey: KeyFile})
+}
+
+func write(cluster *api.Cluster, t tenant.Name, user string, credentials *api.AuthInfo) ([]byte, error) {
 	context := user + "@" + t.String()
 	config := api.NewConfig()
-	config.Clusters[t.String()] = &api.Cluster{Server: space, CertificateAuthorityData: authority}
+	config.Clusters[t.String()] = cluster
 	config.AuthInfos[context] = credentials
 	config.Contexts[context] = &api.Context{Cluster: t.String(), AuthInfo: context}
 	config.CurrentContext = context

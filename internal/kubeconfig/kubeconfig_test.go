@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/pki"
@@ -79,5 +82,30 @@ func TestServerUnknown(t *testing.T) {
 	}
 	if got, err := Server(path); err == nil {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestNewMounted reads a kubeconfig whose credentials lie beside it.
+func TestNewMounted(t *testing.T) {
+	data, err := NewMounted("https://one.example.com", "manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubeconfig")
+	for file, content := range map[string][]byte{path: data, filepath.Join(dir, AuthorityFile): nil, filepath.Join(dir, CertFile): nil, filepath.Join(dir, KeyFile): nil} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &rest.Config{Host: "https://one.example.com", TLSClientConfig: rest.TLSClientConfig{
+		CAFile: filepath.Join(dir, AuthorityFile), CertFile: filepath.Join(dir, CertFile), KeyFile: filepath.Join(dir, KeyFile),
+	}}
+	if diff := cmp.Diff(want, config, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -118,7 +118,7 @@ func Request(ctx context.Context, config *rest.Config, u User) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("requesting a certificate for %q of tenant %q: %w", u.Name, u.Tenant, err)
 	}
-	return write(space, config.CAData, u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
+	return write(&api.Cluster{Server: space, CertificateAuthorityData: config.CAData}, u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
 }
 
 // issue makes a request of a user's certificate, approves it and waits for the answer.

@@ -77,6 +77,26 @@ func (c *etcdClients) connectAll(configs []storagebackend.Config) ([]*clientv3.C
 	return clients, nil
 }
 
+// claimTimeout is what an etcd gets to answer a server that starts.
+const claimTimeout = 20 * time.Second
+
+// claim makes the prefix of every etcd of configs that of a claimant, before anything is
+// written there.
+func (c *etcdClients) claim(ctx context.Context, configs []storagebackend.Config, claimant string) error {
+	clients, err := c.connectAll(configs)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	for _, client := range clients {
+		if err := etcdstore.Claim(ctx, client, configs[0].Prefix, claimant); err != nil {
+			return fmt.Errorf("--etcd-claim: %w (%s)", err, strings.Join(client.Endpoints(), ", "))
+		}
+	}
+	return nil
+}
+
 func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Client, error) {
 	if c.embedded != nil {
 		return c.embedded(), nil

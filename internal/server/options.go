@@ -53,6 +53,9 @@ type Options struct {
 	// Publishable are the resources of which objects can be published, as the manager's
 	// configuration has them. Publishing others is answered with a warning.
 	Publishable []string
+	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
+	// the server does not start where another one is. Empty (the default) looks at nothing.
+	EtcdClaim string
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -81,6 +84,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.DefaultTenant, "default-tenant", o.DefaultTenant,
 		"Tenant of users whose credentials carry no tenant. It is created if it is missing. "+
 			"If empty, such users are refused.")
+	fs.StringVar(&o.EtcdClaim, "etcd-claim", o.EtcdClaim,
+		"Name of this control plane among all that store in the same etcd. The first server writes it below --etcd-prefix if nothing is there. "+
+			"A server that finds another name, or what nobody has claimed, does not start. If empty, nothing is looked at.")
 	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
 		"Bundle by which pods verify the server. It is published as kube-root-ca.crt in every namespace. "+
 			"Defaults to the serving certificate.")
@@ -123,6 +129,7 @@ type CompletedOptions struct {
 	signing        signing.Config
 	historyBytes   int64
 	quotaSettle    time.Duration
+	etcdClaim      string
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
 	publishable    []schema.GroupResource
@@ -132,7 +139,7 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes}
+		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}

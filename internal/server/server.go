@@ -89,7 +89,7 @@ func assemble(ctx context.Context, opts CompletedOptions) (*assembly, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newStores(opts, b)
+	s, err := newStores(ctx, opts, b)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type stores struct {
 // newStores creates the storage of Tenants and reports, which authentication,
 // authorization and admission ask, and which is there before them. So their storage does
 // not ask who may publish an object, as that of other resources does: admission alone does.
-func newStores(opts CompletedOptions, b *base) (*stores, error) {
+func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, error) {
 	// The types of Tenantry have no protobuf and are stored as JSON.
 	for _, resource := range []schema.GroupResource{tenantregistry.Resource, accesspolicy.Resource, publishedobject.Resource, keystonesync.Resource, user.Resource} {
 		b.storage.SetSerializer(resource, runtime.ContentTypeJSON, nil)
@@ -55,6 +55,11 @@ func newStores(opts CompletedOptions, b *base) (*stores, error) {
 		return nil, fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
 	etcd, configs := &etcdClients{embedded: opts.etcdClient}, b.storage.Configs()
+	if opts.etcdClaim != "" {
+		if err := etcd.claim(ctx, configs, opts.etcdClaim); err != nil {
+			return nil, err
+		}
+	}
 	raw := opts.rawStorage
 	if raw == nil {
 		raw = etcd.storage

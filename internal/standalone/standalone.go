@@ -194,9 +194,6 @@ func (o Options) renew(ctx context.Context, keys *pki.PKI) {
 	}, cmp.Or(o.RenewPeriod, renewPeriod))
 }
 
-// serviceRange has a million addresses: the Services of all spaces share it.
-const serviceRange = "10.96.0.0/12"
-
 // validate names the flag whose value cannot work, before anything is made.
 func (o Options) validate() error {
 	if quota := o.EtcdQuotaBackendBytes; quota > 0 && quota < etcd.MinQuotaBackendBytes {
@@ -263,40 +260,17 @@ func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Serve
 	if o.WrapStorage != nil {
 		options.RawStorage = o.WrapStorage(options.RawStorage)
 	}
-	options.RootCAFile = keys.ServerCA.File
 	store.Transport(&kube.Etcd.StorageConfig.Transport)
-	kube.ServiceClusterIPRanges = serviceRange
 	kube.SecureServing.BindPort = o.Port
 	kube.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
 	if err := o.advertise(kube); err != nil {
 		return nil, err
 	}
-	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = keys.Serving()
-	authenticateBy(keys, options)
-	options.Signing.CertFile, options.Signing.KeyFile = keys.ClientCA.File, keys.ClientCA.KeyFile
-	kube.ServiceAccountSigningKeyFile = keys.ServiceAccountKey()
-	kube.ProxyClientCertFile, kube.ProxyClientKeyFile = keys.FrontProxyClient()
+	use(keys, options)
 	if o.Manager != nil {
 		options.Publishable = o.Manager.Publishable
 	}
 	return NewServer(ctx, options)
-}
-
-// authenticateBy lets the users in that a directory has keys for.
-func authenticateBy(keys *pki.PKI, options *server.Options) {
-	upstream := options.Authentication.Upstream.WithServiceAccounts()
-	options.Kube.Authentication = upstream
-	upstream.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
-	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
-	switch {
-	case keys.SystemCA != nil:
-		upstream.ClientCert.ClientCA = keys.ClientCA.File
-		options.Authentication.SystemClientCAFile = keys.SystemCA.File
-	case upstream.ClientCert.ClientCA == "":
-		upstream.ClientCert.ClientCA = keys.ClientCA.File
-	default:
-		options.Authentication.SystemClientCAFile = keys.ClientCA.File
-	}
 }
 
 func writeAdmin(path, address string, keys *pki.PKI) error {

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,18 +29,30 @@ const (
 
 	crt, key = ".crt", ".key"
 
+	// identity is the file of what tells a ControlPlane from all others, also of other hosts.
+	// A ControlPlane that goes on with the keys of an earlier one has its identity.
+	identity = "identity"
+
 	// servingLeft is what certificates of servers have left at least of their year.
 	servingLeft = 365 * 24 * time.Hour / 3
 )
 
 // authorities are those that the operator alone has the keys of.
-type authorities struct{ server, system, frontProxy *pki.Authority }
+type authorities struct {
+	server, system, frontProxy *pki.Authority
+	// claim is by what servers know whether the objects in an etcd are theirs.
+	claim string
+}
 
 // ensureKeys makes the two Secrets that nobody could make again: of the authorities, whose
 // keys no server has, and of what servers sign with.
 func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	data, err := r.once(ctx, w.cp, authoritiesName(w.cp), func() (map[string][]byte, error) {
-		return newAuthorities(serverCA, systemCA, frontProxyCA)
+		made, err := newAuthorities(serverCA, systemCA, frontProxyCA)
+		if err == nil {
+			made[identity] = []byte(uuid.NewUUID())
+		}
+		return made, err
 	})
 	if err != nil {
 		return err
@@ -51,6 +65,10 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 			return err
 		}
 	}
+	if w.cp.Spec.Storage.Etcd != nil && len(validation.IsDNS1123Label(string(data[identity]))) > 0 {
+		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s is no UUID: restore it from a backup", authoritiesName(w.cp), identity)
+	}
+	found.claim = fmt.Sprintf("%s/%s/%s", w.cp.Namespace, w.cp.Name, data[identity])
 	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
 		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
 	}

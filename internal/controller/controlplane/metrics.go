@@ -16,7 +16,7 @@ var (
 	}, []string{"namespace", "name", "condition"})
 	expiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tenantry_control_plane_certificate_expiry_timestamp_seconds",
-		Help: "When a certificate of a ControlPlane expires: that of its servers (server) or of its administrator's kubeconfig (admin).",
+		Help: "When a certificate of a ControlPlane expires: that of its servers (server), of its administrator's kubeconfig (admin), of its managers (manager) or that by which its servers log in to an external etcd (etcd).",
 	}, []string{"namespace", "name", "certificate"})
 )
 

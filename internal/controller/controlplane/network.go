@@ -12,6 +12,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	applynetworkingv1 "k8s.io/client-go/applyconfigurations/networking/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -25,10 +26,12 @@ const (
 // ensureServices makes the Service for clients and the one that gives pods their names, and
 // finds out how clients reach the former.
 func (r *Reconciler) ensureServices(ctx context.Context, w *work) error {
-	members := service(w.cp, membersName(w.cp))
-	members.Spec.WithClusterIP(corev1.ClusterIPNone).WithPublishNotReadyAddresses(true)
-	if err := r.apply(ctx, w.cp, members, &corev1.Service{}); err != nil {
-		return err
+	if w.cp.Spec.Storage.Etcd == nil { // a StatefulSet has one
+		members := service(w.cp, membersName(w.cp))
+		members.Spec.WithClusterIP(corev1.ClusterIPNone).WithPublishNotReadyAddresses(true)
+		if err := r.apply(ctx, w.cp, members, &corev1.Service{}); err != nil {
+			return err
+		}
 	}
 	clients := service(w.cp, w.cp.Name)
 	clients.Spec.WithType(corev1.ServiceType(w.cp.Spec.Expose.Type)).WithIPFamilyPolicy(corev1.IPFamilyPolicyPreferDualStack)
@@ -36,6 +39,7 @@ func (r *Reconciler) ensureServices(ctx context.Context, w *work) error {
 		return err
 	}
 	w.hosts, w.endpoint = hosts(w.cp, clients), endpoint(w.cp, clients)
+	w.address = ptr.Deref(clients.Spec.ClusterIP, "")
 	return nil
 }
 
@@ -82,7 +86,7 @@ func endpoint(cp *v1alpha1.ControlPlane, applied *applycorev1.ServiceApplyConfig
 	case v1alpha1.ExposeLoadBalancer:
 		candidates = append(candidates, balancers(applied)...)
 	default:
-		candidates = append(candidates, cp.Name+"."+cp.Namespace+".svc")
+		candidates = append(candidates, serviceHost(cp))
 	}
 	if len(candidates) == 0 {
 		return ""
@@ -100,17 +104,25 @@ func nodePort(applied *applycorev1.ServiceApplyConfiguration) int32 {
 	return 0
 }
 
-// ensureNetworkPolicy lets clients reach the one port. The servers call webhooks and issuers
-// of tokens wherever they are, but not the metadata services of the machines that they run on.
+// ensureNetworkPolicy lets clients reach the one port.
 func (r *Reconciler) ensureNetworkPolicy(ctx context.Context, w *work) error {
-	policy := applynetworkingv1.NetworkPolicy(w.cp.Name, w.cp.Namespace).WithLabels(labelsOf(w.cp)).WithOwnerReferences(owner(w.cp)).
+	return r.applyNetworkPolicy(ctx, w.cp, w.cp.Name, serversPart,
+		applynetworkingv1.NetworkPolicyIngressRule().WithPorts(
+			applynetworkingv1.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(intstr.FromString(portName))))
+}
+
+// applyNetworkPolicy lets in what rules say. The pods call webhooks and issuers of tokens
+// wherever they are, but not the metadata services of the machines that they run on.
+func (r *Reconciler) applyNetworkPolicy(ctx context.Context, cp *v1alpha1.ControlPlane, name, part string,
+	rules ...*applynetworkingv1.NetworkPolicyIngressRuleApplyConfiguration,
+) error {
+	policy := applynetworkingv1.NetworkPolicy(name, cp.Namespace).WithLabels(labelsOfPart(cp, part)).WithOwnerReferences(owner(cp)).
 		WithSpec(applynetworkingv1.NetworkPolicySpec().
-			WithPodSelector(applymetav1.LabelSelector().WithMatchLabels(selectorOf(w.cp))).
+			WithPodSelector(applymetav1.LabelSelector().WithMatchLabels(selectorOfPart(cp, part))).
 			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
-			WithIngress(applynetworkingv1.NetworkPolicyIngressRule().WithPorts(
-				applynetworkingv1.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(intstr.FromString(portName)))).
+			WithIngress(rules...).
 			WithEgress(applynetworkingv1.NetworkPolicyEgressRule().WithTo(
 				applynetworkingv1.NetworkPolicyPeer().WithIPBlock(applynetworkingv1.IPBlock().WithCIDR("0.0.0.0/0").WithExcept("169.254.0.0/16")),
 				applynetworkingv1.NetworkPolicyPeer().WithIPBlock(applynetworkingv1.IPBlock().WithCIDR("::/0").WithExcept("fe80::/10", "fd00:ec2::254/128")))))
-	return r.apply(ctx, w.cp, policy, &networkingv1.NetworkPolicy{})
+	return r.apply(ctx, cp, policy, &networkingv1.NetworkPolicy{})
 }

@@ -53,23 +53,70 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-func TestObserved(t *testing.T) {
-	whole := appsv1.StatefulSetStatus{ObservedGeneration: 2, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentRevision: "b", UpdateRevision: "b"}
+func TestFailureOfPodsThatEnd(t *testing.T) {
+	failing := []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"one that is to run":             {func(*corev1.Pod) {}, "pod x-0: CrashLoopBackOff"},
+		"one that is to end":             {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, ""},
+		"one that the host has replaced": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, ""},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-0"}, Status: corev1.PodStatus{ContainerStatuses: failing}}
+		tc.change(pod)
+		if message, _ := failure(pod, time.Now()); message != tc.want {
+			t.Errorf("%s: got %q, want %q", name, message, tc.want)
+		}
+	}
+}
+
+func TestObservedStatefulSet(t *testing.T) {
+	whole := appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentRevision: "b", UpdateRevision: "b"}
 	for name, tc := range map[string]struct {
 		change func(*appsv1.StatefulSetStatus)
-		want   servers
+		want   observed
 	}{
-		"whole":         {func(*appsv1.StatefulSetStatus) {}, servers{ready: 1, settled: true, version: "v1"}},
-		"not seen":      {func(s *appsv1.StatefulSetStatus) { s.ObservedGeneration = 1 }, servers{ready: 1, version: "v1"}},
-		"rolling out":   {func(s *appsv1.StatefulSetStatus) { s.CurrentRevision = "a" }, servers{ready: 1, version: "v1"}},
-		"of before":     {func(s *appsv1.StatefulSetStatus) { s.UpdatedReplicas = 0 }, servers{ready: 1, version: "v1"}},
-		"not ready yet": {func(s *appsv1.StatefulSetStatus) { s.ReadyReplicas = 0 }, servers{version: "v1"}},
+		"whole":         {func(*appsv1.StatefulSetStatus) {}, observed{ready: 1, settled: true, version: "v1"}},
+		"not seen":      {func(s *appsv1.StatefulSetStatus) { s.ObservedGeneration = 1 }, observed{ready: 1, version: "v1"}},
+		"rolling out":   {func(s *appsv1.StatefulSetStatus) { s.CurrentRevision = "a" }, observed{ready: 1, version: "v1"}},
+		"of before":     {func(s *appsv1.StatefulSetStatus) { s.UpdatedReplicas = 0 }, observed{ready: 1, version: "v1"}},
+		"not ready yet": {func(s *appsv1.StatefulSetStatus) { s.ReadyReplicas = 0 }, observed{version: "v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: whole}
 			set.Spec.Template.Labels = map[string]string{versionLabel: "v1"}
 			tc.change(&set.Status)
-			if diff := cmp.Diff(tc.want, observed(set, nil, time.Now()), cmp.AllowUnexported(servers{})); diff != "" {
+			if diff := cmp.Diff(tc.want, ofStatefulSet(set).observed(nil, time.Now()), cmp.AllowUnexported(observed{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObservedDeployment(t *testing.T) {
+	whole := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, ReadyReplicas: 3, UpdatedReplicas: 3}
+	for name, tc := range map[string]struct {
+		change func(*appsv1.DeploymentStatus)
+		want   observed
+	}{
+		"whole":                {func(*appsv1.DeploymentStatus) {}, observed{ready: 3, settled: true, version: "v1"}},
+		"not seen":             {func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 }, observed{ready: 3, version: "v1"}},
+		"one of them replaced": {func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas, s.Replicas = 1, 4 }, observed{ready: 3, version: "v1"}},
+		"one of before left":   {func(s *appsv1.DeploymentStatus) { s.Replicas, s.ReadyReplicas = 4, 4 }, observed{ready: 4, version: "v1"}},
+		"two of them ready":    {func(s *appsv1.DeploymentStatus) { s.ReadyReplicas = 2 }, observed{ready: 2, version: "v1"}},
+		"none that the host allows": {func(s *appsv1.DeploymentStatus) {
+			*s = appsv1.DeploymentStatus{ObservedGeneration: 2, Conditions: []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota",
+			}}}
+		}, observed{version: "v1", failing: "Deployment one has no pods: exceeded quota"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}, Status: whole}
+			d.Spec.Replicas = new(int32(3))
+			d.Spec.Template.Labels = map[string]string{versionLabel: "v1"}
+			tc.change(&d.Status)
+			if diff := cmp.Diff(tc.want, ofDeployment(d).observed(nil, time.Now()), cmp.AllowUnexported(observed{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

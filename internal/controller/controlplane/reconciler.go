@@ -65,13 +65,25 @@ type work struct {
 	// as long as the host has no address.
 	hosts    []string
 	endpoint string
-	servers  servers
+	// address is the IP address of the Service in the cluster.
+	address string
+	// etcdAuthority says which authorities the servers on an external etcd read at their start.
+	etcdAuthority string
+	// remaining is a problem that keeps no later step from being done.
+	remaining error
+	// serversSettled is set by ensureServers: the servers on an external etcd were as the spec
+	// says before, and ready.
+	serversSettled bool
+	// servers and managers are what observe has found.
+	servers, managers observed
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cp := &v1alpha1.ControlPlane{}
-	if err := r.Client.Get(ctx, request.NamespacedName, cp); err != nil {
+	// A cache may not know yet what the last reconcile has written, and a status would be left
+	// as it is that only looks as it is to be.
+	if err := r.Live.Get(ctx, request.NamespacedName, cp); err != nil {
 		if apierrors.IsNotFound(err) {
 			forget(request.NamespacedName)
 		}
@@ -95,7 +107,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // ensure makes everything, in this order. The first step that fails ends it. The servers come
-// last, so that those of a foreign version keep their addresses and certificates.
+// late, so that those of a foreign version keep their addresses and certificates, and the
+// managers last, because they talk to servers.
 func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 	for _, step := range []func(context.Context, *work) error{
 		r.ensureAccount,
@@ -105,13 +118,15 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 		r.ensureKeys,
 		r.ensureServing,
 		r.ensureAdmin,
+		r.ensureEtcd,
 		r.ensureServers,
+		r.ensureManagers,
 	} {
 		if err := step(ctx, w); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.remaining
 }
 
 // again says when to look again if nothing that is watched changes.
@@ -124,7 +139,7 @@ func again(w *work, err error) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	case err != nil:
 		return reconcile.Result{}, err
-	case w.servers.starting:
+	case w.servers.starting || w.managers.starting:
 		return reconcile.Result{RequeueAfter: startPeriod}, nil
 	default:
 		return reconcile.Result{RequeueAfter: renewalPeriod}, nil

@@ -35,11 +35,15 @@ type Options struct {
 }
 
 // Cached are the kinds that the controller makes and observes, each with the selector of
-// what is the operator's. Nothing else of these kinds is kept in memory.
+// what is the operator's. Nothing else of these kinds is kept in memory, but for the Secrets
+// that people have labelled as those of a ControlPlane.
 func Cached() map[client.Object]cache.ByObject {
 	cached := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: managed}}
 	for _, kind := range children() {
 		cached[kind] = cache.ByObject{Label: managed}
+		if _, is := kind.(*corev1.Secret); is {
+			cached[kind] = cache.ByObject{Label: forControlPlanes}
+		}
 	}
 	return cached
 }
@@ -47,7 +51,7 @@ func Cached() map[client.Object]cache.ByObject {
 // children are the kinds that the controller makes.
 func children() []client.Object {
 	return []client.Object{
-		&corev1.ServiceAccount{}, &corev1.Service{}, &corev1.Secret{}, &appsv1.StatefulSet{},
+		&corev1.ServiceAccount{}, &corev1.Service{}, &corev1.Secret{}, &appsv1.StatefulSet{}, &appsv1.Deployment{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 	}
 }
@@ -73,7 +77,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// toControlPlane maps what the operator has made to the ControlPlane that it is of.
+// toControlPlane maps what has the label of a ControlPlane to the ControlPlane that it is of.
 func toControlPlane(_ context.Context, made client.Object) []reconcile.Request {
 	name := made.GetLabels()[ofLabel]
 	if name == "" {

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ func progressing(w *work, failed error) metav1.Condition {
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
 	case !w.servers.settled:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the servers to be as the spec says and ready")
+	case !w.managers.settled:
+		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the managers to be as the spec says and ready")
 	default:
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonAsDesired, "everything is as the spec says")
 	}
@@ -61,8 +64,8 @@ func degraded(w *work, failed error) metav1.Condition {
 		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonInvalid, failed.Error())
 	case failed != nil:
 		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
-	case w.servers.failing != "":
-		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, w.servers.failing)
+	case cmp.Or(w.servers.failing, w.managers.failing) != "":
+		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing))
 	default:
 		return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}

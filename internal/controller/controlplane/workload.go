@@ -3,39 +3,41 @@ package controlplane
 import (
 	"cmp"
 	"context"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 const (
-	// replicas is one, because the embedded etcd has one member.
-	replicas = 1
+	// defaultReplicas is the number of servers on an external etcd: one can end, and the
+	// other goes on.
+	defaultReplicas = 2
 
 	containerName = "tenantry"
-	volumeName    = "state"
 	pkiVolume     = "pki"
-	volumeDir     = "/var/lib/tenantry"
-	// stateDir is below the volume's own directory, whose rights are the host's to say.
-	stateDir = volumeDir + "/state"
-	pkiDir   = "/etc/tenantry/pki"
+	pkiDir        = "/etc/tenantry/pki"
 
-	// databaseShare is the part of the volume that the database may have. The rest is for
-	// its log, and for the copies that are made of it.
-	databaseShare = 2
-	// gracePeriod is what a server gets to end, in seconds.
-	gracePeriod = 60
+	// gracePeriod is what a pod gets to end, in seconds: a server answers for shutdownDelay,
+	// and then what it has begun, for a minute at most.
+	gracePeriod = 90
 )
+
+// replicas is the number of servers of a ControlPlane.
+func replicas(cp *v1alpha1.ControlPlane) int32 {
+	if cp.Spec.Storage.Etcd == nil { // the embedded one has one member
+		return 1
+	}
+	return ptr.Deref(cp.Spec.Replicas, defaultReplicas)
+}
 
 // ensureAccount makes the account of the servers, which has no right and no token: they ask
 // nothing of the host.
@@ -45,44 +47,46 @@ func (r *Reconciler) ensureAccount(ctx context.Context, w *work) error {
 	return r.apply(ctx, w.cp, account, &corev1.ServiceAccount{})
 }
 
-// ensureBudget lets a drain move the one server, which is back in seconds, and refuses a
-// second eviction before then.
+// ensureBudget lets a drain move one server after the other.
 func (r *Reconciler) ensureBudget(ctx context.Context, w *work) error {
-	budget := applypolicyv1.PodDisruptionBudget(w.cp.Name, w.cp.Namespace).WithLabels(labelsOf(w.cp)).WithOwnerReferences(owner(w.cp)).
-		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
-			WithSelector(applymetav1.LabelSelector().WithMatchLabels(selectorOf(w.cp))))
-	return r.apply(ctx, w.cp, budget, &policyv1.PodDisruptionBudget{})
+	return r.applyBudget(ctx, w.cp, w.cp.Name, serversPart)
 }
 
-// ensureServers makes the StatefulSet of the servers, if they are of a version that the
-// operator knows.
+// applyBudget lets one pod of a part be evicted, and refuses a second eviction until it is
+// back.
+func (r *Reconciler) applyBudget(ctx context.Context, cp *v1alpha1.ControlPlane, name, part string) error {
+	budget := applypolicyv1.PodDisruptionBudget(name, cp.Namespace).WithLabels(labelsOfPart(cp, part)).WithOwnerReferences(owner(cp)).
+		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
+			WithSelector(applymetav1.LabelSelector().WithMatchLabels(selectorOfPart(cp, part))))
+	return r.apply(ctx, cp, budget, &policyv1.PodDisruptionBudget{})
+}
+
+// ensureServers makes the servers, if they are of a version that the operator knows.
 func (r *Reconciler) ensureServers(ctx context.Context, w *work) error {
 	if pinned := w.cp.Spec.Version; pinned != "" && pinned != r.Version {
 		return problemf(v1alpha1.ReasonUnsupportedVersion, "spec.version is %s and this operator runs %s: "+
 			"the servers stay as they are; leave spec.version out, or install the operator of that version", pinned, r.Version)
 	}
-	return r.apply(ctx, w.cp, r.statefulSet(w.cp), &appsv1.StatefulSet{})
+	if w.cp.Spec.Storage.Etcd == nil {
+		return r.apply(ctx, w.cp, r.statefulSet(w.cp), &appsv1.StatefulSet{})
+	}
+	desired, live := r.serversOnEtcd(w), &appsv1.Deployment{}
+	if err := r.apply(ctx, w.cp, desired, live); err != nil {
+		return err
+	}
+	w.serversSettled = ptr.Deref(desired.Generation, 0) == live.Generation && ofDeployment(live).settled()
+	return nil
 }
 
-func (r *Reconciler) statefulSet(cp *v1alpha1.ControlPlane) *applyappsv1.StatefulSetApplyConfiguration {
-	marks := labelsOf(cp)
+// podLabels are those of the pods of a part, by which their version is known.
+func (r *Reconciler) podLabels(cp *v1alpha1.ControlPlane, part string) map[string]string {
+	marks := labelsOfPart(cp, part)
 	marks[versionLabel] = r.Version
-	return applyappsv1.StatefulSet(cp.Name, cp.Namespace).WithLabels(marks).WithOwnerReferences(owner(cp)).
-		WithSpec(applyappsv1.StatefulSetSpec().
-			WithReplicas(replicas).
-			WithServiceName(membersName(cp)).
-			WithSelector(applymetav1.LabelSelector().WithMatchLabels(selectorOf(cp))).
-			// A pod that cannot start does not keep the one that could from being made.
-			WithPodManagementPolicy(appsv1.ParallelPodManagement).
-			WithPersistentVolumeClaimRetentionPolicy(applyappsv1.StatefulSetPersistentVolumeClaimRetentionPolicy().
-				WithWhenDeleted(appsv1.RetainPersistentVolumeClaimRetentionPolicyType).
-				WithWhenScaled(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)).
-			WithTemplate(applycorev1.PodTemplateSpec().WithLabels(marks).WithSpec(r.pod(cp))).
-			WithVolumeClaimTemplates(claim(cp)))
+	return marks
 }
 
 // pod is what the Pod Security Standard "restricted" lets run, as any user but root.
-func (r *Reconciler) pod(cp *v1alpha1.ControlPlane) *applycorev1.PodSpecApplyConfiguration {
+func (r *Reconciler) pod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
 	security := applycorev1.PodSecurityContext().WithRunAsNonRoot(true).
 		WithSeccompProfile(applycorev1.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
 	if r.fileGroup != nil {
@@ -94,12 +98,20 @@ func (r *Reconciler) pod(cp *v1alpha1.ControlPlane) *applycorev1.PodSpecApplyCon
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriod).
 		WithSecurityContext(security).
-		WithContainers(r.container(cp)).
-		WithVolumes(applycorev1.Volume().WithName(pkiVolume).WithProjected(applycorev1.ProjectedVolumeSource().
-			WithDefaultMode(0o440).
-			WithSources(
-				project(keysName(cp), clientCA+crt, clientCA+key, serviceAccount+key),
-				project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key))))
+		WithContainers(container)
+}
+
+// serverPod is that of a server, with its keys.
+func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
+	return r.pod(cp, container).WithVolumes(mounted(pkiVolume,
+		project(keysName(cp), clientCA+crt, clientCA+key, serviceAccount+key),
+		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key)))
+}
+
+// mounted is a volume of Secrets.
+func mounted(name string, sources ...*applycorev1.VolumeProjectionApplyConfiguration) *applycorev1.VolumeApplyConfiguration {
+	return applycorev1.Volume().WithName(name).WithProjected(applycorev1.ProjectedVolumeSource().
+		WithDefaultMode(0o440).WithSources(sources...))
 }
 
 // project mounts some of a Secret.
@@ -111,31 +123,30 @@ func project(secret string, files ...string) *applycorev1.VolumeProjectionApplyC
 	return applycorev1.VolumeProjection().WithSecret(source)
 }
 
-func (r *Reconciler) container(cp *v1alpha1.ControlPlane) *applycorev1.ContainerApplyConfiguration {
+// container is what all containers have in common.
+func (r *Reconciler) container(cp *v1alpha1.ControlPlane, args ...string) *applycorev1.ContainerApplyConfiguration {
 	return applycorev1.Container().
 		WithName(containerName).
 		WithImage(cmp.Or(cp.Spec.Pod.Image, r.Image)).
-		WithArgs("up",
-			"--dir="+stateDir,
-			"--pki-dir="+pkiDir,
-			"--bind-address=0.0.0.0",
-			"--secure-port="+strconv.Itoa(containerPort),
-			"--etcd-quota-backend-bytes="+strconv.FormatInt(cp.Spec.Storage.Embedded.Size.Value()/databaseShare, 10)).
+		WithArgs(args...).
+		// What a process says at its end is in the status of the ControlPlane.
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
+		WithSecurityContext(applycorev1.SecurityContext().
+			WithAllowPrivilegeEscalation(false).
+			WithReadOnlyRootFilesystem(true).
+			WithCapabilities(applycorev1.Capabilities().WithDrop("ALL")))
+}
+
+// serverContainer is that of a server.
+func (r *Reconciler) serverContainer(cp *v1alpha1.ControlPlane, args ...string) *applycorev1.ContainerApplyConfiguration {
+	return r.container(cp, args...).
 		WithPorts(applycorev1.ContainerPort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(containerPort)).
 		// A start takes as long as there is to read, half an hour at most.
 		WithStartupProbe(probe("/readyz").WithPeriodSeconds(2).WithFailureThreshold(900)).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5)).
 		WithLivenessProbe(probe("/livez").WithPeriodSeconds(10).WithFailureThreshold(6)).
 		WithResources(resources(cp.Spec.Pod.Resources)).
-		// What a server says at its end is in the status of the ControlPlane.
-		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithSecurityContext(applycorev1.SecurityContext().
-			WithAllowPrivilegeEscalation(false).
-			WithReadOnlyRootFilesystem(true).
-			WithCapabilities(applycorev1.Capabilities().WithDrop("ALL"))).
-		WithVolumeMounts(
-			applycorev1.VolumeMount().WithName(volumeName).WithMountPath(volumeDir),
-			applycorev1.VolumeMount().WithName(pkiVolume).WithMountPath(pkiDir).WithReadOnly(true))
+		WithVolumeMounts(applycorev1.VolumeMount().WithName(pkiVolume).WithMountPath(pkiDir).WithReadOnly(true))
 }
 
 func probe(path string) *applycorev1.ProbeApplyConfiguration {
@@ -159,17 +170,4 @@ func resources(chosen *v1alpha1.ControlPlaneResources) *applycorev1.ResourceRequ
 		r.WithLimits(chosen.Limits)
 	}
 	return r
-}
-
-func claim(cp *v1alpha1.ControlPlane) *applycorev1.PersistentVolumeClaimApplyConfiguration {
-	spec := applycorev1.PersistentVolumeClaimSpec().
-		WithAccessModes(corev1.ReadWriteOnce).
-		WithResources(applycorev1.VolumeResourceRequirements().WithRequests(corev1.ResourceList{
-			corev1.ResourceStorage: cp.Spec.Storage.Embedded.Size,
-		}))
-	if class := cp.Spec.Storage.Embedded.StorageClassName; class != nil {
-		spec.WithStorageClassName(*class)
-	}
-	// By its labels people find what is left of a ControlPlane.
-	return (&applycorev1.PersistentVolumeClaimApplyConfiguration{}).WithName(volumeName).WithLabels(labelsOf(cp)).WithSpec(spec)
 }

@@ -41,11 +41,17 @@ func named[T client.Object](object T, name string) T {
 
 // owned is what goes with a ControlPlane.
 func owned(cp *v1alpha1.ControlPlane) []client.Object {
-	return []client.Object{
-		named(&corev1.ServiceAccount{}, cp.Name), named(&corev1.Service{}, cp.Name), named(&corev1.Service{}, cp.Name+"-members"),
+	all := []client.Object{
+		named(&corev1.ServiceAccount{}, cp.Name), named(&corev1.Service{}, cp.Name),
 		named(&networkingv1.NetworkPolicy{}, cp.Name), named(&policyv1.PodDisruptionBudget{}, cp.Name),
-		named(&corev1.Secret{}, cp.Name+"-serving"), named(&corev1.Secret{}, cp.Name+"-admin"), named(&appsv1.StatefulSet{}, cp.Name),
+		named(&corev1.Secret{}, cp.Name+"-serving"), named(&corev1.Secret{}, cp.Name+"-admin"),
 	}
+	if cp.Spec.Storage.Etcd == nil {
+		return append(all, named(&corev1.Service{}, cp.Name+"-members"), named(&appsv1.StatefulSet{}, cp.Name))
+	}
+	return append(all, named(&corev1.Secret{}, cp.Name+"-etcd"), named(&appsv1.Deployment{}, cp.Name),
+		named(&networkingv1.NetworkPolicy{}, cp.Name+"-manager"), named(&policyv1.PodDisruptionBudget{}, cp.Name+"-manager"),
+		named(&corev1.Secret{}, cp.Name+"-manager"), named(&appsv1.Deployment{}, cp.Name+"-manager"))
 }
 
 // kept is what stays without it.
@@ -61,6 +67,7 @@ func createAvailable(ctx context.Context, cp *v1alpha1.ControlPlane) {
 	create(ctx, cp)
 	setReady(ctx, cp.Name)
 	expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+	expectCondition(ctx, cp.Name, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonAsDesired)
 }
 
 var _ = Describe("A ControlPlane", func() {

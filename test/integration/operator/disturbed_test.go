@@ -37,6 +37,8 @@ func content(object client.Object) any {
 		return o.Spec.Selector
 	case *corev1.Secret:
 		return o.Data
+	case *appsv1.Deployment:
+		return []any{o.Spec.Template.Spec.Containers[0].Image, *o.Spec.Replicas}
 	case *appsv1.StatefulSet:
 		return []any{o.Spec.Template.Spec.Containers[0].Image, *o.Spec.Replicas}
 	case *policyv1.PodDisruptionBudget:
@@ -58,6 +60,9 @@ func spoil(object client.Object) {
 		for key := range o.Data {
 			o.Data[key] = []byte("spoilt")
 		}
+	case *appsv1.Deployment:
+		o.Spec.Template.Spec.Containers[0].Image = "spoilt"
+		o.Spec.Replicas = new(int32(0))
 	case *appsv1.StatefulSet:
 		o.Spec.Template.Spec.Containers[0].Image = "spoilt"
 		o.Spec.Replicas = new(int32(0))
@@ -68,14 +73,30 @@ func spoil(object client.Object) {
 	}
 }
 
+// kinds are ControlPlanes of both kinds of storage, by a name.
+var kinds = []func(string) *v1alpha1.ControlPlane{newControlPlane, newOnEtcd}
+
+// parts calls do for each object that is made for a ControlPlane, those that both kinds have in
+// common once. which selects from owned or made.
+func parts(which func(*v1alpha1.ControlPlane) []client.Object, do func(build func(string) *v1alpha1.ControlPlane, i int, object client.Object)) {
+	known := map[string]bool{}
+	for _, build := range kinds {
+		for i, object := range which(build("one")) {
+			if id := kindOf(object) + object.GetName(); !known[id] {
+				known[id] = true
+				do(build, i, object)
+			}
+		}
+	}
+}
+
 var _ = Describe("What is made for a ControlPlane", func() {
-	// The kinds are those of owned, in its order.
-	for i, object := range owned(newControlPlane("disturbed")) {
+	parts(owned, func(build func(string) *v1alpha1.ControlPlane, i int, object client.Object) {
 		It(fmt.Sprintf("comes back: %T %s", object, object.GetName()), func(ctx SpecContext) {
-			neighbour := newControlPlane("neighbour")
+			neighbour := build("neighbour")
 			createAvailable(ctx, neighbour)
 			before := versions(ctx, made(neighbour))
-			cp := newControlPlane("disturbed")
+			cp := build("one")
 			createAvailable(ctx, cp)
 			object := owned(cp)[i]
 			get(ctx, object, object.GetName())
@@ -100,14 +121,16 @@ var _ = Describe("What is made for a ControlPlane", func() {
 			Eventually(func() any { return uidOf(ctx, object) }).ShouldNot(Equal(uid))
 			Expect(versions(ctx, made(neighbour))).To(Equal(before), "the neighbour was written")
 		})
-	}
+	})
 
 	It("does not take the place of what is somebody else's", func(ctx SpecContext) {
-		for _, object := range made(newControlPlane("taken")) {
+		parts(made, func(build func(string) *v1alpha1.ControlPlane, i int, object client.Object) {
 			By(kindOf(object) + " " + object.GetName())
-			foreign := foreigner(object)
+			// A cache may know what another ControlPlane of that name had, a moment ago.
+			cp := build(fmt.Sprintf("taken-%d%d", len(made(build("one"))), i))
+			foreign := foreigner(made(cp)[i])
 			Expect(admin.Create(ctx, foreign)).To(Succeed())
-			cp := newControlPlane("taken")
+			giveEtcdSecret(ctx, cp)
 			Expect(admin.Create(ctx, cp)).To(Succeed())
 			condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNameTaken)
 			Expect(condition.Message).To(ContainSubstring(foreign.GetName()))
@@ -122,7 +145,7 @@ var _ = Describe("What is made for a ControlPlane", func() {
 			for _, object := range made(cp) {
 				Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed())
 			}
-		}
+		})
 	}, NodeTimeout(startTimeout))
 
 	It("is the same again for the next ControlPlane of the name, as far as it is keys", func(ctx SpecContext) {
@@ -155,8 +178,13 @@ func foreigner(object client.Object) client.Object {
 		return &networkingv1.NetworkPolicy{ObjectMeta: meta}
 	case *policyv1.PodDisruptionBudget:
 		return &policyv1.PodDisruptionBudget{ObjectMeta: meta}
+	case *appsv1.Deployment:
+		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: meta.Labels}, Template: foreignPod(meta)}}
 	default:
-		pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: meta.Labels}, Template: pod}}
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: meta.Labels}, Template: foreignPod(meta)}}
 	}
+}
+
+func foreignPod(meta metav1.ObjectMeta) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 }

@@ -28,6 +28,16 @@ func parse(name, spec string) *unstructured.Unstructured {
 	return cp
 }
 
+const (
+	etcd       = `etcd: {endpoints: ["https://a:1"], secretName: s}`
+	tenMembers = `"https://a:1", "https://a:2", "https://a:3", "https://a:4", "https://a:5", "https://a:6", "https://a:7", "https://a:8", "https://a:9", "https://a:10"`
+)
+
+// onEtcdWith returns etcd with another field.
+func onEtcdWith(field string) string {
+	return `etcd: {endpoints: ["https://a:1"], secretName: s, ` + field + `}`
+}
+
 var _ = Describe("The definition of ControlPlanes", func() {
 	DescribeTable("refuses", func(ctx SpecContext, name, spec, field, message string) {
 		err := admin.Create(ctx, parse(name, spec), client.DryRunAll)
@@ -42,7 +52,7 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("half a version", "x", `{version: v0.1}`, "spec.version", "should match"),
 		Entry("a version with leading zeros", "x", `{version: v0.01.0}`, "spec.version", "should match"),
 		Entry("a suffix of a version", "x", `{version: v0.1.0-rc.1}`, "spec.version", "should match"),
-		Entry("no kind of storage", "x", `{storage: {}}`, "spec.storage", "name the kind of storage: embedded"),
+		Entry("no kind of storage", "x", `{storage: {}}`, "spec.storage", "name one kind of storage: embedded or etcd"),
 		Entry("a small volume", "x", `{storage: {embedded: {size: 1023Mi}}}`, "spec.storage.embedded.size", "size must be 1Gi at least"),
 		Entry("a negative volume", "x", `{storage: {embedded: {size: -10Gi}}}`, "spec.storage.embedded.size", "size must be 1Gi at least"),
 		Entry("a volume of no size", "x", `{storage: {embedded: {size: large}}}`, "spec.storage.embedded.size", "should match"),
@@ -50,6 +60,32 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a volume beyond all disks", "x", `{storage: {embedded: {size: 2Pi}}}`, "spec.storage.embedded.size", "size must be 1Pi at most"),
 		Entry("a class without a name", "x", `{storage: {embedded: {storageClassName: ""}}}`, "spec.storage.embedded.storageClassName", "should be at least 1"),
 		Entry("a class of no such name", "x", `{storage: {embedded: {storageClassName: Fast_Disks}}}`, "spec.storage.embedded.storageClassName", "must be the name of a StorageClass"),
+		Entry("both kinds of storage", "x", `{storage: {embedded: {}, `+etcd+`}}`, "spec.storage", "name one kind of storage: embedded or etcd"),
+		Entry("several servers with an embedded etcd", "x", `{replicas: 2}`, "spec", "several servers need storage.etcd"),
+		Entry("no server", "x", `{replicas: 0, storage: {`+etcd+`}}`, "spec.replicas", "greater than or equal to 1"),
+		Entry("17 servers", "x", `{replicas: 17, storage: {`+etcd+`}}`, "spec.replicas", "less than or equal to 16"),
+		Entry("an etcd without members", "x", `{storage: {etcd: {secretName: s}}}`, "spec.storage.etcd.endpoints", "Required"),
+		Entry("an etcd of no members", "x", `{storage: {etcd: {secretName: s, endpoints: []}}}`, "spec.storage.etcd.endpoints", "at least 1 items"),
+		Entry("an etcd of ten members", "x", `{storage: {etcd: {secretName: s, endpoints: [`+tenMembers+`]}}}`, "spec.storage.etcd.endpoints", "must have at most 9 items"),
+		Entry("a member twice", "x", `{storage: {etcd: {secretName: s, endpoints: ["https://a:1", "https://a:1"]}}}`, "spec.storage.etcd.endpoints", "Duplicate value"),
+		Entry("an etcd without TLS", "x", `{storage: {etcd: {secretName: s, endpoints: ["http://a:2379"]}}}`, "spec.storage.etcd.endpoints", "must be https://HOST:PORT"),
+		Entry("a member without a port", "x", `{storage: {etcd: {secretName: s, endpoints: ["https://a"]}}}`, "spec.storage.etcd.endpoints", "must be https://HOST:PORT"),
+		Entry("a member with a path", "x", `{storage: {etcd: {secretName: s, endpoints: ["https://a:1/b"]}}}`, "spec.storage.etcd.endpoints", "must be https://HOST:PORT"),
+		Entry("two members in one", "x", `{storage: {etcd: {secretName: s, endpoints: ["https://a:1,https://b:1"]}}}`, "spec.storage.etcd.endpoints", "must be https://HOST:PORT"),
+		Entry("a member with a user", "x", `{storage: {etcd: {secretName: s, endpoints: ["https://u@a:1"]}}}`, "spec.storage.etcd.endpoints", "must be https://HOST:PORT"),
+		Entry("an etcd without a Secret", "x", `{storage: {etcd: {endpoints: ["https://a:1"]}}}`, "spec.storage.etcd.secretName", "Required"),
+		Entry("an etcd with a Secret of no name", "x", `{storage: {etcd: {endpoints: ["https://a:1"], secretName: ""}}}`, "spec.storage.etcd.secretName", "must be the name of a Secret"),
+		Entry("an etcd with a Secret elsewhere", "x", `{storage: {etcd: {endpoints: ["https://a:1"], secretName: other/s}}}`, "spec.storage.etcd.secretName", "must be the name of a Secret"),
+		Entry("a prefix that is no path", "x", `{storage: {`+onEtcdWith(`prefix: a`)+`}}`, "spec.storage.etcd.prefix", "prefix must be a path"),
+		Entry("a prefix of everything", "x", `{storage: {`+onEtcdWith(`prefix: /`)+`}}`, "spec.storage.etcd.prefix", "prefix must be a path"),
+		Entry("a prefix with an end", "x", `{storage: {`+onEtcdWith(`prefix: /a/`)+`}}`, "spec.storage.etcd.prefix", "prefix must be a path"),
+		Entry("a prefix that goes up", "x", `{storage: {`+onEtcdWith(`prefix: /a/../b`)+`}}`, "spec.storage.etcd.prefix", "prefix must be a path"),
+		Entry("the prefix of what servers remember", "x", `{storage: {`+onEtcdWith(`prefix: /tenantry/a`)+`}}`, "spec.storage.etcd.prefix", "prefix must not be in /tenantry"),
+		Entry("an etcd of a resource of ours", "x", `{storage: {`+onEtcdWith(`overrides: [{resource: users.tenantry.io, endpoints: ["https://a:1"]}]`)+`}}`, "spec.storage.etcd.overrides[0].resource", "must not be one of tenantry.io"),
+		Entry("an etcd of a kind", "x", `{storage: {`+onEtcdWith(`overrides: [{resource: Event, endpoints: ["https://a:1"]}]`)+`}}`, "spec.storage.etcd.overrides[0].resource", "RESOURCE or RESOURCE.GROUP"),
+		Entry("an etcd of a resource, of no members", "x", `{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: []}]`)+`}}`, "spec.storage.etcd.overrides[0].endpoints", "at least 1 items"),
+		Entry("an etcd of a resource without TLS", "x", `{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: ["http://a:1"]}]`)+`}}`, "spec.storage.etcd.overrides[0].endpoints", "must be https://HOST:PORT"),
+		Entry("a resource twice", "x", `{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: ["https://a:1"]}, {resource: events, endpoints: ["https://b:1"]}]`)+`}}`, "spec.storage.etcd.overrides[1]", "Duplicate value"),
 		Entry("another kind of Service", "x", `{expose: {type: ExternalName}}`, "spec.expose.type", "Unsupported value"),
 		Entry("ports of nodes without a name", "x", `{expose: {type: NodePort}}`, "spec.expose", "type NodePort needs names"),
 		Entry("ports of nodes with no name", "x", `{expose: {type: NodePort, names: []}}`, "spec.expose", "type NodePort needs names"),
@@ -79,6 +115,10 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a long name", strings.Repeat("a", 40), `{}`),
 		Entry("a version", "x", `{version: v10.0.3}`),
 		Entry("a volume of 1Gi, in bytes", "x", `{storage: {embedded: {size: 1073741824, storageClassName: fast.disks}}}`),
+		Entry("one server with an embedded etcd", "x", `{replicas: 1}`),
+		Entry("several servers", "x", `{replicas: 16, storage: {`+etcd+`}}`),
+		Entry("an etcd with all fields", "x", `{storage: {etcd: {endpoints: ["https://etcd-0.example.com:2379", "https://10.0.0.1:2379", "https://[fd00::1]:2379"], secretName: s.x,
+			prefix: /a/b-c_d.e, overrides: [{resource: events, endpoints: ["https://a:1"]}, {resource: leases.coordination.k8s.io, endpoints: ["https://a:1"]}]}}}`),
 		Entry("names and addresses", "x", `{expose: {type: NodePort, names: [tenantry.example.com, 10.0.0.1, "2001:db8::1"]}}`),
 		Entry("an image by digest", "x", `{pod: {image: "mirror.example:5000/a/b@sha256:0123456789abcdef"}}`),
 		Entry("resources", "x", `{pod: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1024Mi}}}}`),
@@ -108,5 +148,13 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("the class", `{storage: {embedded: {storageClassName: a}}}`, `{storage: {embedded: {storageClassName: b}}}`, "spec.storage.embedded", "storageClassName cannot be changed"),
 		Entry("the default class", `{}`, `{storage: {embedded: {storageClassName: b}}}`, "spec.storage.embedded", "storageClassName cannot be changed"),
 		Entry("back to the default class", `{storage: {embedded: {storageClassName: a}}}`, `{}`, "spec.storage.embedded", "storageClassName cannot be changed"),
+		Entry("the kind of storage", `{}`, `{storage: {`+etcd+`}}`, "spec.storage", "the kind of storage cannot be changed"),
+		Entry("the kind of storage back", `{storage: {`+etcd+`}}`, `{}`, "spec.storage", "the kind of storage cannot be changed"),
+		Entry("the prefix", `{storage: {`+onEtcdWith(`prefix: /a`)+`}}`, `{storage: {`+onEtcdWith(`prefix: /b`)+`}}`, "spec.storage.etcd", "prefix cannot be changed"),
+		Entry("the default prefix", `{storage: {`+etcd+`}}`, `{storage: {`+onEtcdWith(`prefix: /b`)+`}}`, "spec.storage.etcd", "prefix cannot be changed"),
+		Entry("all members", `{storage: {`+etcd+`}}`, `{storage: {etcd: {endpoints: ["https://b:1"], secretName: s}}}`, "spec.storage.etcd.endpoints", "add the new ones first"),
+		Entry("the resources of other etcds", `{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: ["https://a:1"]}]`)+`}}`, `{storage: {`+etcd+`}}`, "spec.storage.etcd", "overrides cannot be added"),
+		Entry("all members of another etcd", `{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: ["https://a:1"]}]`)+`}}`,
+			`{storage: {`+onEtcdWith(`overrides: [{resource: events, endpoints: ["https://b:1"]}]`)+`}}`, "spec.storage.etcd.overrides[0].endpoints", "add the new ones first"),
 	)
 })

@@ -134,6 +134,7 @@ func newControlPlane(name string) *v1alpha1.ControlPlane {
 // the spec: the host has no garbage collector.
 func create(ctx context.Context, cp *v1alpha1.ControlPlane) {
 	GinkgoHelper()
+	giveEtcdSecret(ctx, cp)
 	Expect(admin.Create(ctx, cp)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(admin.Delete(ctx, cp))).To(Succeed())
@@ -153,12 +154,27 @@ func get[T client.Object](ctx context.Context, object T, name string) T {
 // setReady says that the pods of a ControlPlane are ready, as a kubelet and a controller do.
 func setReady(ctx context.Context, name string) {
 	GinkgoHelper()
+	if get(ctx, newControlPlane(name), name).Spec.Storage.Etcd != nil {
+		setDeploymentReady(ctx, name)
+		setDeploymentReady(ctx, name+"-manager")
+		return
+	}
 	set := get(ctx, &appsv1.StatefulSet{}, name)
 	set.Status = appsv1.StatefulSetStatus{
 		ObservedGeneration: set.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentReplicas: 1, AvailableReplicas: 1,
 		CurrentRevision: "1", UpdateRevision: "1",
 	}
 	Expect(admin.Status().Update(ctx, set)).To(Succeed())
+}
+
+func setDeploymentReady(ctx context.Context, name string) {
+	GinkgoHelper()
+	deployment := get(ctx, &appsv1.Deployment{}, name)
+	all := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, Replicas: all, ReadyReplicas: all, UpdatedReplicas: all, AvailableReplicas: all,
+	}
+	Expect(admin.Status().Update(ctx, deployment)).To(Succeed())
 }
 
 // expectCondition waits for a condition of a ControlPlane.

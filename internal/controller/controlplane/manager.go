@@ -1,0 +1,112 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/kubeconfig"
+	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// managerReplicas is the number of managers, of which one works.
+	managerReplicas = 2
+
+	managerUser   = "tenantry-manager"
+	managerVolume = "kubeconfig"
+	managerDir    = "/etc/tenantry/kubeconfig"
+
+	healthPort, healthPortName = 8081, "health"
+)
+
+// ensureManagers makes the managers of servers that have none in their process, as soon as a
+// server answers them. Those that are there are changed when all servers have been.
+func (r *Reconciler) ensureManagers(ctx context.Context, w *work) error {
+	if w.cp.Spec.Storage.Etcd == nil {
+		return nil
+	}
+	name := managerName(w.cp)
+	if err := r.applyNetworkPolicy(ctx, w.cp, name, managersPart); err != nil {
+		return err
+	}
+	if err := r.applyBudget(ctx, w.cp, name, managersPart); err != nil {
+		return err
+	}
+	if err := r.ensureManagerSecret(ctx, w); err != nil {
+		return err
+	}
+	servers, _, err := r.workload(ctx, w.cp)
+	if err != nil {
+		return err
+	}
+	live := &appsv1.Deployment{}
+	switch found, err := r.read(ctx, w.cp, "Deployment", name, live); {
+	case err != nil:
+		return err
+	case found && !w.serversSettled, !found && servers.ready == 0:
+		return nil
+	}
+	return r.apply(ctx, w.cp, r.managers(w), live)
+}
+
+// ensureManagerSecret makes the Secret by which managers log in to the servers. They read the
+// certificate again when it changes.
+func (r *Reconciler) ensureManagerSecret(ctx context.Context, w *work) error {
+	current := &corev1.Secret{}
+	if _, err := r.read(ctx, w.cp, "Secret", managerName(w.cp), current); err != nil {
+		return err
+	}
+	config, err := kubeconfig.NewMounted("https://"+serviceHost(w.cp), managerUser)
+	if err != nil {
+		return err
+	}
+	data := map[string][]byte{
+		kubeconfigKey: config, kubeconfig.AuthorityFile: w.authorities.server.PEM(),
+		kubeconfig.CertFile: current.Data[kubeconfig.CertFile], kubeconfig.KeyFile: current.Data[kubeconfig.KeyFile],
+	}
+	keys := &pki.PKI{ClientCA: w.authorities.system}
+	if !keys.IsClientCertificate(data[kubeconfig.CertFile], data[kubeconfig.KeyFile], adminLeft, tenant.System, managerUser, adminGroup) {
+		data[kubeconfig.CertFile], data[kubeconfig.KeyFile], err = keys.ClientCertificate(adminValidity, tenant.System, managerUser, adminGroup)
+		if err != nil {
+			return fmt.Errorf("issuing the certificate of the managers: %w", err)
+		}
+	}
+	observeExpiry(w.cp, managersPart, data[kubeconfig.CertFile])
+	return r.applySecret(ctx, w.cp, managerName(w.cp), data)
+}
+
+// serviceHost is by which name pods reach the servers.
+func serviceHost(cp *v1alpha1.ControlPlane) string { return cp.Name + "." + cp.Namespace + ".svc" }
+
+// managers are the controllers of Tenants.
+func (r *Reconciler) managers(w *work) *applyappsv1.DeploymentApplyConfiguration {
+	container := r.container(w.cp, "manager",
+		"--kubeconfig="+managerDir+"/"+kubeconfigKey,
+		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort)).
+		WithPorts(applycorev1.ContainerPort().WithName(healthPortName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(healthPort)).
+		WithReadinessProbe(healthProbe("/readyz")).
+		WithLivenessProbe(healthProbe("/healthz").WithInitialDelaySeconds(10)).
+		WithResources(applycorev1.ResourceRequirements().
+			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")}).
+			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")})).
+		WithVolumeMounts(applycorev1.VolumeMount().WithName(managerVolume).WithMountPath(managerDir).WithReadOnly(true))
+	pod := r.pod(w.cp, container).
+		WithVolumes(mounted(managerVolume, project(managerName(w.cp), kubeconfigKey, kubeconfig.AuthorityFile, kubeconfig.CertFile, kubeconfig.KeyFile))).
+		// Without asking the host's DNS. A Service that is made again has another address, and
+		// the managers are made again, too.
+		WithHostAliases(applycorev1.HostAlias().WithIP(w.address).WithHostnames(serviceHost(w.cp)))
+	return r.deployment(w.cp, managerName(w.cp), managersPart, managerReplicas, pod)
+}
+
+func healthProbe(path string) *applycorev1.ProbeApplyConfiguration {
+	return applycorev1.Probe().WithHTTPGet(applycorev1.HTTPGetAction().WithPort(intstr.FromString(healthPortName)).WithPath(path))
+}
