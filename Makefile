@@ -18,8 +18,9 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR) \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
 	-X $(VERSION_PKG).buildDate=$(COMMITTED)
-SOURCES := api cmd config internal test tools/bundle tools/image
-GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
+SOURCES := api cmd config internal test tools/bundle tools/chart tools/image tools/release
+GENERATED := find api bundle charts config docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
+TOOLS := bundle chart image release
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 APIMACHINERY := k8s.io/apimachinery/pkg
 
@@ -29,7 +30,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/..
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle bump bench conformance
+.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +51,7 @@ run: build ## Run everything in one process, with its state in .tenantry.
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
 	go test -timeout 20m ./...
-	go test -C tools/image ./...
+	for module in $(TOOLS); do go test -C tools/$$module ./... || exit 1; done
 
 race: ## Run the tests of what is used by many at once with Go's race detector.
 	CGO_ENABLED=1 go test -race -timeout 20m $(CONCURRENT)
@@ -96,7 +97,7 @@ keystone: ## Test against a real Keystone, whose Debian packages are installed o
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
 	go vet -tags e2e,keystone,node ./test/e2e ./test/keystone ./test/node
-	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference; test "$$before" = "$$($(GENERATED))" || \
+	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference bundle chart; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
 lint: bin/golangci-lint ## Check formatting and the linters of .golangci.yml.
@@ -114,8 +115,9 @@ generate: ## Generate deep copies and OpenAPI definitions.
 		--go-header-file /dev/null --report-filename /dev/null \
 		github.com/tenantry/tenantry/api/v1alpha1 $(APIMACHINERY)/apis/meta/v1 $(APIMACHINERY)/api/resource $(APIMACHINERY)/runtime k8s.io/apiserver/pkg/apis/audit/v1
 
-manifests: ## Generate the CustomResourceDefinitions.
+manifests: ## Generate the CustomResourceDefinitions, and write the version into the manifests.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+	@sed -i -E 's/^(  newTag: ).*/\1$(VERSION)/' config/operator/kustomization.yaml
 
 reference: ## Generate docs/reference.
 	@go build -C tools/reference -o ../../bin/crd-ref-docs github.com/elastic/crd-ref-docs
@@ -124,13 +126,16 @@ reference: ## Generate docs/reference.
 	@go test ./cmd/tenantry -run '^TestReference$$' -update
 
 bundle: manifests ## Generate and validate the OLM bundle.
-	go run -C tools/bundle . ../..
+	@go run -C tools/bundle . ../..
+
+chart: manifests ## Generate the Helm chart.
+	@go run -C tools/chart . ../..
 
 bump: ## Require another version of Kubernetes: make bump KUBERNETES_VERSION=v1.x.y
 	go run -C tools ./bump .. $(KUBERNETES_VERSION)
 	sed -i -E 's/(libraries of Kubernetes )1\.[0-9]+/\11.$(KUBERNETES_MINOR)/' README.md
 	sed -i -E 's/(kubernetesVersion: ")[0-9.]+/\11.$(KUBERNETES_MINOR)/' tools/reference/config.yaml
-	for module in . test/conformance/suite test/node/binaries tools/bundle; do go -C $$module mod tidy -e || exit 1; done
+	for module in . test/conformance/suite test/node/binaries tools/bundle tools/chart tools/release; do go -C $$module mod tidy -e || exit 1; done
 
 bench: build ## Run the benchmarks and print their results, for more than an hour.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
