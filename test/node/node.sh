@@ -3,7 +3,7 @@
 #
 #   node.sh BIN IMAGE... -- COMMAND
 #
-# BIN has the programs of Kubernetes, etcd and pause; IMAGEs are tarballs for the node. All of it is in
+# BIN has the programs of Kubernetes, etcd and pause, and BIN/olm those of OLM; IMAGEs are tarballs for the node. All of it is in
 # namespaces of its own for the network and for mounts, so that nothing is opened on this
 # machine, and its settings stay as they are. There is no cluster DNS. The command has
 # KUBECONFIG of an administrator, and the environment variable NODE with the node's address.
@@ -189,4 +189,4 @@ spec:
   local: {path: $dir/volume}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
 YAML
-PATH=$bin:$PATH "$@"
+PATH=$bin:$bin/olm:$PATH "$@"

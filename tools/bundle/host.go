@@ -23,8 +23,8 @@ var leftOut = []string{
 	"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 	// OLMs before 0.33 refuse a bundle that has one. Nobody calls the operator but the kubelet.
 	"NetworkPolicy",
-	// OLM does not take them: an administrator applies them.
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	// OLM does not take them. The operator makes a lease itself, and an administrator applies policies.
+	"Lease", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
 // host is what config/default installs on a host cluster.

@@ -1,34 +1,31 @@
 // Command chart makes the Helm chart of the operator from config/.
 //
-//	chart [-package DIR] ROOT
+//	chart ROOT
 //
 // ROOT is the repository. It writes charts/tenantry/Chart.yaml and the templates of what
 // config/default installs; values, their schema, the helpers and the notes are written by
-// hand. With -package it writes the chart as an archive into DIR, too.
+// hand.
 package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
 func main() {
-	dir := flag.String("package", "", "directory for the chart as an archive")
-	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: chart [-package DIR] ROOT")
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: chart ROOT")
 		os.Exit(2)
 	}
-	if err := run(flag.Arg(0), *dir); err != nil {
+	if err := run(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root, dir string) error {
+func run(root string) error {
 	to := filepath.Join(root, "charts", "tenantry")
 	version, err := currentVersion(root)
 	if err != nil {
@@ -38,8 +35,5 @@ func run(root, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writeMetadata(to, version), writeTemplates(to, objects)); err != nil || dir == "" {
-		return err
-	}
-	return pack(to, dir)
+	return errors.Join(writeMetadata(to, version), writeTemplates(to, objects))
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
@@ -39,14 +37,4 @@ func writeMetadata(to, version string) error {
 		Sources:     []string{"https://github.com/tenantry/tenantry"},
 		Keywords:    []string{"multi-tenancy", "tenant", "virtual cluster", "control plane"},
 	})
-}
-
-// pack writes the chart as an archive, whose bytes depend on the chart alone.
-func pack(from, dir string) error {
-	c, err := loader.Load(from)
-	if err != nil {
-		return fmt.Errorf("reading the chart: %w", err)
-	}
-	_, err = chartutil.Save(c, dir)
-	return err
 }
