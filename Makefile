@@ -10,6 +10,7 @@ COMMITTED := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --
 COMMITTED_SECONDS := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 VERSION := $(shell awk -F '"' '/^const Version/ { print $$2 }' internal/version/version.go)
 IMAGE := ghcr.io/tenantry/tenantry:$(VERSION)
+BUNDLE_IMAGE := ghcr.io/tenantry/tenantry-bundle:$(VERSION)
 ARCHITECTURES := amd64 arm64
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 VERSION_PKG := k8s.io/component-base/version
@@ -52,6 +53,7 @@ release: ## Put all that a release of this commit has into dist: image, bundle, 
 	@test -z "$$(git status --porcelain)" || { echo "commit first: a release is of a commit"; exit 1; }
 	rm -rf dist
 	$(MAKE) image $(addprefix binary-,$(PLATFORMS))
+	@go run -C tools/image . -o ../../dist/tenantry-bundle-image.tar -name $(BUNDLE_IMAGE) -time $(COMMITTED_SECONDS) -bundle ../../bundle $(ARCHITECTURES)
 	@go run -C tools/release . -version $(VERSION) -time $(COMMITTED_SECONDS) -o ../../dist ../.. \
 		$(foreach p,$(PLATFORMS),$(p)=../../bin/$(p)/tenantry)
 
