@@ -108,8 +108,9 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 	go build -o bin/node/pause ./test/node/pause
 	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
 	go test -c -tags node -o bin/node/node.test ./test/node
-	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- \
-		../../bin/node/node.test --ginkgo.v --ginkgo.focus='$(FOCUS)'
+	go test -c -tags e2e -o bin/node/e2e.test ./test/e2e
+	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- bash -c \
+		'../../bin/node/node.test --ginkgo.v --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
 
 e2e-node-packages: ## Install what e2e-node needs, on Debian, as root.
 	apt-get update && apt-get install --yes --no-install-recommends containerd runc containernetworking-plugins nftables iproute2 openssl

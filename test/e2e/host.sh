@@ -9,7 +9,7 @@ root=$(realpath "$(dirname "$0")/../..")
 dir=$(mktemp -d)
 in=(kubectl --namespace tenantry-system)
 forward=
-trap '[[ -z $forward ]] || kill "$forward"; rm -rf "$dir"' EXIT
+trap '[[ -z $forward ]] || kill "$forward" 2>/dev/null; rm -rf "$dir"' EXIT
 
 kubectl apply -k "$root/config/default"
 "${in[@]}" rollout status deployment/tenantry-operator --timeout=5m
