@@ -29,11 +29,7 @@ type csv struct {
 	Spec struct {
 		Version, Replaces string
 		RelatedImages     []struct{ Image string }
-		InstallModes      []struct {
-			Type      string
-			Supported bool
-		}
-		Install struct {
+		Install           struct {
 			Spec struct {
 				Permissions, ClusterPermissions []struct{ Rules []rbacv1.PolicyRule }
 				Deployments                     []struct{ Spec appsv1.DeploymentSpec }
@@ -73,35 +69,34 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestRightsOfBundle checks that no way of installing by OLM makes the operator read Secrets
-// of the whole cluster: it makes ClusterRoles of permissions where it installs for all
-// namespaces.
+// TestRightsOfBundle checks that the operator's rights are those of a Role in its namespace:
+// OLM makes ClusterRoles of what a version permits where it installs for all namespaces, and
+// does so for a version that does not support that, too.
 func TestRightsOfBundle(t *testing.T) {
 	var bundled csv
 	decode(t, filepath.Join(bundle, "tenantry.clusterserviceversion.yaml"), &bundled)
-	modes := map[string]bool{}
-	for _, mode := range bundled.Spec.InstallModes {
-		modes[mode.Type] = mode.Supported
+	for _, permission := range bundled.Spec.Install.Spec.Permissions {
+		if len(permission.Rules) > 0 {
+			t.Errorf("OLM can give in the whole cluster what the version permits: %v", permission.Rules)
+		}
 	}
-	want := map[string]bool{"OwnNamespace": true, "SingleNamespace": true, "MultiNamespace": true, "AllNamespaces": false}
-	if diff := cmp.Diff(want, modes); diff != "" {
-		t.Errorf("install modes (-want +got):\n%s", diff)
-	}
-	secrets := func(permissions []struct{ Rules []rbacv1.PolicyRule }) bool {
-		for _, permission := range permissions {
-			for _, rule := range permission.Rules {
-				if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
-					return true
-				}
+	for _, permission := range bundled.Spec.Install.Spec.ClusterPermissions {
+		for _, rule := range permission.Rules {
+			if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
+				t.Errorf("the operator has rights on Secrets of the whole cluster: %v", rule)
 			}
 		}
-		return false
 	}
-	if !secrets(bundled.Spec.Install.Spec.Permissions) {
-		t.Error("the operator has no rights on Secrets where it works")
+	var role rbacv1.Role
+	decode(t, filepath.Join(bundle, "tenantry-operator_rbac.authorization.k8s.io_v1_role.yaml"), &role)
+	if role.Kind != "Role" || !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") }) {
+		t.Errorf("the %s of the operator has no rights on Secrets: %v", role.Kind, role.Rules)
 	}
-	if secrets(bundled.Spec.Install.Spec.ClusterPermissions) {
-		t.Error("the operator has rights on Secrets of the whole cluster")
+	var binding rbacv1.RoleBinding
+	decode(t, filepath.Join(bundle, "tenantry-operator_rbac.authorization.k8s.io_v1_rolebinding.yaml"), &binding)
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "tenantry-operator", Namespace: bundled.Metadata.Annotations["operatorframework.io/suggested-namespace"]}}
+	if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.Kind != "RoleBinding" {
+		t.Errorf("who has the role (-want +got):\n%s", diff)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 
 // leftOut are the kinds of config/default that are not in the bundle.
 var leftOut = []string{
-	// OLM makes the account, and roles of the rights in the version.
-	"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+	// OLM makes the account, and ClusterRoles of the rights in the version.
+	"ServiceAccount",
 	// OLMs before 0.33 refuse a bundle that has one. Nobody calls the operator but the kubelet.
 	"NetworkPolicy",
 	// OLM does not take them. The operator makes a lease itself, and an administrator applies policies.
@@ -38,8 +38,17 @@ type host struct {
 	bindings     []rbacv1.ClusterRoleBinding
 }
 
-// rights are those of the operator's account: where it works, and in the whole cluster.
-type rights struct{ namespaced, cluster []rbacv1.PolicyRule }
+// rights are those of the operator's account: in its own namespace, and in the whole cluster.
+type rights struct {
+	namespaced []bound
+	cluster    []rbacv1.PolicyRule
+}
+
+// bound is a role that is bound to the operator's account.
+type bound struct {
+	role    rbacv1.Role
+	binding rbacv1.RoleBinding
+}
 
 // readHost reads what kubectl would apply.
 func readHost(root string) (*host, error) {
@@ -123,14 +132,14 @@ func (h *host) add(kind, name string, content []byte) error {
 // rights on Secrets of the whole cluster, are errors.
 func (h *host) collectRights() error {
 	for _, b := range h.roleBindings {
-		rules, err := h.bound(b.RoleRef, b.Subjects)
+		rules, err := h.rules(b.RoleRef, b.Subjects)
 		if err != nil {
 			return fmt.Errorf("RoleBinding %q: %w", b.Name, err)
 		}
-		h.rights.namespaced = append(h.rights.namespaced, rules...)
+		h.rights.namespaced = append(h.rights.namespaced, own(b, rules))
 	}
 	for _, b := range h.bindings {
-		rules, err := h.bound(b.RoleRef, b.Subjects)
+		rules, err := h.rules(b.RoleRef, b.Subjects)
 		if err != nil {
 			return fmt.Errorf("ClusterRoleBinding %q: %w", b.Name, err)
 		}
@@ -147,8 +156,23 @@ func (h *host) collectRights() error {
 	return nil
 }
 
-// bound returns the rules of the role that is bound to the operator's account.
-func (h *host) bound(role rbacv1.RoleRef, subjects []rbacv1.Subject) ([]rbacv1.PolicyRule, error) {
+// own returns a Role and its binding, where OLM puts them: into the namespace of the
+// installation. A ClusterRole would be left when the bundle is uninstalled.
+func own(binding rbacv1.RoleBinding, rules []rbacv1.PolicyRule) bound {
+	binding.Namespace = ""
+	binding.RoleRef.Kind = "Role"
+	return bound{
+		role: rbacv1.Role{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+			ObjectMeta: metav1.ObjectMeta{Name: binding.RoleRef.Name, Labels: binding.Labels},
+			Rules:      rules,
+		},
+		binding: binding,
+	}
+}
+
+// rules returns those of the role that is bound to the operator's account.
+func (h *host) rules(role rbacv1.RoleRef, subjects []rbacv1.Subject) ([]rbacv1.PolicyRule, error) {
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: h.deployment.Spec.Template.Spec.ServiceAccountName, Namespace: h.namespace.Name}
 	if len(subjects) != 1 || subjects[0] != account {
 		return nil, fmt.Errorf("it is not for the account %q alone", account.Name)

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	namespace  = "{apiVersion: v1, kind: Namespace, metadata: {name: n}}"
+	namespace  = "{apiVersion: v1, kind: Namespace, metadata: {name: ns}}"
 	deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: {spec: {serviceAccountName: a}}}}"
 	budget     = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: d}}"
 	role       = "{kind: ClusterRole, metadata: {name: r}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}"
-	binding    = "{kind: RoleBinding, metadata: {name: b}, roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: ServiceAccount, name: a, namespace: n}]}"
+	binding    = "{kind: RoleBinding, metadata: {name: b}, roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: ServiceAccount, name: a, namespace: ns}]}"
 )
 
 // TestRights checks what becomes of bindings, and that those are refused by which the
@@ -47,8 +47,13 @@ func TestRights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for _, b := range h.rights.namespaced {
+				if b.role.Kind != "Role" || b.binding.RoleRef.Kind != "Role" || b.binding.RoleRef.Name != b.role.Name || b.binding.Subjects[0].Namespace != "ns" {
+					t.Errorf("the rights are %+v", b)
+				}
+			}
 			if got, want := [2]int{len(h.rights.namespaced), len(h.rights.cluster)}, [2]int{test.namespaced, test.cluster}; got != want {
-				t.Errorf("%v rules in the namespace and in the cluster, want %v", got, want)
+				t.Errorf("%v roles in the namespace and rules in the cluster, want %v", got, want)
 			}
 		})
 	}

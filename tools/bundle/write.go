@@ -10,14 +10,14 @@ import (
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
 
 const (
 	group = "tenantry.io"
-	// namespacesVariable has the namespaces that the OperatorGroup names, or nothing.
-	namespacesVariable   = "OPERATOR_NAMESPACES"
-	namespacesAnnotation = "olm.targetNamespaces"
+	// namespacesVariable has the namespaces that a Subscription names in its spec.config.env.
+	namespacesVariable = "OPERATOR_NAMESPACES"
 )
 
 // definition is a CustomResourceDefinition that the version owns.
@@ -58,6 +58,15 @@ func (h *host) write(root, version string) error {
 	if err := errors.Join(h.complete(csv, version), addOwned(csv, root, out)); err != nil {
 		return err
 	}
+	const rbac = "_rbac.authorization.k8s.io_v1_"
+	for _, b := range h.rights.namespaced {
+		if err := errors.Join(
+			writeObject(filepath.Join(out, b.role.Name+rbac+"role.yaml"), b.role),
+			writeObject(filepath.Join(out, b.binding.Name+rbac+"rolebinding.yaml"), b.binding),
+		); err != nil {
+			return err
+		}
+	}
 	h.budget.Namespace = ""
 	return errors.Join(
 		writeObject(filepath.Join(out, "tenantry.clusterserviceversion.yaml"), csv),
@@ -80,9 +89,7 @@ func (h *host) complete(csv *v1alpha1.ClusterServiceVersion, version string) err
 	}
 	pod := &h.deployment.Spec.Template.Spec
 	operator := &pod.Containers[0]
-	operator.Env = append(operator.Env, corev1.EnvVar{Name: namespacesVariable, ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + namespacesAnnotation + "']"},
-	}})
+	operator.Env = append(operator.Env, corev1.EnvVar{Name: namespacesVariable})
 	operator.Args = append(operator.Args, "--namespace=$("+namespacesVariable+")")
 
 	csv.Annotations["containerImage"] = operator.Image
@@ -90,7 +97,9 @@ func (h *host) complete(csv *v1alpha1.ClusterServiceVersion, version string) err
 	csv.Annotations["operatorframework.io/suggested-namespace-template"] = string(template)
 	csv.Spec.RelatedImages = []v1alpha1.RelatedImage{{Name: "tenantry", Image: operator.Image}}
 	details := v1alpha1.StrategyDetailsDeployment{
-		Permissions:     []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: pod.ServiceAccountName, Rules: h.rights.namespaced}},
+		// OLM makes the account for them. Rights that were here it would give in the whole cluster to
+		// who is in a group for all namespaces.
+		Permissions:     []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: pod.ServiceAccountName, Rules: []rbacv1.PolicyRule{}}},
 		DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: h.deployment.Name, Label: h.deployment.Labels, Spec: h.deployment.Spec}},
 	}
 	if len(h.rights.cluster) > 0 {
