@@ -10,7 +10,9 @@ COMMITTED := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --
 COMMITTED_SECONDS := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 VERSION := $(shell awk -F '"' '/^const Version/ { print $$2 }' internal/version/version.go)
 IMAGE := ghcr.io/tenantry/tenantry:$(VERSION)
+BUNDLE_IMAGE := ghcr.io/tenantry/tenantry-bundle:$(VERSION)
 ARCHITECTURES := amd64 arm64
+PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w \
 	-X github.com/tenantry/tenantry/internal/version.commit=$(COMMIT) \
@@ -18,8 +20,9 @@ LDFLAGS := -s -w \
 	-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR) \
 	-X $(VERSION_PKG).gitCommit=$(COMMIT) -X $(VERSION_PKG).gitTreeState=clean \
 	-X $(VERSION_PKG).buildDate=$(COMMITTED)
-SOURCES := api cmd config internal test tools/bundle tools/image
-GENERATED := find api config/crd docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
+SOURCES := api cmd config internal test tools/bundle tools/chart tools/image tools/release
+GENERATED := find api bundle charts config docs/reference \( -name 'zz_generated.*' -o -name '*.yaml' -o -name '*.md' \) -exec sha256sum {} + | sort
+TOOLS := bundle chart image release
 STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 
 # What is compiled a second time for the race detector: what many use at once, without the
@@ -28,7 +31,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/..
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle bump bench conformance
+.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,12 +39,25 @@ help: ## List the targets.
 build: ## Build bin/tenantry.
 	@go build -ldflags '$(LDFLAGS)' -o bin/tenantry ./cmd/tenantry
 
-image: $(addprefix image-,$(ARCHITECTURES)) ## Make the container image, dist/tenantry-image.tar, without a container engine. ARCHITECTURES=amd64 is for one.
+image: $(addprefix binary-linux-,$(ARCHITECTURES)) ## Make the container image, dist/tenantry-image.tar, without a container engine. ARCHITECTURES=amd64 is for one.
 	@go run -C tools/image . -o ../../dist/tenantry-image.tar -name $(IMAGE) -time $(COMMITTED_SECONDS) \
 		$(foreach a,$(ARCHITECTURES),$(a)=../../bin/linux-$(a)/tenantry)
 
-image-%:
-	GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/linux-$*/tenantry ./cmd/tenantry
+binary-%:
+	GOOS=$(firstword $(subst -, ,$*)) GOARCH=$(lastword $(subst -, ,$*)) \
+		go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/$*/tenantry ./cmd/tenantry
+
+release: ## Put all that a release of this commit has into dist: image, bundle, chart, manifests, binaries, what they are made of, and checksums.
+	@test "$(or $(TAG),$(VERSION))" = "$(VERSION)" || { echo "the tag $(TAG) is not the version $(VERSION) of internal/version"; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "commit first: a release is of a commit"; exit 1; }
+	rm -rf dist
+	$(MAKE) image $(addprefix binary-,$(PLATFORMS))
+	@go run -C tools/image . -o ../../dist/tenantry-bundle-image.tar -name $(BUNDLE_IMAGE) -time $(COMMITTED_SECONDS) -bundle ../../bundle $(ARCHITECTURES)
+	@go run -C tools/release . -version $(VERSION) -time $(COMMITTED_SECONDS) -o ../../dist ../.. \
+		$(foreach p,$(PLATFORMS),$(p)=../../bin/$(p)/tenantry)
+
+publish: ## Create the release TAG on GitHub with what is in dist, by its command gh. For the workflow of releases.
+	gh release create "$(TAG)" --verify-tag --notes-file CHANGELOG.md dist/*
 
 run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up
@@ -49,7 +65,7 @@ run: build ## Run everything in one process, with its state in .tenantry.
 test: ## Run all tests that need nothing but Go.
 	go vet ./...
 	go test -timeout 20m ./...
-	go test -C tools/image ./...
+	for module in $(TOOLS); do go test -C tools/$$module ./... || exit 1; done
 
 race: ## Run the tests of what is used by many at once with Go's race detector.
 	CGO_ENABLED=1 go test -race -timeout 20m $(CONCURRENT)
@@ -69,8 +85,11 @@ chaos: build ## Kill the process again and again while it publishes to 1,000 spa
 upgrade-test: build ## Start on a store that another binary has written, and compare: make upgrade-test BEFORE=path/to/tenantry
 	go run ./test/upgrade -before '$(BEFORE)'
 
-e2e: ## Run the end-to-end tests against the cluster of KUBECONFIG.
-	go test -count 1 -tags e2e ./test/e2e
+e2e: ARCHITECTURES := $(shell go env GOARCH)
+e2e: ## Run the end-to-end tests against the Tenantry of KUBECONFIG, or without one on a cluster of kind, by Docker, that goes at the end.
+	$(if $(KUBECONFIG),,$(MAKE) image ARCHITECTURES=$(ARCHITECTURES) && go build -C test/e2e/kind -o ../../../bin/kind sigs.k8s.io/kind && \
+		go build -o bin/kubectl k8s.io/kubernetes/cmd/kubectl && PATH=$(CURDIR)/bin:$$PATH test/e2e/kind.sh dist/tenantry-image.tar --) \
+		go test -count 1 -tags e2e ./test/e2e
 
 NODE_BINARIES := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
 NODE_LDFLAGS := $(STOCK_LDFLAGS) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR)
@@ -81,11 +100,19 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 	@mkdir -p bin/node
 	for name in $(NODE_BINARIES); do go build -C test/node/binaries -ldflags '$(NODE_LDFLAGS)' -o ../../../bin/node/ k8s.io/kubernetes/cmd/$$name || exit 1; done
 	go build -C test/node/binaries -o ../../../bin/node/etcd go.etcd.io/etcd/server/v3
+	go build -C tools/chart -o ../../bin/node/helm helm.sh/helm/v3/cmd/helm
+	for program in operator-lifecycle-manager/cmd/olm operator-lifecycle-manager/cmd/catalog operator-registry/cmd/opm; do \
+		go build -C test/node/olm -tags json1,containers_image_openpgp -o ../../../bin/node/olm/ github.com/operator-framework/$$program || exit 1; done
+	@install -D -m 644 -t bin/node/olm/crds $$(go list -C test/node/olm -m -f '{{.Dir}}' github.com/operator-framework/api)/crds/operators.coreos.com_*.yaml
 	go build -o bin/node/pause ./test/node/pause
 	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
 	go test -c -tags node -o bin/node/node.test ./test/node
-	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- \
-		../../bin/node/node.test --ginkgo.v --ginkgo.focus='$(FOCUS)'
+	go test -c -tags e2e -o bin/node/e2e.test ./test/e2e
+	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- bash -c \
+		'../../bin/node/node.test --ginkgo.v --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
+
+e2e-node-packages: ## Install what e2e-node needs, on Debian, as root.
+	apt-get update && apt-get install --yes --no-install-recommends containerd runc containernetworking-plugins nftables iproute2 openssl
 
 keystone: ## Test against a real Keystone, whose Debian packages are installed once.
 	@dir=$$(mktemp -d) && trap 'test/keystone/down --dir $$dir --purge' EXIT && \
@@ -95,7 +122,7 @@ keystone: ## Test against a real Keystone, whose Debian packages are installed o
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
 	go vet -tags e2e,keystone,node ./test/e2e ./test/keystone ./test/node
-	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference; test "$$before" = "$$($(GENERATED))" || \
+	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference bundle chart; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
 lint: bin/golangci-lint ## Check formatting and the linters of .golangci.yml.
@@ -114,8 +141,9 @@ generate: ## Generate deep copies and OpenAPI definitions.
 	@# Types of other packages are referred to by their names in k8s.io/kubernetes, which has their definitions.
 	@sed -i -E '/^import/,/^\)/!{:a; s#"(k8s\.io[^"/]*)/([^"]*")#"\1.\2#; ta; s#"k8s\.io\.#"io.k8s.#g}' api/v1alpha1/zz_generated.openapi.go
 
-manifests: ## Generate the CustomResourceDefinitions.
+manifests: ## Generate the CustomResourceDefinitions, and write the version into the manifests.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+	@sed -i -E 's/^(  newTag: ).*/\1$(VERSION)/' config/operator/kustomization.yaml
 
 reference: ## Generate docs/reference.
 	@go build -C tools/reference -o ../../bin/crd-ref-docs github.com/elastic/crd-ref-docs
@@ -124,13 +152,16 @@ reference: ## Generate docs/reference.
 	@go test ./cmd/tenantry -run '^TestReference$$' -update
 
 bundle: manifests ## Generate and validate the OLM bundle.
-	go run -C tools/bundle . ../..
+	@go run -C tools/bundle . ../..
+
+chart: manifests ## Generate the Helm chart.
+	@go run -C tools/chart . ../..
 
 bump: ## Require another version of Kubernetes: make bump KUBERNETES_VERSION=v1.x.y
 	go run -C tools ./bump .. $(KUBERNETES_VERSION)
 	sed -i -E 's/(libraries of Kubernetes )1\.[0-9]+/\11.$(KUBERNETES_MINOR)/' README.md
 	sed -i -E 's/(kubernetesVersion: ")[0-9.]+/\11.$(KUBERNETES_MINOR)/' tools/reference/config.yaml
-	for module in . test/conformance/suite test/node/binaries tools/bundle; do go -C $$module mod tidy -e || exit 1; done
+	for module in . test/conformance/suite test/node/binaries tools/bundle tools/chart tools/release; do go -C $$module mod tidy -e || exit 1; done
 
 bench: build ## Run the benchmarks and print their results, for more than an hour.
 	go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/operator"
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/version"
 )
 
 func newOperatorCommand() *cobra.Command {
@@ -27,7 +28,7 @@ addresses, and the Secret NAME-admin with a kubeconfig of its administrator.
 
 It works in its own namespace, or in those that --namespace names, and needs
 rights in these alone: config/operator has them.`,
-		Example: `  tenantry operator --image ghcr.io/tenantry/tenantry:v0.1.0
+		Example: `  tenantry operator --image ghcr.io/tenantry/tenantry:` + version.Version + `
   tenantry operator --kubeconfig host.kubeconfig --image ... --namespace team-a --namespace team-b`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +45,7 @@ rights in these alone: config/operator has them.`,
 	fs := cmd.Flags()
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of the host cluster. In-cluster credentials if empty.")
 	fs.StringVar(&options.Image, "image", "", "Image of the servers, of the operator's version, where a ControlPlane names no other.")
-	fs.StringArrayVar(&options.Namespaces, "namespace", nil, "Namespace whose ControlPlanes are reconciled. Can be repeated. The operator's own by default.")
+	fs.StringSliceVar(&options.Namespaces, "namespace", nil, "Namespaces whose ControlPlanes are reconciled, divided by commas. Can be repeated. The operator's own if there is none.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")

@@ -5,67 +5,111 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/internal/version"
 )
 
 const bundle = "../../bundle/manifests"
 
-// version is what the test reads of a ClusterServiceVersion.
-type version struct {
+// csv is what the tests read of a ClusterServiceVersion.
+type csv struct {
 	Metadata struct {
+		Name        string
 		Annotations map[string]string
 	}
 	Spec struct {
-		Install struct {
+		Version, Replaces string
+		RelatedImages     []struct{ Image string }
+		Install           struct {
 			Spec struct {
-				Deployments []struct {
-					Name string
-					Spec appsv1.DeploymentSpec
-				}
+				Permissions, ClusterPermissions []struct{ Rules []rbacv1.PolicyRule }
+				Deployments                     []struct{ Spec appsv1.DeploymentSpec }
 			}
 		}
 	}
 }
 
-func TestBundleIsCurrent(t *testing.T) {
-	var definitions struct{ Resources []string }
-	decode(t, "../crd/kustomization.yaml", &definitions)
-	bundledDefinitions, err := filepath.Glob(filepath.Join(bundle, "tenantry.io_*.yaml"))
-	if err != nil || len(bundledDefinitions) == 0 {
+// TestVersion checks that whatever is released has the version of the binary.
+func TestVersion(t *testing.T) {
+	var kustomization struct {
+		Images []struct{ NewName, NewTag string }
+	}
+	decode(t, "../operator/kustomization.yaml", &kustomization)
+	image := kustomization.Images[0].NewName + ":" + kustomization.Images[0].NewTag
+	var bundled csv
+	decode(t, filepath.Join(bundle, "tenantry.clusterserviceversion.yaml"), &bundled)
+	var chart struct{ Version, AppVersion string }
+	decode(t, "../../charts/tenantry/Chart.yaml", &chart)
+	number := strings.TrimPrefix(version.Version, "v")
+	for what, pair := range map[string][2]string{
+		"tag in config/operator":           {kustomization.Images[0].NewTag, version.Version},
+		"version of the bundle":            {bundled.Spec.Version, number},
+		"name of the bundle":               {bundled.Metadata.Name, "tenantry." + version.Version},
+		"image of the bundle":              {bundled.Metadata.Annotations["containerImage"], image},
+		"related image of the bundle":      {bundled.Spec.RelatedImages[0].Image, image},
+		"image of the bundle's Deployment": {bundled.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers[0].Image, image},
+		"version of the chart":             {chart.Version, number},
+		"version of what the chart has":    {chart.AppVersion, version.Version},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("the %s is %q and not %q: run `make manifests bundle chart`", what, pair[0], pair[1])
+		}
+	}
+	if bundled.Spec.Replaces == "" || bundled.Spec.Replaces == bundled.Metadata.Name {
+		t.Errorf("%q replaces %q: name the release before it in tenantry.clusterserviceversion.yaml", bundled.Metadata.Name, bundled.Spec.Replaces)
+	}
+}
+
+// TestRightsOfBundle checks that the operator's rights are those of a Role in its namespace:
+// OLM makes ClusterRoles of what a version permits where it installs for all namespaces, and
+// does so for a version that does not support that, too.
+func TestRightsOfBundle(t *testing.T) {
+	var bundled csv
+	decode(t, filepath.Join(bundle, "tenantry.clusterserviceversion.yaml"), &bundled)
+	for _, permission := range bundled.Spec.Install.Spec.Permissions {
+		if len(permission.Rules) > 0 {
+			t.Errorf("OLM can give in the whole cluster what the version permits: %v", permission.Rules)
+		}
+	}
+	for _, permission := range bundled.Spec.Install.Spec.ClusterPermissions {
+		for _, rule := range permission.Rules {
+			if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
+				t.Errorf("the operator has rights on Secrets of the whole cluster: %v", rule)
+			}
+		}
+	}
+	var role rbacv1.Role
+	decode(t, filepath.Join(bundle, "tenantry-operator_rbac.authorization.k8s.io_v1_role.yaml"), &role)
+	if role.Kind != "Role" || !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") }) {
+		t.Errorf("the %s of the operator has no rights on Secrets: %v", role.Kind, role.Rules)
+	}
+	var binding rbacv1.RoleBinding
+	decode(t, filepath.Join(bundle, "tenantry-operator_rbac.authorization.k8s.io_v1_rolebinding.yaml"), &binding)
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "tenantry-operator", Namespace: bundled.Metadata.Annotations["operatorframework.io/suggested-namespace"]}}
+	if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.Kind != "RoleBinding" {
+		t.Errorf("who has the role (-want +got):\n%s", diff)
+	}
+}
+
+// TestBundledDefinitions checks that host clusters get the same definitions by each way.
+func TestBundledDefinitions(t *testing.T) {
+	definitions, err := filepath.Glob(filepath.Join(bundle, "tenantry.io_*.yaml"))
+	if err != nil || len(definitions) == 0 {
 		t.Fatalf("found no definitions: %v", err)
 	}
-	for _, bundled := range bundledDefinitions {
-		definition := filepath.Base(bundled)
-		if !slices.Contains(definitions.Resources, definition) {
-			t.Errorf("%s is not for host clusters", bundled)
-		}
-		if diff := cmp.Diff(read(t, filepath.Join("../crd", definition)), read(t, bundled)); diff != "" {
+	for _, bundled := range definitions {
+		if diff := cmp.Diff(read(t, filepath.Join("../crd", filepath.Base(bundled))), read(t, bundled)); diff != "" {
 			t.Errorf("%s is not current, run `make bundle` (-config +bundle):\n%s", bundled, diff)
 		}
-	}
-
-	var csv version
-	decode(t, filepath.Join(bundle, "tenantry.clusterserviceversion.yaml"), &csv)
-	var want appsv1.Deployment
-	decode(t, "../manager/manager.yaml", &want)
-	want.Spec.Template.Spec.Containers[0].Image = csv.Metadata.Annotations["containerImage"]
-	if len(csv.Spec.Install.Spec.Deployments) != 1 {
-		t.Fatalf("%d deployments, want 1", len(csv.Spec.Install.Spec.Deployments))
-	}
-	if diff := cmp.Diff(want.Spec, csv.Spec.Install.Spec.Deployments[0].Spec); diff != "" {
-		t.Errorf("the bundle's Deployment is not current, run `make bundle` (-config +bundle):\n%s", diff)
-	}
-
-	var settings corev1.ConfigMap
-	decode(t, filepath.Join(bundle, "tenantry-manager_v1_configmap.yaml"), &settings)
-	if diff := cmp.Diff(read(t, "../manager/manager_configuration.yaml"), settings.Data["manager.yaml"]); diff != "" {
-		t.Errorf("the bundle's ConfigMap is not current, run `make bundle` (-config +bundle):\n%s", diff)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Version is that of the project: of the last release, or of the one to come. Manifests
 // must have the same.
-const Version = "v0.1.0"
+const Version = "v0.2.0"
 
 // commit is set by the Makefile's flags. Otherwise the Go toolchain has noted it, if it
 // built from a checkout.

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"encoding/base64"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,25 +28,33 @@ func TestNode(t *testing.T) {
 	RunSpecs(t, "Node")
 }
 
-// kubectl runs a command on the host, in the root of the repository, and returns its output.
-func kubectl(args ...string) (string, error) {
-	command := exec.Command("kubectl", args...)
+// run runs a command on the host, in the root of the repository, and returns its output.
+func run(name string, args ...string) (string, error) {
+	command := exec.Command(name, args...)
 	command.Dir = root
 	out, err := command.CombinedOutput()
 	shown := strings.TrimSpace(string(out))
-	if slices.Contains(args, "secret") {
+	if slices.Contains(args, "secret") || slices.Contains(args, "render") {
 		shown = "..."
 	}
-	GinkgoWriter.Printf("$ kubectl %s\n%s\n", strings.Join(args, " "), shown)
+	GinkgoWriter.Printf("$ %s %s\n%s\n", name, strings.Join(args, " "), shown)
 	return strings.TrimSpace(string(out)), err
 }
+
+// command is run, which must not fail.
+func command(name string, args ...string) string {
+	GinkgoHelper()
+	out, err := run(name, args...)
+	Expect(err).NotTo(HaveOccurred(), out)
+	return out
+}
+
+func kubectl(args ...string) (string, error) { return run("kubectl", args...) }
 
 // must is kubectl, which must not fail.
 func must(args ...string) string {
 	GinkgoHelper()
-	out, err := kubectl(args...)
-	Expect(err).NotTo(HaveOccurred(), out)
-	return out
+	return command("kubectl", args...)
 }
 
 // in is must in the operator's namespace.
@@ -59,10 +66,8 @@ func in(args ...string) string {
 // admin returns the flags of the administrator of the sample, by the kubeconfig in its Secret.
 func admin() []string {
 	GinkgoHelper()
-	content, err := base64.StdEncoding.DecodeString(in("get", "secret", "sample-admin", "-o", "jsonpath={.data.kubeconfig}"))
-	Expect(err).NotTo(HaveOccurred())
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	Expect(os.WriteFile(file, kubeconfigOf("sample-admin"), 0o600)).To(Succeed())
 	return []string{"--kubeconfig", file}
 }
 
@@ -79,19 +84,15 @@ func available() {
 
 var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 	BeforeAll(func() {
-		must("apply", "-k", "config/default")
-		in("rollout", "status", "deployment/tenantry-operator", "--timeout=5m")
+		follow("kubectl apply -k config/default")
+		DeferCleanup(func() {
+			_, _ = kubectl("delete", "-k", "config/default", "-l", "app.kubernetes.io/component=operator", "--ignore-not-found")
+		})
 	})
 
-	AfterEach(func() {
-		if CurrentSpecReport().Failed() {
-			for _, args := range [][]string{
-				{"get", "controlplanes,pods,pvc,events", "-o", "wide"}, {"describe", "pods"}, {"logs", "deployment/tenantry-operator", "--tail=30"},
-			} {
-				_, _ = kubectl(append([]string{"--namespace", namespace}, args...)...)
-			}
-		}
-	})
+	AfterEach(onFailure)
+
+	It("has rights in its namespace alone", hasRightsInItsNamespaceAlone)
 
 	It("becomes available as the sample is", func() {
 		must("apply", "-f", "config/samples/controlplane.yaml")
@@ -141,5 +142,10 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 		must("apply", "-f", "config/samples/controlplane.yaml")
 		available()
 		must(append(inCluster(), "get", "tenants/sample-tenant-1")...)
+	})
+
+	It("leaves nothing but what holds data when the operator is uninstalled", func() {
+		follow("kubectl delete -k config/default -l app.kubernetes.io/component=operator")
+		onlyDataIsLeft("sample-tenant-1")
 	})
 })

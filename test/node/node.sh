@@ -3,7 +3,7 @@
 #
 #   node.sh BIN IMAGE... -- COMMAND
 #
-# BIN has the programs of Kubernetes, etcd and pause; IMAGEs are tarballs for the node. All of it is in
+# BIN has the programs of Kubernetes, etcd and pause, and BIN/olm those of OLM; IMAGEs are tarballs for the node. All of it is in
 # namespaces of its own for the network and for mounts, so that nothing is opened on this
 # machine, and its settings stay as they are. There is no cluster DNS. The command has
 # KUBECONFIG of an administrator, and the environment variable NODE with the node's address.
@@ -123,7 +123,7 @@ cat >"$dir/kubelet.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: $NODE
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}}
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $dir/certs/client.crt}}
 authorization: {mode: Webhook}
 containerRuntimeEndpoint: unix://$CONTAINERD_ADDRESS
 cgroupDriver: cgroupfs
@@ -148,6 +148,9 @@ oomScoreAdj: 0
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 YAML
 openssl ecparam -name prime256v1 -genkey -noout -out "$dir/certs/sa.key"
+# By which the API server asks the kubelet for logs and ports of pods.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /O=system:masters/CN=apiserver \
+	-keyout "$dir/certs/client.key" -out "$dir/certs/client.crt" 2>/dev/null
 cat >"$dir/tokens" <<CSV
 admin,admin,1,"system:masters"
 kubelet,system:node:node,2,"system:nodes"
@@ -162,6 +165,7 @@ for image in "${images[@]}"; do ctr images import "$image" >/dev/null; done
 run etcd "$bin/etcd" --data-dir "$dir/etcd" --unsafe-no-fsync
 run apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 --bind-address=0.0.0.0 --advertise-address=$NODE \
 	--cert-dir="$dir/certs" --token-auth-file="$dir/tokens" --authorization-mode=Node,RBAC --service-cluster-ip-range=$services \
+	--kubelet-client-certificate="$dir/certs/client.crt" --kubelet-client-key="$dir/certs/client.key" --kubelet-preferred-address-types=InternalIP \
 	--service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$dir/certs/sa.key" \
 	--service-account-signing-key-file="$dir/certs/sa.key" --endpoint-reconciler-type=lease --enable-admission-plugins=NodeRestriction
 until_ready "the API server" "$bin/kubectl" get --raw /readyz
@@ -189,4 +193,4 @@ spec:
   local: {path: $dir/volume}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
 YAML
-PATH=$bin:$PATH "$@"
+PATH=$bin:$bin/olm:$PATH "$@"

@@ -24,10 +24,21 @@ const (
 	rootsFile = "etc/ssl/certs/ca-certificates.crt"
 )
 
-// program is a binary for an architecture, as Go calls it.
-type program struct {
+// content is what the image for an architecture, as Go calls it, has: a layer of each list of
+// files.
+type content struct {
 	architecture string
-	content      []byte
+	layers       [][]file
+	config       v1.Config
+}
+
+// program is a binary with what it needs.
+func program(architecture string, binary []byte) content {
+	return content{
+		architecture: architecture,
+		layers:       [][]file{{{rootsFile, 0o644, authorities()}}, {{"tenantry", 0o755, binary}}},
+		config:       v1.Config{Entrypoint: []string{"/tenantry"}, User: user, WorkingDir: "/"},
+	}
 }
 
 // image is an image for several architectures.
@@ -42,43 +53,39 @@ type single struct {
 	architecture string
 }
 
-// build makes an image of programs. created is the only time in it.
-func build(programs []program, created time.Time) (image, error) {
+// build makes an image. created is the only time in it.
+func build(contents []content, created time.Time) (image, error) {
 	made := image{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
-	roots, err := layer(file{rootsFile, 0o644, authorities()})
-	if err != nil {
-		return image{}, fmt.Errorf("packing the roots of certificates: %w", err)
-	}
-	for _, p := range programs {
-		binary, err := layer(file{"tenantry", 0o755, p.content})
+	for _, c := range contents {
+		one, err := assemble(c, created)
 		if err != nil {
-			return image{}, fmt.Errorf("packing the binary for %s: %w", p.architecture, err)
+			return image{}, fmt.Errorf("assembling the image for %s: %w", c.architecture, err)
 		}
-		one, err := assemble(p.architecture, created, roots, binary)
-		if err != nil {
-			return image{}, fmt.Errorf("assembling the image for %s: %w", p.architecture, err)
-		}
-		made.of = append(made.of, single{one, p.architecture})
+		made.of = append(made.of, single{one, c.architecture})
 		made.index = mutate.AppendManifests(made.index, mutate.IndexAddendum{
-			Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: p.architecture}},
+			Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: c.architecture}},
 		})
 	}
 	return made, nil
 }
 
-func assemble(architecture string, created time.Time, layers ...v1.Layer) (v1.Image, error) {
+func assemble(c content, created time.Time) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err := mutate.ConfigFile(base, &v1.ConfigFile{
-		OS: "linux", Architecture: architecture, Created: v1.Time{Time: created},
+		OS: "linux", Architecture: c.architecture, Created: v1.Time{Time: created},
 		RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{Entrypoint: []string{"/tenantry"}, User: user, WorkingDir: "/"},
+		Config: c.config,
 	})
 	if err != nil {
 		return nil, err
 	}
-	adds := make([]mutate.Addendum, len(layers))
-	for i, l := range layers {
-		adds[i] = mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "make image", Created: v1.Time{Time: created}}}
+	adds := make([]mutate.Addendum, len(c.layers))
+	for i, files := range c.layers {
+		packed, err := layer(files)
+		if err != nil {
+			return nil, fmt.Errorf("packing %s: %w", files[0].path, err)
+		}
+		adds[i] = mutate.Addendum{Layer: packed, History: v1.History{CreatedBy: "make image", Created: v1.Time{Time: created}}}
 	}
 	return mutate.Append(base, adds...)
 }
@@ -89,16 +96,18 @@ type file struct {
 	content []byte
 }
 
-// layer packs one file, of root and of no time.
-func layer(f file) (v1.Layer, error) {
+// layer packs files, of root and of no time.
+func layer(files []file) (v1.Layer, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	header := &tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(f.content); err != nil {
-		return nil, err
+	for _, f := range files {
+		header := &tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

@@ -198,10 +198,72 @@ func entries(t *testing.T, from io.Reader) map[string][]byte {
 	}
 }
 
+// TestBundle checks that the image has what OLM reads of the project's bundle.
+func TestBundle(t *testing.T) {
+	tarred := filepath.Join(t.TempDir(), "bundle.tar")
+	if err := run([]string{"-o", tarred, "-name", name, "-bundle", "../../bundle", "amd64", "arm64"}); err != nil {
+		t.Fatal(err)
+	}
+	top, err := layout.ImageIndexFromPath(unpack(t, tarred))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err = index.IndexManifest(); err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 2 {
+		t.Fatalf("the image is for %d architectures, want 2", len(manifest.Manifests))
+	}
+	for _, descriptor := range manifest.Manifests {
+		one, err := index.Image(descriptor.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := one.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := config.Config.Labels["operators.operatorframework.io.bundle.package.v1"]; got != "tenantry" {
+			t.Errorf("the image is labelled with package %q", got)
+		}
+		layers, err := one.Layers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := layers[0].Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := entries(t, from)
+		for _, file := range []string{"manifests/tenantry.clusterserviceversion.yaml", annotationsFile} {
+			want, err := os.ReadFile(filepath.Join("../../bundle", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(there[file], want) {
+				t.Errorf("%s is not in the image as it is in the bundle", file)
+			}
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"usage: image":                 {"-o", "x"},
 		`"amd64" is not ARCHITECTURE=`: {"-o", "x", "-name", name, "amd64"},
+		"is no OLM bundle":             {"-o", "x", "-name", name, "-bundle", t.TempDir(), "amd64"},
+		"a bundle has no binaries":     {"-o", "x", "-name", name, "-bundle", "../../bundle", "amd64=x"},
 		"reading the binary for amd64": {"-o", "x", "-name", name, "amd64=" + filepath.Join(t.TempDir(), "none")},
 	} {
 		if err := run(args); err == nil || !strings.Contains(err.Error(), want) {
