@@ -5,8 +5,8 @@ var accessTable = []mutant{
 	{
 		name:   "who becomes a tenant's user is decided in the tenant's space",
 		file:   "internal/server/authorization/boundary.go",
-		before: `becomes && named != tenant.System.String()`,
-		after:  `false && becomes && named != tenant.System.String()`,
+		before: `n, err := tenant.RequestFrom(ctx).Becomes()`,
+		after:  `n, err := tenant.Name(""), error(nil)`,
 		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
 	},
 	{
@@ -205,5 +205,40 @@ var accessTable = []mutant{
 		before: `b.generic.Authorization.Authorizer = authorization.New(creators, `,
 		after:  `b.generic.Authorization.Authorizer = authorization.New(inside, `,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=being deleted"},
+	},
+	{
+		name:   "users and groups that become a tenant's are decided in the tenant's space",
+		file:   "internal/server/authorization/boundary.go",
+		before: `case in == tenant.System.Scope() && impersonates(a) && !privileged:`,
+		after:  `case in == tenant.System.Scope() && impersonates(a) && a.GetResource() == "userextras" && !privileged:`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "who becomes a tenant's user is who was authorized for it",
+		file:   "internal/server/authorization/boundary.go",
+		before: `if !impersonates(a) && !isWhoWasAuthorized(ctx, userTenant) {`,
+		after:  `if false && !isWhoWasAuthorized(ctx, userTenant) {`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "an extra that nobody reads as the tenant makes nobody a tenant's user",
+		file:   "internal/server/authorization/boundary.go",
+		before: `key != tenant.UserExtraKey { // which`,
+		after:  `false && key != tenant.UserExtraKey { // which`,
+		tests:  []string{"./internal/server/authorization", "-run=TestBoundary"},
+	},
+	{
+		name:   "the tenant that an impersonation names is noted",
+		file:   "internal/server/filters/tenant.go",
+		before: `Impersonated: impersonatedExtras(req.Header)`,
+		after:  `Impersonated: nil`,
+		tests:  []string{"./internal/server/filters", "-run=TestImpersonatedExtras"},
+	},
+	{
+		name:   "the tenant that an impersonation names in another spelling",
+		file:   "internal/server/filters/headers.go",
+		before: `if decoded, err := url.PathUnescape(key); err == nil {`,
+		after:  `if decoded, err := url.PathUnescape(key); false && err == nil {`,
+		tests:  []string{"./internal/server/filters", "-run=TestImpersonatedExtras"},
 	},
 }
