@@ -116,14 +116,14 @@ var storageTable = []mutant{
 	{
 		name:   "what expires is bounded",
 		file:   "internal/server/storage/space.go",
-		before: `if err := s.expires(n, obj, ttl); err != nil {`,
-		after:  `if err := s.expires(n, obj, ttl); false && err != nil {`,
+		before: `if err := s.expires(ctx, n, obj, ttl); err != nil {`,
+		after:  `if err := s.expires(ctx, n, obj, ttl); false && err != nil {`,
 		tests:  []string{"./internal/server/storage", "-run=TestExpiringWrites"},
 	},
 	{
 		name:   "so are its updates",
 		file:   "internal/server/storage/space.go",
-		before: `return output, ttl, s.expires(n, output, *ttl)`,
+		before: `return output, ttl, s.expires(ctx, n, output, *ttl)`,
 		after:  `return output, ttl, nil`,
 		tests:  []string{"./internal/server/storage", "-run=TestExpiringWrites"},
 	},
@@ -328,5 +328,12 @@ var storageTable = []mutant{
 		file:   "internal/server/storage/history.go",
 		before: `h.endWatch()`,
 		tests:  []string{"./internal/server/storage", "-timeout=60s", "-run=TestStopOfBusyCache"},
+	},
+	{
+		name:   "what a tenant has written of events is not the next one's",
+		file:   "internal/server/storage/expiring.go",
+		before: `return s.expiring.take(writer{n, uid}, size)`,
+		after:  `return s.expiring.take(writer{n, uid[:0]}, size)`,
+		tests:  []string{"./internal/server/storage", "-run=TestExpiringWrites"},
 	},
 }

@@ -171,7 +171,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
-	if err := s.expires(n, obj, ttl); err != nil {
+	if err := s.expires(ctx, n, obj, ttl); err != nil {
 		return err
 	}
 	account := s.account(ctx, n, key)
@@ -275,7 +275,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 		if err := setTenant(output, n); err != nil || ttl == nil {
 			return output, ttl, err
 		}
-		return output, ttl, s.expires(n, output, *ttl)
+		return output, ttl, s.expires(ctx, n, output, *ttl)
 	}
 }
 
