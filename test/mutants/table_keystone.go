@@ -256,4 +256,25 @@ var keystoneTable = []mutant{
 		if wait := a.addresses`,
 		tests: []string{"./internal/server/authentication/keystone", "-run=TestAttempts"},
 	},
+	{
+		name:   "letters of names that databases find by others",
+		file:   "internal/server/authentication/keystone/password.go",
+		before: `letters.Replace(runes.Remove`,
+		after:  `strings.NewReplacer().Replace(runes.Remove`,
+		tests:  []string{"./internal/server/authentication/keystone", "-run=TestSpelling"},
+	},
+	{
+		name:   "the two readings of ß",
+		file:   "internal/server/authentication/keystone/password.go",
+		before: `strings.ReplaceAll(folded, "ss", "s")`,
+		after:  `strings.ReplaceAll(folded, "ss", "ss")`,
+		tests:  []string{"./internal/server/authentication/keystone", "-run=TestSpelling"},
+	},
+	{
+		name:   "characters that a database has no place for",
+		file:   "internal/server/authentication/keystone/password.go",
+		before: `case r > 0xFFFF:`,
+		after:  `case r > unicode.MaxRune:`,
+		tests:  []string{"./internal/server/authentication/keystone", "-run=TestSpelling"},
+	},
 }
