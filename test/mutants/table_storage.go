@@ -336,4 +336,25 @@ var storageTable = []mutant{
 		after:  `return s.expiring.take(writer{n, uid[:0]}, size)`,
 		tests:  []string{"./internal/server/storage", "-run=TestExpiringWrites"},
 	},
+	{
+		name:   "lists of a namespace by its name are of the one that was authorized",
+		file:   "internal/server/storage/born.go",
+		before: `slices.DeleteFunc(items, func(o runtime.Object) bool { return s.isAnother(ctx, o) })`,
+		after:  `slices.DeleteFunc(items, func(o runtime.Object) bool { return false && s.isAnother(ctx, o) })`,
+		tests:  []string{"./internal/server/storage", "-run=TestReadOfOneNamespace"},
+	},
+	{
+		name:   "reads of a namespace are of the one that was authorized",
+		file:   "internal/server/storage/space.go",
+		before: `err == nil && s.isAnother(ctx, out)`,
+		after:  `false && err == nil && s.isAnother(ctx, out)`,
+		tests:  []string{"./internal/server/storage", "-run=TestReadOfOneNamespace"},
+	},
+	{
+		name:   "which namespace a read of it was authorized for",
+		file:   "internal/server/filters/namespace.go",
+		before: `isNamespace(info) && uid != ""`,
+		after:  `false && isNamespace(info) && uid != ""`,
+		tests:  []string{"./internal/server/filters", "-run=TestWithNamespace"},
+	},
 }

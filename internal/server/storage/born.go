@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
@@ -123,7 +126,33 @@ func (s *Space) ofThisLife(ctx context.Context, n tenant.Name, opts storage.GetO
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
-		return apierrors.NewTooManyRequests(cause.Error(), 1)
+		return tooLate(cause.Error())
 	}
 	return err
+}
+
+func tooLate(cause string) error { return apierrors.NewTooManyRequests(cause, 1) }
+
+// isAnother reports whether an object that is read is another namespace than the one for which the read was authorized, of the same
+// name: a read may wait for a resource version of its time. What changes something is looked at where it is stored.
+func (s *Space) isAnother(ctx context.Context, obj runtime.Object) bool {
+	uid, noted := tenant.RequestFrom(ctx).Namespace()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !noted || s.resource != namespaceResource || !ok || info.Verb != "get" && info.Verb != "list" {
+		return false
+	}
+	o, err := meta.Accessor(obj)
+	return err != nil || o.GetUID() != "" && o.GetUID() != uid
+}
+
+// withoutAnother takes the namespaces out of a list that are others than the one for which it was authorized, as ofOne does for watches.
+func (s *Space) withoutAnother(ctx context.Context, list runtime.Object) error {
+	if _, noted := tenant.RequestFrom(ctx).Namespace(); !noted || s.resource != namespaceResource {
+		return nil
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	return meta.SetList(list, slices.DeleteFunc(items, func(o runtime.Object) bool { return s.isAnother(ctx, o) }))
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -234,6 +235,45 @@ func TestWatchOfOneNamespace(t *testing.T) {
 				t.Errorf("%q instead of %q: %+v", event.Type, want, event.Object)
 			}
 		}
+	}
+}
+
+// TestReadOfOneNamespace checks that a read which was authorized for a namespace shows nothing of the next one of its name.
+func TestReadOfOneNamespace(t *testing.T) {
+	for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
+		t.Run(kind, func(t *testing.T) {
+			namespaces := newBackend(t).store(t, namespaceResource, false, cached,
+				func() runtime.Object { return &corev1.Namespace{} }, func() runtime.Object { return &corev1.NamespaceList{} })
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "2"}}
+			if err := namespaces.Create(namespaces.in(t, "a", ""), namespaces.key("", "x"), ns, &corev1.Namespace{}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for name, tc := range map[string]struct {
+				noted *types.UID
+				verb  string
+				sees  bool
+			}{
+				"the one": {ptr.To[types.UID]("2"), "", true}, "an earlier one": {ptr.To[types.UID]("1"), "", false}, "any": {nil, "", true},
+				"a change, which is refused later": {ptr.To[types.UID]("1"), "patch", true},
+			} {
+				in := func(verb string) context.Context {
+					ctx := request.WithRequestInfo(namespaces.in(t, "a", ""), &request.RequestInfo{IsResourceRequest: true, Name: "x", Verb: cmp.Or(tc.verb, verb)})
+					if tc.noted != nil {
+						tenant.RequestFrom(ctx).NoteNamespace(*tc.noted)
+					}
+					return ctx
+				}
+				list := &corev1.NamespaceList{}
+				if err := namespaces.GetList(in("list"), namespaces.key("", "x"), storage.ListOptions{Predicate: storage.Everything}, list); err != nil || len(list.Items) == 1 != tc.sees {
+					t.Errorf("%s, list: %v, %v", name, list.Items, err)
+				}
+				got := &corev1.Namespace{}
+				err := namespaces.Get(in("get"), namespaces.key("", "x"), storage.GetOptions{}, got)
+				if (err == nil) != tc.sees || err != nil && !apierrors.IsTooManyRequests(err) {
+					t.Errorf("%s, get: %v", name, err)
+				}
+			}
+		})
 	}
 }
 

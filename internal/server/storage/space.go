@@ -201,6 +201,9 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 			return defaultErr
 		}
 	}
+	if err == nil && s.isAnother(ctx, out) {
+		return tooLate("the namespace is gone")
+	}
 	return err
 }
 
@@ -371,6 +374,9 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object) err
 	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
+		return err
+	}
+	if err := s.withoutAnother(ctx, list); err != nil {
 		return err
 	}
 	if token := accessor.GetContinue(); token != "" {
