@@ -357,4 +357,18 @@ var storageTable = []mutant{
 		after:  `false && isNamespace(info) && uid != ""`,
 		tests:  []string{"./internal/server/filters", "-run=TestWithNamespace"},
 	},
+	{
+		name:   "resource versions of an earlier namespace of the system space are too old",
+		file:   "internal/server/storage/born.go",
+		before: `(c.space != tenant.System || s.namespaceAsked(ctx, c) == "")`,
+		after:  `true`,
+		tests:  []string{"./internal/server/storage", "-run=TestEarlierLife"},
+	},
+	{
+		name:   "since when a namespace of the system space is there",
+		file:   "internal/server/registry/tenant/deletions.go",
+		before: `if n == tenant.System {`,
+		after:  `if false {`,
+		tests:  []string{"./internal/server/registry/tenant", "-run=TestBorn"},
+	},
 }

@@ -37,7 +37,8 @@ func (g *RESTOptionsGetter) bornIn(etcd storagebackend.TransportConfig) func(con
 // or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
 // resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
 func (s *Space) inThisLife(ctx context.Context, c collection) error {
-	if s.born == nil || !c.space.IsSpace() {
+	// The system space has no earlier tenant, but earlier namespaces.
+	if s.born == nil || !c.space.IsSpace() && (c.space != tenant.System || s.namespaceAsked(ctx, c) == "") {
 		return nil
 	}
 	if token := c.opts.Predicate.Continue; token != "" {
@@ -53,8 +54,10 @@ func (s *Space) inThisLife(ctx context.Context, c collection) error {
 	switch version, err := s.revision(c.opts.ResourceVersion); {
 	case err != nil:
 		return nil // whoever serves it says so
-	case version == 0:
+	case version == 0 && c.space.IsSpace():
 		return s.caughtUp(ctx, c)
+	case version == 0:
+		return nil
 	default:
 		return s.bornBefore(ctx, c, version)
 	}
