@@ -29,6 +29,9 @@ type Request struct {
 	// Authenticated is the tenant of the credentials, set once by authentication.
 	// Impersonation, which replaces the user, does not change it.
 	Authenticated Name
+	// Impersonated are the extras that the headers give to an impersonated user, by their keys, as upstream reads them.
+	// They are what the client says, whether or not it may.
+	Impersonated map[string][]string
 	// uid is the UID of the tenant Authenticated for which the credentials were checked,
 	// empty if there was none of that name.
 	uid *types.UID
@@ -37,6 +40,11 @@ type Request struct {
 	namespace *types.UID
 	// admitted is the foreign tenant whose user a policy of Requested lets in.
 	admitted Name
+}
+
+// Becomes returns the tenant of the user that a request impersonates, as its headers say, empty if they name none.
+func (r *Request) Becomes() (Name, error) {
+	return OfUser(&user.DefaultInfo{Extra: r.Impersonated})
 }
 
 // NoteUID notes the UID of the tenant of the credentials, as it was before they were

@@ -103,6 +103,24 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestBecomes checks that the headers say whose user an impersonated one is.
+func TestBecomes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		extras map[string][]string
+		want   Name
+		fails  bool
+	}{
+		"nobody's":    {},
+		"a tenant's":  {extras: map[string][]string{UserExtraKey: {"a"}}, want: "a"},
+		"two":         {extras: map[string][]string{UserExtraKey: {"a", "b"}}, fails: true},
+		"another key": {extras: map[string][]string{"Tenantry.io/tenant": {"a"}}},
+	} {
+		if got, err := (&Request{Impersonated: tc.extras}).Becomes(); got != tc.want || (err != nil) != tc.fails {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
 // TestOfUser checks that what cannot be one tenant is an error.
 func TestOfUser(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -3,7 +3,7 @@ package main
 // accessTable are lines of what says who somebody is, and what they may do.
 var accessTable = []mutant{
 	{"who becomes a tenant's user is decided in the tenant's space", by("internal/server/authorization", "TestBoundary"),
-		"internal/server/authorization/boundary.go", `becomes && named != tenant.System.String()`, `false && becomes && named != tenant.System.String()`},
+		"internal/server/authorization/boundary.go", `n, err := tenant.RequestFrom(ctx).Becomes()`, `n, err := tenant.Name(""), error(nil)`},
 	{"the key of the tenant in impersonation, whatever its case", by("internal/server/authorization", "TestBoundary"),
 		"internal/server/authorization/boundary.go", `strings.EqualFold(key, tenant.UserExtraKey)`, `key == tenant.UserExtraKey`},
 	{"the former key of the tenant in impersonation", by("internal/server/authorization", "TestBoundary"),
@@ -61,4 +61,14 @@ var accessTable = []mutant{
 		"internal/server/base.go", `b.lives.Handler())`, `(&filters.NamespaceWatch{}).Handler())`},
 	{"Users that are being deleted are denied", bySpec("test/integration/users", "being deleted"),
 		"internal/server/policy.go", `p.authorizer = authorization.New(creators, `, `p.authorizer = authorization.New(inside, `},
+	{"users and groups that become a tenant's are decided in the tenant's space", by("internal/server/authorization", "TestBoundary"),
+		"internal/server/authorization/boundary.go", `case in == tenant.System.Scope() && impersonates(a) && !privileged:`, `case in == tenant.System.Scope() && impersonates(a) && a.GetResource() == "userextras" && !privileged:`},
+	{"who becomes a tenant's user is who was authorized for it", by("internal/server/authorization", "TestBoundary"),
+		"internal/server/authorization/boundary.go", `if !impersonates(a) && !isWhoWasAuthorized(ctx, userTenant) {`, `if false && !isWhoWasAuthorized(ctx, userTenant) {`},
+	{"an extra that nobody reads as the tenant makes nobody a tenant's user", by("internal/server/authorization", "TestBoundary"),
+		"internal/server/authorization/boundary.go", `key != tenant.UserExtraKey { // which`, `false && key != tenant.UserExtraKey { // which`},
+	{"the tenant that an impersonation names is noted", by("internal/server/filters", "TestImpersonatedExtras"),
+		"internal/server/filters/tenant.go", `Impersonated: impersonatedExtras(req.Header)`, `Impersonated: nil`},
+	{"the tenant that an impersonation names in another spelling", by("internal/server/filters", "TestImpersonatedExtras"),
+		"internal/server/filters/headers.go", `if decoded, err := url.PathUnescape(key); err == nil {`, `if decoded, err := url.PathUnescape(key); false && err == nil {`},
 }

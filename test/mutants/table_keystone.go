@@ -76,4 +76,10 @@ var keystoneTable = []mutant{
 		"internal/server/authentication/keystone/password.go", `if !known {
 		if wait := a.addresses`, `if true {
 		if wait := a.addresses`},
+	{"letters of names that databases find by others", by("internal/server/authentication/keystone", "TestSpelling"),
+		"internal/server/authentication/keystone/password.go", `letters.Replace(runes.Remove`, `strings.NewReplacer().Replace(runes.Remove`},
+	{"the two readings of ß", by("internal/server/authentication/keystone", "TestSpelling"),
+		"internal/server/authentication/keystone/password.go", `strings.ReplaceAll(folded, "ss", "s")`, `strings.ReplaceAll(folded, "ss", "ss")`},
+	{"characters that a database has no place for", by("internal/server/authentication/keystone", "TestSpelling"),
+		"internal/server/authentication/keystone/password.go", `case r > 0xFFFF:`, `case r > unicode.MaxRune:`},
 }

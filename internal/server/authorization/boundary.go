@@ -1,8 +1,10 @@
 package authorization
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -49,11 +51,14 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	if userTenant != tenant.System && impersonatesOut(a, userTenant) {
 		return authorizer.DecisionDeny, "impersonation does not leave the tenant", nil
 	}
+	if !impersonates(a) && !isWhoWasAuthorized(ctx, userTenant) {
+		return authorizer.DecisionDeny, fmt.Sprintf("the user is one of tenant %q, for which the impersonation was not authorized", userTenant), nil
+	}
 	privileged := userTenant == tenant.System && isMaster(a.GetUser())
 	_, isTenants := in.Tenant()
-	switch named, becomes := impersonatedTenant(a); {
-	case in == tenant.System.Scope() && becomes && named != tenant.System.String() && !privileged:
-		return b.authorizeImpersonationOfTenantUser(ctx, named, a)
+	switch {
+	case in == tenant.System.Scope() && impersonates(a) && !privileged:
+		return b.authorizeImpersonation(ctx, a)
 	case in == tenant.System.Scope():
 		return b.inside.Authorize(ctx, a)
 	case in == tenant.Everything && !privileged:
@@ -70,14 +75,32 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 }
 
-// authorizeImpersonationOfTenantUser decides whether a system user may impersonate one of a tenant. Without a tenant in the URL,
-// an impersonated tenant user acts in its own tenant's space. So the right to impersonate is checked in that space.
-func (b *boundary) authorizeImpersonationOfTenantUser(ctx context.Context, named string, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	n, err := tenant.Parse(named)
+// authorizeImpersonation decides about a check of an impersonation by a system user whose URL names no space. Who becomes one of a
+// tenant acts in that tenant's space. So all checks are decided there, as if the URL named it, those of the name and the groups
+// too: rights in the system space hold there alone, and who may become some user there is not to become another one here.
+func (b *boundary) authorizeImpersonation(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	n, err := tenant.RequestFrom(ctx).Becomes()
+	if named, becomes := impersonatedTenant(a); becomes && err == nil {
+		if key := a.GetSubresource(); key != tenant.UserExtraKey { // which makes nobody a tenant's user
+			return authorizer.DecisionDeny, fmt.Sprintf("the extra %q is written %q", key, tenant.UserExtraKey), nil
+		}
+		n, err = tenant.Parse(named) // a review has no headers
+	}
 	if err != nil {
 		return authorizer.DecisionDeny, err.Error(), nil
 	}
-	return b.inside.Authorize(tenant.WithSpace(ctx, n), a)
+	return b.inside.Authorize(tenant.WithSpace(ctx, cmp.Or(n, tenant.System)), a)
+}
+
+// isWhoWasAuthorized reports whether a system user whose URL names no space is now who the headers said, because they decided in
+// which space the impersonation was authorized; see authorizeImpersonation.
+func isWhoWasAuthorized(ctx context.Context, userTenant tenant.Name) bool {
+	r := tenant.RequestFrom(ctx)
+	if r.Requested != "" || r.Authenticated != tenant.System {
+		return true
+	}
+	n, err := r.Becomes()
+	return err == nil && cmp.Or(n, tenant.System) == userTenant
 }
 
 // asAuthenticated returns a with the user that authentication would have made of the same
@@ -142,9 +165,12 @@ func impersonatesOut(a authorizer.Attributes, userTenant tenant.Name) bool {
 
 // impersonatedTenant returns the tenant whose user a user would become if a is the check of that.
 func impersonatedTenant(a authorizer.Attributes) (named string, becomes bool) {
-	key := a.GetSubresource()
-	return a.GetName(), impersonates(a) && a.GetResource() == "userextras" &&
-		(strings.EqualFold(key, tenant.UserExtraKey) || strings.EqualFold(key, tenant.Former(tenant.UserExtraKey)))
+	return a.GetName(), impersonates(a) && a.GetResource() == "userextras" && namesTenant(a.GetSubresource())
+}
+
+// namesTenant reports whether an extra is, however its key is written, or was, the tenant of a user.
+func namesTenant(key string) bool {
+	return strings.EqualFold(key, tenant.UserExtraKey) || strings.EqualFold(key, tenant.Former(tenant.UserExtraKey))
 }
 
 func impersonates(a authorizer.Attributes) bool {

@@ -20,6 +20,7 @@ func TestBoundary(t *testing.T) {
 		requested     tenant.Scope
 		authenticated tenant.Name
 		extra         string
+		headers       []string // of impersonation, the tenants that they name
 		groups        []string
 		attributes    authorizer.AttributesRecord
 		decision      authorizer.Decision
@@ -62,12 +63,26 @@ func TestBoundary(t *testing.T) {
 		"impersonate an extra of Keystone":          {authenticated: "a", attributes: impersonate("userextras", "Keystone.tenantry.io/user-name", "jane")},
 		"impersonate a user of Keystone, system":    {authenticated: tenant.System, attributes: impersonate("users", "", "keystone:1"), decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"become a tenant's user":                    {authenticated: tenant.System, attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: "a"},
-		"become a tenant's user, written otherwise": {authenticated: tenant.System, attributes: impersonate("userextras", strings.ToUpper(tenant.UserExtraKey), "a"), decision: authorizer.DecisionAllow, asked: "a"},
-		"become a tenant's user, by the former key": {authenticated: tenant.System, attributes: impersonate("userextras", tenant.Former(tenant.UserExtraKey), "a"), decision: authorizer.DecisionAllow, asked: "a"},
+		"become a tenant's user, written otherwise": {authenticated: tenant.System, attributes: impersonate("userextras", strings.ToUpper(tenant.UserExtraKey), "a")},
+		"become a tenant's user, by the former key": {authenticated: tenant.System, attributes: impersonate("userextras", tenant.Former(tenant.UserExtraKey), "a")},
 		"become a tenant's user, as a master":       {authenticated: tenant.System, groups: masters, attributes: impersonate("userextras", tenant.UserExtraKey, "a"), decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"become a user of all":                      {authenticated: tenant.System, attributes: impersonate("userextras", tenant.UserExtraKey, tenant.All.String())},
 		"become a system user":                      {authenticated: tenant.System, attributes: impersonate("userextras", tenant.UserExtraKey, "system"), decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
 		"become a tenant's user in a space":         {requested: "a", authenticated: tenant.System, attributes: impersonate("userextras", tenant.UserExtraKey, "b"), decision: authorizer.DecisionAllow, asked: "a"},
+		"the user who becomes a tenant's":           {authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("users", "", "jane"), decision: authorizer.DecisionAllow, asked: "a"},
+		"the group that becomes a tenant's":         {authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
+		"the account that becomes a tenant's":       {authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("serviceaccounts", "", "robot"), decision: authorizer.DecisionAllow, asked: "a"},
+		"another extra that becomes a tenant's":     {authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("userextras", "scopes", "view"), decision: authorizer.DecisionAllow, asked: "a"},
+		"the UID that becomes a tenant's":           {authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("uids", "", "1"), decision: authorizer.DecisionAllow, asked: "a"},
+		"the user who becomes a system user":        {authenticated: tenant.System, headers: []string{"system"}, attributes: impersonate("users", "", "jane"), decision: authorizer.DecisionAllow, asked: tenant.System.Scope()},
+		"the user who becomes two tenants'":         {authenticated: tenant.System, headers: []string{"a", "system"}, attributes: impersonate("users", "", "jane")},
+		"the user who becomes one of all":           {authenticated: tenant.System, headers: []string{"all"}, attributes: impersonate("users", "", "jane")},
+		"the user who becomes a tenant's in b":      {requested: "b", authenticated: tenant.System, headers: []string{"a"}, attributes: impersonate("users", "", "jane"), decision: authorizer.DecisionAllow, asked: "b"},
+		"a tenant's user becomes another":           {authenticated: "a", headers: []string{"b"}, attributes: impersonate("users", "", "jane"), decision: authorizer.DecisionAllow, asked: "a"},
+		"became a tenant's user":                    {authenticated: tenant.System, extra: "a", headers: []string{"a"}, attributes: pods, decision: authorizer.DecisionAllow, asked: "a"},
+		"became a tenant's user, authorized for b":  {authenticated: tenant.System, extra: "a", headers: []string{"b"}, attributes: pods},
+		"became a tenant's user, not authorized":    {authenticated: tenant.System, extra: "a", attributes: pods},
+		"became a system user, authorized for a":    {authenticated: tenant.System, headers: []string{"a"}, attributes: pods},
 		"impersonated tenant":                       {authenticated: "a", extra: "b", attributes: pods},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +92,7 @@ func TestBoundary(t *testing.T) {
 			}
 			tc.attributes.User = u
 			ctx := tenant.WithRequest(request.WithUser(context.Background(), u),
-				&tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated})
+				&tenant.Request{Requested: tc.requested, Authenticated: tc.authenticated, Impersonated: map[string][]string{tenant.UserExtraKey: tc.headers}})
 			var asked tenant.Scope
 			decision, reason, err := New(recorder{&asked}, NewGrants(nil), nil).Authorize(ctx, tc.attributes)
 			if err != nil || decision != tc.decision {

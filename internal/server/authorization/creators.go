@@ -65,7 +65,7 @@ func (c Creators) allows(ctx context.Context, a authorizer.Attributes) bool {
 	if err != nil || ns.Labels[tenant.CreatedByLabel] != string(found.UID) {
 		return false
 	}
-	// A watch shows no other of the name, which may be somebody else's.
+	// A list or watch shows no other of the name, which may be somebody else's.
 	if r := tenant.RequestFrom(ctx); r != nil {
 		if _, noted := r.Namespace(); !noted {
 			r.NoteNamespace(ns.UID)

@@ -3,8 +3,10 @@ package filters
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -36,6 +38,27 @@ func checkHeaders(headers http.Header) error {
 	default:
 		return nil
 	}
+}
+
+// impersonatedExtras returns the extras of the user that a request impersonates, as upstream's impersonation makes them: keys in
+// lower case, of which several headers may write the same in other ways.
+func impersonatedExtras(headers http.Header) map[string][]string {
+	var extras map[string][]string
+	for name, values := range headers {
+		key, is := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
+		if !is {
+			continue
+		}
+		key = strings.ToLower(key)
+		if decoded, err := url.PathUnescape(key); err == nil {
+			key = decoded
+		}
+		if extras == nil {
+			extras = map[string][]string{}
+		}
+		extras[key] = append(extras[key], values...)
+	}
+	return extras
 }
 
 // tooLong returns the error of a request of which something before its body is too long.

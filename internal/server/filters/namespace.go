@@ -10,7 +10,8 @@ import (
 
 // WithNamespace notes for which namespace a request that changes something was authorized. Its body may come, and webhooks may
 // answer, when there is another one of the name; see spacepolicy.Namespaces. Watches, and reads, which may wait until the server
-// knows of a resource version, end with their namespace. It runs right after authorization.
+// knows of a resource version, end with their namespace; those of the namespace itself show no other one of its name. It runs right
+// after authorization.
 func WithNamespace(handler http.Handler, lives *NamespaceWatch, isLong request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
@@ -27,9 +28,14 @@ func WithNamespace(handler http.Handler, lives *NamespaceWatch, isLong request.L
 			defer release()
 			req = req.WithContext(bound)
 		}
-		if !reads {
-			tenant.RequestFrom(ctx).NoteNamespace(lives.UIDOf(name))
+		uid := lives.UIDOf(name)
+		if !reads || isNamespace(info) && uid != "" { // one of which this server has just heard is read, and the read ends with it
+			tenant.RequestFrom(ctx).NoteNamespace(uid)
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+func isNamespace(info *request.RequestInfo) bool {
+	return info.APIGroup == "" && info.Resource == "namespaces"
 }

@@ -17,22 +17,25 @@ import (
 func TestWithNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, namespace string
+		resource          string
 		scope             tenant.Scope
 		want              types.UID
 		noted             bool
 	}{
-		"create":              {http.MethodPost, "known", "acme", "uid of acme|known", true},
-		"update":              {http.MethodPut, "known", "acme", "uid of acme|known", true},
-		"patch":               {http.MethodPatch, "known", tenant.System.Scope(), "uid of known", true},
-		"delete":              {http.MethodDelete, "known", "acme", "uid of acme|known", true},
-		"a new namespace":     {http.MethodPost, "new", "acme", "", true},
-		"nothing is changed":  {http.MethodGet, "known", "acme", "", false},
-		"no namespace":        {http.MethodPost, "", "acme", "", false},
-		"all tenants at once": {http.MethodPost, "known", tenant.All, "", false},
+		"create":              {http.MethodPost, "known", "", "acme", "uid of acme|known", true},
+		"update":              {http.MethodPut, "known", "", "acme", "uid of acme|known", true},
+		"patch":               {http.MethodPatch, "known", "", tenant.System.Scope(), "uid of known", true},
+		"delete":              {http.MethodDelete, "known", "", "acme", "uid of acme|known", true},
+		"a new namespace":     {http.MethodPost, "new", "", "acme", "", true},
+		"nothing is changed":  {http.MethodGet, "known", "pods", "acme", "", false},
+		"itself is read":      {http.MethodGet, "known", "namespaces", "acme", "uid of acme|known", true},
+		"a new one is read":   {http.MethodGet, "new", "namespaces", "acme", "", false},
+		"no namespace":        {http.MethodPost, "", "", "acme", "", false},
+		"all tenants at once": {http.MethodPost, "known", "", tenant.All, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := tenant.WithScope(t.Context(), tc.scope)
-			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Namespace: tc.namespace})
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Namespace: tc.namespace, Resource: tc.resource})
 			handler := WithNamespace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				if got, noted := tenant.RequestFrom(req.Context()).Namespace(); got != tc.want || noted != tc.noted {
 					t.Errorf("noted %q, %v", got, noted)

@@ -33,7 +33,8 @@ func WithTenant(handler http.Handler, serializer runtime.NegotiatedSerializer) h
 			reject(w, req, serializer, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		scoped := req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Requested: target.Scope}))
+		scoped := req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{
+			Requested: target.Scope, Impersonated: impersonatedExtras(req.Header)}))
 		if target.Scope != "" {
 			u := *req.URL
 			u.Path, u.RawPath = target.Path, target.Escaped

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -20,21 +21,22 @@ import (
 func TestExpiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEventBudget()
-		write := func(n tenant.Name, size int64, allowed bool) {
+		write := func(n tenant.Name, uid types.UID, size int64, allowed bool) {
 			t.Helper()
-			if err := e.take(n, size); (err == nil) != allowed || err != nil && !apierrors.IsTooManyRequests(err) {
+			if err := e.take(writer{n, uid}, size); (err == nil) != allowed || err != nil && !apierrors.IsTooManyRequests(err) {
 				t.Errorf("%s, %d bytes: %v", n, size, err)
 			}
 		}
-		write("acme", expiringBytes, true)
-		write("acme", 1000, false)
-		write("globex", 1000, true)
+		write("acme", "1", expiringBytes, true)
+		write("acme", "1", 1000, false)
+		write("globex", "1", 1000, true)
+		write("acme", "2", expiringBytes, true) // the next one of the name
 		time.Sleep(expiringPeriod / 2)
-		write("acme", expiringBytes/2, true)
-		write("acme", 1<<20, false)
+		write("acme", "1", expiringBytes/2, true)
+		write("acme", "1", 1<<20, false)
 		time.Sleep(2 * expiringPeriod)
-		write("acme", expiringBytes, true)
-		write("acme", 1000, false)
+		write("acme", "1", expiringBytes, true)
+		write("acme", "1", 1000, false)
 	})
 }
 
@@ -42,7 +44,7 @@ func TestExpiring(t *testing.T) {
 func TestExpiringWrites(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, false)
 	configMaps.expiring = NewEventBudget()
-	configMaps.expiring.written.Add(tenant.Name("a"), rate.NewLimiter(0, expiringBytes)) // no more, however long it takes
+	configMaps.expiring.written.Add(writer{name: "a"}, rate.NewLimiter(0, expiringBytes)) // no more, however long it takes
 	const value = 1 << 20
 	object := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Data: map[string]string{"k": strings.Repeat("x", value)}}
@@ -78,7 +80,9 @@ func TestExpiringWrites(t *testing.T) {
 	if err := create("a", "new", 3600); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("a new one: %v", err)
 	}
+	next := tenant.WithUID(configMaps.in(t, "a", "ns"), "a", "next")
 	for name, err := range map[string]error{
+		"the next tenant's":    configMaps.Create(next, configMaps.key("ns", "next"), object("next"), &corev1.ConfigMap{}, 3600),
 		"what does not expire": create("a", "also stays", 0), "its update": update("stays", 0),
 		"another's": create("b", "goes", 3600), "the system's": create(tenant.System.Scope(), "goes", 3600),
 	} {

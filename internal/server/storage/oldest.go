@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
@@ -30,10 +33,12 @@ func (g *RESTOptionsGetter) oldestRevisionIn(etcd storagebackend.TransportConfig
 	}
 }
 
-// checkRevision refuses lists and watches at resource versions that are older than the tenant or the namespace. etcd and the
-// watch cache keep old objects by key, so such a version would show those of an earlier tenant of the name.
+// checkRevision returns an error if a list or watch would show what was below the name of a space before its tenant was there,
+// or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
+// resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
 func (s *Space) checkRevision(ctx context.Context, c collection) error {
-	if s.oldestRevision == nil || !c.space.IsSpace() {
+	// The system space has no earlier tenant, but earlier namespaces.
+	if s.oldestRevision == nil || !c.space.IsSpace() && (c.space != tenant.System || s.namespaceAsked(ctx, c) == "") {
 		return nil
 	}
 	if token := c.opts.Predicate.Continue; token != "" {
@@ -49,8 +54,10 @@ func (s *Space) checkRevision(ctx context.Context, c collection) error {
 	switch version, err := s.revision(c.opts.ResourceVersion); {
 	case err != nil:
 		return nil // whoever serves it says so
-	case version == 0:
+	case version == 0 && c.space.IsSpace():
 		return s.caughtUp(ctx, c)
+	case version == 0:
+		return nil
 	default:
 		return s.requireRevision(ctx, c, version)
 	}
@@ -122,7 +129,33 @@ func (s *Space) atLeastOldest(ctx context.Context, n tenant.Name, opts storage.G
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
-		return apierrors.NewTooManyRequests(cause.Error(), 1)
+		return tooLate(cause.Error())
 	}
 	return err
+}
+
+func tooLate(cause string) error { return apierrors.NewTooManyRequests(cause, 1) }
+
+// isAnother reports whether an object that is read is another namespace than the one for which the read was authorized, of the same
+// name: a read may wait for a resource version of its time. What changes something is looked at where it is stored.
+func (s *Space) isAnother(ctx context.Context, obj runtime.Object) bool {
+	uid, noted := tenant.RequestFrom(ctx).Namespace()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !noted || s.resource != namespaceResource || !ok || info.Verb != "get" && info.Verb != "list" {
+		return false
+	}
+	o, err := meta.Accessor(obj)
+	return err != nil || o.GetUID() != "" && o.GetUID() != uid
+}
+
+// withoutAnother takes the namespaces out of a list that are others than the one for which it was authorized, as ofOne does for watches.
+func (s *Space) withoutAnother(ctx context.Context, list runtime.Object) error {
+	if _, noted := tenant.RequestFrom(ctx).Namespace(); !noted || s.resource != namespaceResource {
+		return nil
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	return meta.SetList(list, slices.DeleteFunc(items, func(o runtime.Object) bool { return s.isAnother(ctx, o) }))
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -33,74 +34,91 @@ func revisionOf(t *testing.T, obj runtime.Object) int64 {
 // TestEarlierLife checks that nothing shows what an earlier tenant, or an earlier namespace, of a name had: neither by the
 // resource versions of its time nor by the tokens of its lists.
 func TestEarlierLife(t *testing.T) {
-	for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
-		t.Run(kind, func(t *testing.T) {
-			backend := newBackend(t)
-			configMaps := backend.configMaps(t, cached)
-			configMaps.create(t, "a", "ns", "old-1")
-			then := strconv.FormatInt(revisionOf(t, configMaps.create(t, "a", "ns", "old-2")), 10)
-			_, token := configMaps.list(t, "a", "ns", func(o *storage.ListOptions) { o.Predicate.Limit = 1 })
-			if token == "" {
-				t.Fatal("the list has no second page")
-			}
-			at := func(rv string, match metav1.ResourceVersionMatch, limit int64) func(*storage.ListOptions) {
-				return func(o *storage.ListOptions) {
-					o.ResourceVersion, o.ResourceVersionMatch, o.Predicate.Limit = rv, match, limit
-				}
-			}
-			continued := func(o *storage.ListOptions) { o.Predicate.Continue, o.Predicate.Limit = token, 1 }
-			if found, _ := configMaps.list(t, "a", "ns", at(then, metav1.ResourceVersionMatchExact, 0)); len(found) != 2 {
-				t.Fatalf("before the end: %v", found)
-			}
-			configMaps.remove(t, "a", "ns", "old-1")
-			configMaps.remove(t, "a", "ns", "old-2")
-			born := revisionOf(t, configMaps.create(t, "b", "ns", "of another"))
-			var asked []string
-			configMaps.oldestRevision = func(_ context.Context, n tenant.Name, namespace string) (int64, error) {
-				asked = append(asked, n.String()+"/"+namespace)
-				return born, nil
-			}
-			for name, change := range map[string]func(*storage.ListOptions){
-				"exact":          at(then, metav1.ResourceVersionMatchExact, 0),
-				"exact, a page":  at(then, metav1.ResourceVersionMatchExact, 1),
-				"a page":         at(then, "", 1),
-				"not older than": at(then, metav1.ResourceVersionMatchNotOlderThan, 0),
-				"continued":      continued,
-			} {
-				if found, _, err := configMaps.tryList(t, "a", "ns", change); !apierrors.IsResourceExpired(err) {
-					t.Errorf("%s: %v, %v", name, found, err)
-				}
-			}
-			for name, initial := range map[string]*bool{"watch": nil, "watch from then": ptr.To(false), "streaming list": ptr.To(true)} {
-				options := storage.ListOptions{ResourceVersion: then, Predicate: storage.Everything, Recursive: true, SendInitialEvents: initial}
-				if initial != nil && *initial {
-					options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
-				}
-				w, err := configMaps.Watch(configMaps.in(t, "a", "ns"), configMaps.prefix+"/ns/", options)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if event := <-w.ResultChan(); event.Type != watch.Error || event.Object.(*metav1.Status).Reason != metav1.StatusReasonExpired {
-					t.Errorf("%s: %+v", name, event)
-				}
-				w.Stop()
-			}
-			if slices.ContainsFunc(asked, func(s string) bool { return s != "a/ns" }) {
-				t.Errorf("asked for %v", asked)
-			}
-			now := strconv.FormatInt(born, 10)
-			for name, change := range map[string]func(*storage.ListOptions){
-				"exact, since": at(now, metav1.ResourceVersionMatchExact, 0), "any": at("0", "", 0), "now": at("", "", 0),
-			} {
-				if found, _, err := configMaps.tryList(t, "a", "ns", change); err != nil || len(found) > 0 {
-					t.Errorf("%s: %v, %v", name, found, err)
-				}
-			}
-			configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("no etcd") }
-			if found, _, err := configMaps.tryList(t, "a", "ns", at(then, metav1.ResourceVersionMatchExact, 0)); err == nil {
-				t.Errorf("since when is not known, and got %v", found)
-			}
-		})
+	for _, n := range []tenant.Name{"a", tenant.System} {
+		for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
+			t.Run(n.String()+", "+kind, func(t *testing.T) { testEarlierLife(t, n, cached) })
+		}
+	}
+	backend := newBackend(t) // what is in no namespace of the system space has one life
+	configMaps := backend.configMaps(t, true)
+	then := strconv.FormatInt(revisionOf(t, configMaps.create(t, tenant.System, "ns", "old")), 10)
+	configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("is not asked for") }
+	list := func(o *storage.ListOptions) {
+		o.ResourceVersion, o.ResourceVersionMatch = then, metav1.ResourceVersionMatchExact
+	}
+	for _, in := range []tenant.Scope{tenant.System.Scope(), tenant.All, tenant.Everything} {
+		if _, _, err := configMaps.tryList(t, in, "", list); err != nil {
+			t.Errorf("all namespaces of %q: %v", in, err)
+		}
+	}
+}
+
+func testEarlierLife(t *testing.T, n tenant.Name, cached bool) {
+	t.Helper()
+	backend := newBackend(t)
+	configMaps := backend.configMaps(t, cached)
+	configMaps.create(t, n, "ns", "old-1")
+	then := strconv.FormatInt(revisionOf(t, configMaps.create(t, n, "ns", "old-2")), 10)
+	_, token := configMaps.list(t, n.Scope(), "ns", func(o *storage.ListOptions) { o.Predicate.Limit = 1 })
+	if token == "" {
+		t.Fatal("the list has no second page")
+	}
+	at := func(rv string, match metav1.ResourceVersionMatch, limit int64) func(*storage.ListOptions) {
+		return func(o *storage.ListOptions) {
+			o.ResourceVersion, o.ResourceVersionMatch, o.Predicate.Limit = rv, match, limit
+		}
+	}
+	continued := func(o *storage.ListOptions) { o.Predicate.Continue, o.Predicate.Limit = token, 1 }
+	if found, _ := configMaps.list(t, n.Scope(), "ns", at(then, metav1.ResourceVersionMatchExact, 0)); len(found) != 2 {
+		t.Fatalf("before the end: %v", found)
+	}
+	configMaps.remove(t, n, "ns", "old-1")
+	configMaps.remove(t, n, "ns", "old-2")
+	born := revisionOf(t, configMaps.create(t, "b", "ns", "of another"))
+	var asked []string
+	configMaps.oldestRevision = func(_ context.Context, of tenant.Name, namespace string) (int64, error) {
+		asked = append(asked, of.String()+"/"+namespace)
+		return born, nil
+	}
+	for name, change := range map[string]func(*storage.ListOptions){
+		"exact":          at(then, metav1.ResourceVersionMatchExact, 0),
+		"exact, a page":  at(then, metav1.ResourceVersionMatchExact, 1),
+		"a page":         at(then, "", 1),
+		"not older than": at(then, metav1.ResourceVersionMatchNotOlderThan, 0),
+		"continued":      continued,
+	} {
+		if found, _, err := configMaps.tryList(t, n.Scope(), "ns", change); !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+	for name, initial := range map[string]*bool{"watch": nil, "watch from then": ptr.To(false), "streaming list": ptr.To(true)} {
+		options := storage.ListOptions{ResourceVersion: then, Predicate: storage.Everything, Recursive: true, SendInitialEvents: initial}
+		if initial != nil && *initial {
+			options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+		}
+		w, err := configMaps.Watch(configMaps.in(t, n.Scope(), "ns"), configMaps.prefix+"/ns/", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event := <-w.ResultChan(); event.Type != watch.Error || event.Object.(*metav1.Status).Reason != metav1.StatusReasonExpired {
+			t.Errorf("%s: %+v", name, event)
+		}
+		w.Stop()
+	}
+	if slices.ContainsFunc(asked, func(s string) bool { return s != n.String()+"/ns" }) {
+		t.Errorf("asked for %v", asked)
+	}
+	now := strconv.FormatInt(born, 10)
+	for name, change := range map[string]func(*storage.ListOptions){
+		"exact, since": at(now, metav1.ResourceVersionMatchExact, 0), "any": at("0", "", 0), "now": at("", "", 0),
+	} {
+		if found, _, err := configMaps.tryList(t, n.Scope(), "ns", change); err != nil || len(found) > 0 {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+	configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("no etcd") }
+	if found, _, err := configMaps.tryList(t, n.Scope(), "ns", at(then, metav1.ResourceVersionMatchExact, 0)); err == nil {
+		t.Errorf("since when is not known, and got %v", found)
 	}
 }
 
@@ -234,6 +252,45 @@ func TestWatchOfOneNamespace(t *testing.T) {
 				t.Errorf("%q instead of %q: %+v", event.Type, want, event.Object)
 			}
 		}
+	}
+}
+
+// TestReadOfOneNamespace checks that a read which was authorized for a namespace shows nothing of the next one of its name.
+func TestReadOfOneNamespace(t *testing.T) {
+	for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
+		t.Run(kind, func(t *testing.T) {
+			namespaces := newBackend(t).store(t, namespaceResource, false, cached,
+				func() runtime.Object { return &corev1.Namespace{} }, func() runtime.Object { return &corev1.NamespaceList{} })
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "2"}}
+			if err := namespaces.Create(namespaces.in(t, "a", ""), namespaces.key("", "x"), ns, &corev1.Namespace{}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for name, tc := range map[string]struct {
+				noted *types.UID
+				verb  string
+				sees  bool
+			}{
+				"the one": {ptr.To[types.UID]("2"), "", true}, "an earlier one": {ptr.To[types.UID]("1"), "", false}, "any": {nil, "", true},
+				"a change, which is refused later": {ptr.To[types.UID]("1"), "patch", true},
+			} {
+				in := func(verb string) context.Context {
+					ctx := request.WithRequestInfo(namespaces.in(t, "a", ""), &request.RequestInfo{IsResourceRequest: true, Name: "x", Verb: cmp.Or(tc.verb, verb)})
+					if tc.noted != nil {
+						tenant.RequestFrom(ctx).NoteNamespace(*tc.noted)
+					}
+					return ctx
+				}
+				list := &corev1.NamespaceList{}
+				if err := namespaces.GetList(in("list"), namespaces.key("", "x"), storage.ListOptions{Predicate: storage.Everything}, list); err != nil || len(list.Items) == 1 != tc.sees {
+					t.Errorf("%s, list: %v, %v", name, list.Items, err)
+				}
+				got := &corev1.Namespace{}
+				err := namespaces.Get(in("get"), namespaces.key("", "x"), storage.GetOptions{}, got)
+				if (err == nil) != tc.sees || err != nil && !apierrors.IsTooManyRequests(err) {
+					t.Errorf("%s, get: %v", name, err)
+				}
+			}
+		})
 	}
 }
 

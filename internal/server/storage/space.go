@@ -173,7 +173,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := setTenant(obj, n); err != nil {
 		return err
 	}
-	if err := s.expires(n, obj, ttl); err != nil {
+	if err := s.expires(ctx, n, obj, ttl); err != nil {
 		return err
 	}
 	account := s.account(ctx, n, key)
@@ -202,6 +202,9 @@ func (s *Space) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		if found, defaultErr := s.getDefault(ctx, n, key, out); found || defaultErr != nil {
 			return defaultErr
 		}
+	}
+	if err == nil && s.isAnother(ctx, out) {
+		return tooLate("the namespace is gone")
 	}
 	return err
 }
@@ -280,7 +283,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 		if err := setTenant(output, n); err != nil || ttl == nil {
 			return output, ttl, err
 		}
-		return output, ttl, s.expires(n, output, *ttl)
+		return output, ttl, s.expires(ctx, n, output, *ttl)
 	}
 }
 
@@ -376,6 +379,9 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object) err
 	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
+		return err
+	}
+	if err := s.withoutAnother(ctx, list); err != nil {
 		return err
 	}
 	if token := accessor.GetContinue(); token != "" {

@@ -200,4 +200,55 @@ var _ = Describe("An impersonated user", Ordered, func() {
 		response, body := proxy.as("admin", "b").do(http.MethodGet, "/api/v1/namespaces/default/pods", nil)
 		Expect(response.StatusCode).To(Equal(http.StatusForbidden), "another tenant: %s", body)
 	})
+
+	It("of a tenant is who may be become there, also where the URL names none", func(ctx SpecContext) {
+		_, err := tenantry.Tenants().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oracle":"a"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		client := clientIn(tenant.System).RbacV1()
+		give := func(name string, annotations map[string]string, rules ...rbacv1.PolicyRule) {
+			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Rules: rules}
+			_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "desk"}}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+				Expect(client.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			})
+		}
+		impersonate := func(group, resource string, names ...string) rbacv1.PolicyRule {
+			return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"impersonate"}}
+		}
+		give("oracle-viewers", map[string]string{tenant.ScopeAnnotation: spacerbac.ScopeTenants, tenant.SelectorAnnotation: "oracle=a"},
+			impersonate("", "users", "viewer"), impersonate("", "groups", "readers"),
+			impersonate(authenticationv1.GroupName, "userextras/"+tenant.UserExtraKey, "a", "b", "system"), impersonate(authenticationv1.GroupName, "userextras/scopes", "view"))
+		give("oracle-robots", nil, impersonate("", "users", "admin"), impersonate("", "groups", "system:masters", "devs"), impersonate("", "serviceaccounts"),
+			impersonate(authenticationv1.GroupName, "uids"), impersonate(authenticationv1.GroupName, "userextras/scopes", "edit"))
+		config := tenantry.User(tenant.System, "desk")
+		desk := credentials{cert: config.CertData, key: config.KeyData}
+		scopes := transport.ImpersonateUserExtraHeaderPrefix + "scopes"
+		code := func(c credentials) int { code, _ := c.whoami(); return code }
+
+		Eventually(code).WithArguments(desk.as("viewer", "a", "readers").with(scopes, "view")).Should(Equal(http.StatusCreated))
+		_, u := desk.as("viewer", "a", "readers").whoami()
+		Expect(u.Extra[tenant.UserExtraKey]).To(HaveExactElements("a"))
+		Eventually(code).WithArguments(desk.as("admin", "", "devs").with(scopes, "edit")).Should(Equal(http.StatusCreated), "a system user")
+		for name, c := range map[string]credentials{
+			"another user":               desk.as("admin", "a"),
+			"a group":                    desk.as("viewer", "a", "devs"),
+			"a privileged group":         desk.as("viewer", "a", "system:masters"),
+			"a service account":          desk.as("system:serviceaccount:default:robot", "a"),
+			"a UID":                      desk.as("viewer", "a").with(transport.ImpersonateUIDHeader, "1"),
+			"another extra":              desk.as("viewer", "a").with(scopes, "edit"),
+			"a user of another tenant":   desk.as("viewer", "b"),
+			"a user of two":              desk.as("viewer", "a").as("viewer", "system"),
+			"the system user":            desk.as("viewer", "system"),
+			"a system user, by spelling": desk.as("viewer", "").with(transport.ImpersonateUserExtraHeaderPrefix+"%54enantry.io%2ftenant", "a"),
+		} {
+			code, u := c.whoami()
+			Expect(code).To(Equal(http.StatusForbidden), "%s: %v", name, u)
+		}
+	})
 })

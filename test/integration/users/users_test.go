@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -326,6 +327,78 @@ var _ = Describe("A User", func() {
 			}
 		}).Should(BeTrue(), "the watch ends")
 		Expect(later).To(BeEmpty(), "the next one of the name is somebody else's")
+	})
+
+	It("lists nothing of the next namespace of the name by a list that waits for it", func(ctx SpecContext) {
+		alice, admin := by(n, "alice"), tenantry.Client(n)
+		create(ctx, n, newUser("alice", "alice", ""))
+		round := func(g Gomega) {
+			name := fmt.Sprintf("hers-%d", time.Now().UnixNano())
+			held := newNamespace(name)
+			held.Finalizers = []string{"example.com/hold"}
+			hers, err := alice.CoreV1().Namespaces().Create(ctx, held, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			options := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+			Eventually(func() error { _, err := alice.CoreV1().Namespaces().List(ctx, options); return err }).Should(Succeed())
+			Expect(admin.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Eventually(func(g Gomega) { // nothing but the finalizer holds it
+				ns, err := admin.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(ns.Spec.Finalizers).To(BeEmpty())
+			}).Should(Succeed())
+			now, err := alice.CoreV1().Namespaces().List(ctx, options)
+			Expect(err).NotTo(HaveOccurred())
+			revision, err := strconv.ParseInt(now.ResourceVersion, 10, 64)
+			Expect(err).NotTo(HaveOccurred())
+
+			const lists = 12
+			answers := make(chan *corev1.NamespaceList, lists)
+			for i := range int64(lists) {
+				waiting := options
+				waiting.ResourceVersion, waiting.ResourceVersionMatch = strconv.FormatInt(revision+i+1, 10), metav1.ResourceVersionMatchNotOlderThan
+				go func() {
+					list, err := alice.CoreV1().Namespaces().List(ctx, waiting)
+					if err != nil {
+						list = nil // it came too late, or waited too long
+					}
+					answers <- list
+				}()
+			}
+			write := func() {
+				_, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "later-"}}, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			write()
+			first := <-answers // others wait, or are about to
+			_, err = admin.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			next, err := admin.CoreV1().Namespaces().Create(ctx, newNamespace(name), metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(next.UID).NotTo(Equal(hers.UID))
+			for range lists {
+				write()
+			}
+			born, err := strconv.ParseInt(next.ResourceVersion, 10, 64)
+			Expect(err).NotTo(HaveOccurred())
+			waited := false
+			for i := range lists {
+				list := first
+				if i > 0 {
+					list = <-answers
+				}
+				if list == nil {
+					continue
+				}
+				for _, item := range list.Items {
+					Expect(item.UID).To(Equal(hers.UID), "alice sees the next one of the name")
+				}
+				at, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
+				Expect(err).NotTo(HaveOccurred())
+				waited = waited || at >= born
+			}
+			g.Expect(waited).To(BeTrue(), "no list was answered when the next one was there")
+		}
+		Eventually(round).WithTimeout(time.Minute).Should(Succeed())
 	})
 
 	It("finds nothing of the earlier namespace of the name by the resource versions of its time", func(ctx SpecContext) {

@@ -75,12 +75,44 @@ func isText(s string) bool {
 	return s != "" && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// spelling returns what is equal of names that a store of users may take for one another, as MySQL does: without case,
-// accents, widths, spaces around it and characters that nobody sees. Users of equal spellings share their attempts.
+// spelling returns what is equal of names that a store of users may take for one another, as the collations of MySQL and MariaDB
+// do: without case, accents, strokes, widths, spaces around it and characters that nobody sees. Users of equal spellings share
+// their attempts. Collations differ (ß is s, or ss), so more is equal here than in any of them.
 func spelling(name string) string {
-	unseen := func(r rune) bool { return unicode.In(r, unicode.Mn, unicode.Cf) }
 	folded := cases.Fold().String(norm.NFKD.String(name)) // which makes ss of ß
-	return strings.TrimSpace(runes.Remove(runes.Predicate(unseen)).String(norm.NFKD.String(folded)))
+	folded = letters.Replace(runes.Remove(runes.Predicate(unseen)).String(norm.NFKD.String(folded)))
+	folded = strings.Map(oneOf, folded)
+	for before := ""; before != folded; {
+		before, folded = folded, strings.ReplaceAll(folded, "ss", "s")
+	}
+	return strings.TrimSpace(folded)
+}
+
+// unseen reports whether a character changes no letter, or is part of another, such as an accent.
+func unseen(r rune) bool {
+	return unicode.In(r, unicode.M, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// letters replaces those that are variants of others, or two, without being composed of them in Unicode.
+var letters = strings.NewReplacer(
+	"ı", "i", "ȷ", "j", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "ħ", "h", "ŧ", "t", "þ", "th", "æ", "ae", "œ", "oe", "ŋ", "n", "ĸ", "k",
+	"ƀ", "b", "ȼ", "c", "ɇ", "e", "ǥ", "g", "ɨ", "i", "ɉ", "j", "ƚ", "l", "ɍ", "r", "ʉ", "u", "ɏ", "y", "ƶ", "z", "ⱥ", "a", "ⱦ", "t",
+	"·", "", "ʼ", "", // what is left of ŀ and ŉ
+	"ぁ", "あ", "ぃ", "い", "ぅ", "う", "ぇ", "え", "ぉ", "お", "ゕ", "か", "ゖ", "け", "っ", "つ", "ゃ", "や", "ゅ", "ゆ", "ょ", "よ", "ゎ", "わ",
+	"ァ", "あ", "ィ", "い", "ゥ", "う", "ェ", "え", "ォ", "お", "ヵ", "か", "ヶ", "け", "ッ", "つ", "ャ", "や", "ュ", "ゆ", "ョ", "よ", "ヮ", "わ",
+)
+
+// oneOf makes one character of several: of katakana hiragana, and of all beyond the first plane a question mark, which is what
+// three bytes for a character (utf8mb3) make of them.
+func oneOf(r rune) rune {
+	switch {
+	case r >= 'ァ' && r <= 'ヶ':
+		return r - ('ァ' - 'ぁ')
+	case r > 0xFFFF:
+		return '?'
+	default:
+		return r
+	}
 }
 
 // at is a user at an address.

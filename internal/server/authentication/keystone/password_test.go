@@ -198,13 +198,30 @@ func TestAttempts(t *testing.T) {
 // TestSpelling: the spellings by which MySQL finds one user are one.
 func TestSpelling(t *testing.T) {
 	for one, others := range map[string][]string{
-		"jane":    {"Jane", "JANE ", " jane", "j\u00e4n\u00e9", "ja\u0308ne", "\uff2a\uff41\uff4e\uff45", "ja\u200bne", "j\u00adane", "\u00a0jane"},
-		"strasse": {"Stra\u00dfe", "STRA\u1e9eE"},
-		"ffi":     {"\ufb03"},
+		"jane":   {"Jane", "JANE ", " jane", "j\u00e4n\u00e9", "ja\u0308ne", "\uff2a\uff41\uff4e\uff45", "ja\u200bne", "j\u00adane", "\u00a0jane"},
+		"strase": {"Stra\u00dfe", "STRA\u1e9eE"},
+		"ffi":    {"\ufb03"},
 	} {
 		for _, other := range others {
 			if got := spelling(other); got != one {
 				t.Errorf("%+q is spelt as %+q, not as %q", other, got, one)
+			}
+		}
+	}
+	for one, others := range map[string][]string{
+		"strasse":    {"straße", "STRAẞE", "strase", "ſtraſſe", "strassse"},
+		"ilir":       {"ılir", "İLIR", "ILIR"},
+		"soren":      {"søren", "Sören", "SØREN"},
+		"lodz":       {"łódź", "ŁÓDŹ", "lo\u0335dz\u0488"},
+		"aegir":      {"ægir", "Ǽgir"},
+		"paralel":    {"paraŀel"},
+		"さっか":        {"サッカ", "さつか", "ｻｯｶ"},
+		"jane\u3164": {"jane", "jane\u115f", "jane\u180e"},
+		"a😀":         {"a😁", "A?", "a𐀀"},
+	} {
+		for _, other := range others {
+			if got, want := spelling(other), spelling(one); got != want {
+				t.Errorf("%q is %q, and %q is %q", other, got, one, want)
 			}
 		}
 	}

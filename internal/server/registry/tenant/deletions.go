@@ -129,11 +129,15 @@ func (d *Deletions) record(ctx context.Context, name string) error {
 
 // OldestRevision returns the revision of an etcd before which what is below the name of a tenant was that of an earlier tenant or,
 // if there is a namespace, what is below its name that of an earlier one. It is zero if neither had a predecessor there.
-// Where namespaces are in another etcd, nothing is known of them.
+// Where namespaces are in another etcd, nothing is known of them. The system space had no earlier tenant, but may have had earlier
+// namespaces.
 func (d *Deletions) OldestRevision(ctx context.Context, etcd *clientv3.Client, n tenant.Name, namespace string) (int64, error) {
 	reads := []clientv3.Op{clientv3.OpGet(d.key(n.String()), clientv3.WithKeysOnly())}
 	if namespace != "" {
 		key := path.Join("/", d.Prefix, "namespaces", n.String(), namespace)
+		if n == tenant.System {
+			key = path.Join("/", d.Prefix, "namespaces", namespace)
+		}
 		reads = append(reads, clientv3.OpGet(key, clientv3.WithKeysOnly()))
 	}
 	response, err := etcd.Txn(ctx).Then(reads...).Commit()

@@ -150,7 +150,10 @@ func TestBorn(t *testing.T) {
 		}
 		return found
 	}
-	put(clients[0], "/registry/namespaces/acme") // is one of the system space
+	system := put(clients[0], "/registry/namespaces/acme") // is one of the system space
+	if all, one, none := born(clients[0], tenant.System, ""), born(clients[0], tenant.System, "acme"), born(clients[0], tenant.System, "ns"); all != 0 || one != system || none != 0 {
+		t.Errorf("in the system space: %d, in a namespace: %d, not %d, in none: %d", all, one, system, none)
+	}
 	created := put(clients[0], "/registry/namespaces/acme/ns")
 	if all, one := born(clients[0], "acme", ""), born(clients[0], "acme", "ns"); all != 0 || one != created {
 		t.Errorf("nobody before: %d; in a namespace: %d, not %d", all, one, created)
