@@ -12,7 +12,7 @@ var storageTable = []mutant{
 	{
 		name:   "conversion webhooks are reached without the server's credentials",
 		file:   "internal/server/crd/start.go",
-		before: `config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)`,
+		before: `config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenant(n, config.ExtraConfig.AuthResolverWrapper)`,
 		tests:  []string{"./test/isolation/attack", "--ginkgo.focus=A conversion webhook of a tenant is not reached"},
 	},
 	{
