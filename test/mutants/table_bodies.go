@@ -219,4 +219,11 @@ var bodiesTable = []mutant{
 		after:  `if false && slices.Contains(metricsGroups, info.APIGroup) {`,
 		tests:  []string{"./internal/server/filters", "-run=TestMetrics"},
 	},
+	{
+		name:   "clients of watches by web socket send little",
+		file:   "internal/server/flowcontrol/watchwriter.go",
+		before: `if r.left == 0 {`,
+		after:  `if false {`,
+		tests:  []string{"./internal/server/flowcontrol", "-timeout=30s", "-run=TestWebSocketsReceiveLittle"},
+	},
 }
