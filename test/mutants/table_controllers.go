@@ -450,4 +450,13 @@ var controllersTable = []mutant{
 		after:  `false && known != string(found.server.PEM())`,
 		tests:  []string{"./test/integration/operator", "--ginkgo.focus=authorities are others"},
 	},
+	{
+		name:   "no goroutine for each start of informers",
+		file:   "internal/spaces/factory.go",
+		before: `	f.StartWithContext(wait.ContextForChannel(stop))`,
+		after: `	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-stop; cancel() }()
+	f.StartWithContext(ctx)`,
+		tests: []string{"./internal/spaces", "-run=TestStartLeavesNothing"},
+	},
 }
