@@ -134,12 +134,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 
 // Start runs the requested informers that do not run yet. It does not block.
 func (f *factory) Start(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-stop
-		cancel()
-	}()
-	f.StartWithContext(ctx)
+	f.StartWithContext(wait.ContextForChannel(stop))
 }
 
 // StartWithContext is Start with a context that ends the informers.

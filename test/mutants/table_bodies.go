@@ -64,4 +64,6 @@ var bodiesTable = []mutant{
 		"internal/server/filters/tables.go", `req = withoutTables(req)`, `_ = withoutTables(req)`},
 	{"lists of metrics are measured", by("internal/server/filters", "TestMetrics"),
 		"internal/server/filters/tables.go", `if info.Verb == "list" && slices.Contains(metricsGroups, info.APIGroup) {`, `if false && slices.Contains(metricsGroups, info.APIGroup) {`},
+	{"clients of watches by web socket send little", by("internal/server/flowcontrol", "TestWebSocketsReceiveLittle", "-timeout=30s"),
+		"internal/server/flowcontrol/watchwriter.go", `if r.left == 0 {`, `if false {`},
 }

@@ -150,4 +150,8 @@ var controllersTable = []mutant{
 		"internal/etcdstore/claim.go", `	known := above(prefix)`, `	known := above("/")`},
 	{"servers claim their prefix of etcd", bySpec("test/integration/operator", "run as its Deployments say"),
 		"internal/server/stores.go", `if opts.etcdClaim != "" {`, `if opts.etcdClaim != "" && opts.etcdClient != nil {`},
+	{"no goroutine for each start of informers", by("internal/spaces", "TestStartLeavesNothing"),
+		"internal/spaces/factory.go", `	f.StartWithContext(wait.ContextForChannel(stop))`, `	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-stop; cancel() }()
+	f.StartWithContext(ctx)`},
 }

@@ -5,7 +5,7 @@ var storageTable = []mutant{
 	{"what clients write by a former key is not stored", by("internal/server/storage", "TestFormerKeys"),
 		"internal/server/storage/storedkeys.go", `if _, ok := m[key[to]]; ok {`, `if _, ok := m[key[to]]; false && ok {`},
 	{"conversion webhooks are reached without the server's credentials", bySpec("test/isolation/attack", "A conversion webhook of a tenant is not reached"),
-		"internal/server/crd/start.go", `config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)`, ``},
+		"internal/server/crd/start.go", `config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenant(n, config.ExtraConfig.AuthResolverWrapper)`, ``},
 	{"resource versions of an earlier tenant are too old", by("internal/server/storage", "TestEarlierLife"),
 		"internal/server/storage/oldest.go", `if version < oldest {`, `if false && version < oldest {`},
 	{"so are tokens of its lists", by("internal/server/storage", "TestEarlierLife"),

@@ -86,7 +86,7 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	built, err := p.build(nil, p.initializer(instanceConfig{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
-		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenants(p.webhookAuth),
+		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))
 	if err == nil && schemas != nil {
 		schemas.waitUntilRead(stop)

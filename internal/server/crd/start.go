@@ -63,7 +63,7 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	if n != tenant.System {
 		own.LoopbackClientConfig.Host += n.Root()
 		// Conversion webhooks are the tenant's: they find services of its space only.
-		config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenants(config.ExtraConfig.AuthResolverWrapper)
+		config.ExtraConfig.AuthResolverWrapper = s.Egress.ForTenant(n, config.ExtraConfig.AuthResolverWrapper)
 		config.ExtraConfig.ServiceResolver = view.ServicesIn{Flat: s.Services, Tenant: n}
 	}
 	groups := aggregated.NewResourceManager("apis")

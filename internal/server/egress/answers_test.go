@@ -18,7 +18,7 @@ import (
 // clientOf returns how a webhook of a tenant is called.
 func clientOf(t *testing.T) *http.Client {
 	t.Helper()
-	config, err := Options{Allowed: []net.IPNet{network("127.0.0.0/8")}}.restrict(&rest.Config{}, nil)
+	config, err := Options{Allowed: []net.IPNet{network("127.0.0.0/8")}}.restrict("acme", &rest.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Options are the restrictions of tenants' webhooks.
@@ -69,10 +70,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Networks that webhooks of tenants may be in although they are denied, such as 127.0.0.0/8 for a webhook on the same machine.")
 }
 
-// ForTenants returns wrap for the webhooks of a tenant. Upstream's wrap sends requests
+// ForTenant returns wrap for the webhooks of a tenant. Upstream's wrap sends requests
 // to the service "kubernetes" with the server's own credentials, which would give a
 // tenant every right.
-func (o Options) ForTenants(wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
+func (o Options) ForTenant(n tenant.Name, wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
 	return func(resolver webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		wrapped := resolver
 		if wrap != nil {
@@ -80,24 +81,29 @@ func (o Options) ForTenants(wrap webhook.AuthenticationInfoResolverWrapper) webh
 		}
 		return &webhook.AuthenticationInfoResolverDelegator{
 			ClientConfigForFunc: func(hostPort string) (*rest.Config, error) {
-				return o.restrict(wrapped.ClientConfigFor(hostPort))
+				config, err := wrapped.ClientConfigFor(hostPort)
+				return o.restrict(n, config, err)
 			},
 			ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
-				return o.restrict(wrapped.ClientConfigForService(name, namespace, port))
+				config, err := wrapped.ClientConfigForService(name, namespace, port)
+				return o.restrict(n, config, err)
 			},
 		}
 	}
 }
 
 // restrict returns the restricted configuration, without credentials.
-func (o Options) restrict(config *rest.Config, err error) (*rest.Config, error) {
+func (o Options) restrict(n tenant.Name, config *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	restricted := &rest.Config{Dial: o.dial, Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout, WrapTransport: withTimeout}
-	if o.Selected {
-		restricted.Dial = config.Dial
+	restricted := &rest.Config{Dial: inTurn(o.dial), Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
+	if o.Selected && config.Dial != nil { // nil is direct
+		restricted.Dial = inTurn(config.Dial)
 	}
+	boundAuthorities(restricted)
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return handshakes{next, n} })
+	restricted.Wrap(withTimeout)
 	restricted.Wrap(waiting.Transport)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next, config.Timeout - time.Second} })
 	restricted.Wrap(boundAnswers)
@@ -130,6 +136,8 @@ func (o opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil:
 		return response, nil
+	case errors.Is(err, errAuthorities):
+		return nil, err // not dialed, either
 	case errors.As(err, new(apierrors.APIStatus)):
 		return nil, err // not dialed: the service in the space, or its port, does not exist
 	case errors.Is(err, context.Canceled) && req.Context().Err() != nil:

@@ -119,7 +119,7 @@ func isLookupOf(err error, name string) bool {
 	return errors.As(err, &failed) && failed.Name == name
 }
 
-func TestForTenants(t *testing.T) {
+func TestForTenant(t *testing.T) {
 	asked := false
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	defer server.Close()
@@ -131,7 +131,7 @@ func TestForTenants(t *testing.T) {
 			ClientConfigForServiceFunc: func(string, string, int) (*rest.Config, error) { return config, nil },
 		}
 	}
-	resolver := Options{}.ForTenants(trusted)(nil)
+	resolver := Options{}.ForTenant("acme", trusted)(nil)
 	byURL, err := resolver.ClientConfigFor("localhost:443")
 	if err != nil {
 		t.Fatal(err)
@@ -160,14 +160,14 @@ func TestForTenants(t *testing.T) {
 
 func TestSelectorDials(t *testing.T) {
 	selected := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-	config, err := Options{Selected: true}.restrict(&rest.Config{Dial: selected}, nil)
+	config, err := Options{Selected: true}.restrict("acme", &rest.Config{Dial: selected}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, want the error of the egress selector", err)
 	}
-	if config, err := (Options{}).restrict(&rest.Config{}, net.ErrClosed); !errors.Is(err, net.ErrClosed) || config != nil {
+	if config, err := (Options{}).restrict("acme", &rest.Config{}, net.ErrClosed); !errors.Is(err, net.ErrClosed) || config != nil {
 		t.Errorf("got %v, %v; want the error of upstream", config, err)
 	}
 }
@@ -193,7 +193,7 @@ func TestWhatFailsLooksTheSame(t *testing.T) {
 		"silent": silent.Addr().String(), "closed": closed.Addr().String(),
 	}
 	ask := func(o Options, url string) error {
-		config, err := o.restrict(&rest.Config{Timeout: time.Second + 200*time.Millisecond}, nil)
+		config, err := o.restrict("acme", &rest.Config{Timeout: time.Second + 200*time.Millisecond}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

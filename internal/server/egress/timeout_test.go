@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -19,6 +20,9 @@ import (
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TLSClientConfig implements utilnet.TLSClientConfigHolder.
+func (roundTripper) TLSClientConfig() *tls.Config { return nil }
 
 // hanging says nothing, or nothing after its header.
 func hanging(header bool) http.RoundTripper {
@@ -43,7 +47,7 @@ func TestTimeout(t *testing.T) {
 	as := func(name string, n tenant.Name) context.Context {
 		return request.WithUser(context.Background(), &user.DefaultInfo{Name: name, Extra: map[string][]string{tenant.UserExtraKey: {n.String()}}})
 	}
-	restricted, err := Options{}.restrict(&rest.Config{}, nil)
+	restricted, err := Options{}.restrict("acme", &rest.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

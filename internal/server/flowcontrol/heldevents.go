@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -47,7 +48,7 @@ type heldEvents struct {
 // is no limit. It runs after authorization.
 func WithWatchBytes(handler http.Handler, maxBytes int64) http.Handler {
 	if maxBytes == 0 {
-		return handler
+		maxBytes = math.MaxInt64 // what clients send by web sockets is bounded in any case
 	}
 	return newLargeEvents(maxBytes).filter(handler)
 }

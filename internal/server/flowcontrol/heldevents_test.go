@@ -311,6 +311,38 @@ func TestWebSockets(t *testing.T) {
 	<-done
 }
 
+// TestWebSocketsReceiveLittle checks that a watch takes little of what its client sends, and ends.
+func TestWebSocketsReceiveLittle(t *testing.T) {
+	for name, from := range map[string]func(net.Conn, *bufio.ReadWriter) io.Reader{
+		"buffered":   func(_ net.Conn, rw *bufio.ReadWriter) io.Reader { return rw },
+		"connection": func(conn net.Conn, _ *bufio.ReadWriter) io.Reader { return conn },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatches(t)
+			server, client := net.Pipe()
+			handler := w.events.filter(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				conn, buffered, err := rw.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n, err := io.Copy(io.Discard, from(conn, buffered)); n != maxReceived || !errors.Is(err, errReceived) {
+					t.Errorf("%d bytes are received, %v", n, err)
+				}
+				if _, err := server.Write([]byte("x")); err == nil {
+					t.Error("the connection is open")
+				}
+			}))
+			go func() {
+				_, _ = client.Write(make([]byte, 2*maxReceived))
+				_ = client.Close()
+			}()
+			ctx := request.WithRequestInfo(contextOf(&tenant.Request{Authenticated: "acme"}, userOf("acme", "jane")), &request.RequestInfo{Verb: "watch"})
+			handler.ServeHTTP(hijackable{newResponse(true), server}, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+		})
+	}
+}
+
 // TestDisconnect checks that a request can close its connection.
 func TestDisconnect(t *testing.T) {
 	disconnected := make(chan struct{}, 10) // clients may try again

@@ -57,22 +57,4 @@ func TestInTurn(t *testing.T) {
 			})
 		})
 	}
-	t.Run("whose client has gone", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			turns := &turns{of: map[tenant.Name]*turn{}}
-			release, err := turns.take(t.Context(), "acme")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if _, err := turns.take(ctx, "acme"); err == nil {
-				t.Error("a turn is taken twice")
-			}
-			release()
-			if len(turns.of) > 0 {
-				t.Error("turns are kept")
-			}
-		})
-	})
 }

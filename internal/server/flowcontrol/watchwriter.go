@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -68,7 +69,8 @@ func (w *watchWriter) rank(now time.Time) int {
 	return 1
 }
 
-// Hijack implements http.Hijacker. Watches by web sockets write to the connection.
+// Hijack implements http.Hijacker. Watches by web sockets write to the connection, and read from what is
+// returned beside it.
 func (w *watchWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
@@ -77,7 +79,33 @@ func (w *watchWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conn = conn
-	return conn, bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(webSocket{w, conn})), nil
+	received := &received{Conn: conn, from: buffered.Reader, left: maxReceived}
+	return received, bufio.NewReadWriter(bufio.NewReader(received), bufio.NewWriter(webSocket{w, conn})), nil
+}
+
+// maxReceived is how many bytes the client of a watch by web socket may send while it is open. It has
+// nothing to send but that it closes, or answers to pings. Upstream keeps whole messages of up to 32 MiB before it
+// ignores them.
+const maxReceived = 64 << 10
+
+var errReceived = errors.New("the client of a watch sends more than it may")
+
+// received is the connection of a watch, closed when the client has sent too much.
+type received struct {
+	net.Conn
+	from io.Reader
+	left int
+}
+
+// Read implements net.Conn.
+func (r *received) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		_ = r.Close()
+		return 0, errReceived
+	}
+	n, err := r.from.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	return n, err
 }
 
 // webSocket notices the large events that are written to the connection of a watch.

@@ -1,22 +1,14 @@
 package certificates
 
 import (
-	"crypto/rsa"
-	"fmt"
-	"math"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/apis/certificates"
+
+	"github.com/tenantry/tenantry/internal/server/bounds"
 )
 
-const (
-	// maxRequest is the maximum length of spec.request, in bytes of PEM.
-	maxRequest = 64 << 10
-	// maxRSABits is the longest modulus of certificates that crypto/tls accepts.
-	maxRSABits = 8192
-	// maxRSAExponent is the largest exponent that crypto/rsa accepts.
-	maxRSAExponent = math.MaxInt32
-)
+// maxRequest is the maximum length of spec.request, in bytes of PEM.
+const maxRequest = 64 << 10
 
 // checkRequest returns an error if it is too much work to verify a request's signature. It
 // leaves invalid requests to upstream's validation.
@@ -29,17 +21,8 @@ func checkRequest(request []byte) field.ErrorList {
 	if err != nil {
 		return nil
 	}
-	key, ok := parsed.PublicKey.(*rsa.PublicKey)
-	if !ok {
-		return nil // other keys have a few fixed lengths
-	}
-	if bits := key.N.BitLen(); bits > maxRSABits {
-		return field.ErrorList{field.Invalid(at, field.OmitValueType{},
-			fmt.Sprintf("its RSA key has %d bits; make one of at most %d, or an ECDSA key", bits, maxRSABits))}
-	}
-	if key.E > maxRSAExponent {
-		return field.ErrorList{field.Invalid(at, field.OmitValueType{},
-			fmt.Sprintf("the public exponent of its RSA key is %d; make a key with the usual one, 65537", key.E))}
+	if err := bounds.PublicKey(parsed.PublicKey); err != nil {
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
 	}
 	return nil
 }
