@@ -303,4 +303,32 @@ var admissionTable = []mutant{
 		after:  `if false && costs.Versions > before.Versions && `,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestExpressionsInSpace"},
 	},
+	{
+		name:   "custom limits of a quota",
+		file:   "internal/server/admission/spacepolicy/multiplied.go",
+		before: `if isCount && !legacyscheme`,
+		after:  `if false && isCount && !legacyscheme`,
+		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestFactors"},
+	},
+	{
+		name:   "tenants take turns when quotas of namespaces are counted",
+		file:   "internal/server/quota/recount.go",
+		before: `r.custom.Take(n, 1)`,
+		after:  `r.custom.Take(n, 1000)`,
+		tests:  []string{"./internal/server/quota", "-run=TestTurnsOfCounts"},
+	},
+	{
+		name:   "tenants' quotas do not wait for those of namespaces",
+		file:   "internal/server/quota/recount.go",
+		before: `r.uncounted.Add(n)`,
+		after:  `r.custom.Add(n, nameOf(q))`,
+		tests:  []string{"./internal/server/quota", "-run=TestTurnsOfCounts"},
+	},
+	{
+		name:   "a quota that is charged is not charged for its own status",
+		file:   "internal/server/quota/namespaces.go",
+		before: `if change.Resource == quotaResource && change.Old != nil`,
+		after:  `if false && change.Old != nil`,
+		tests:  []string{"./internal/server/quota", "-run=TestQuotasAreNotCharged"},
+	},
 }
