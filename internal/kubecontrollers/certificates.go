@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	certificateslisters "k8s.io/client-go/listers/certificates/v1"
 	"k8s.io/kubernetes/pkg/controller/certificates"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/utils/clock"
@@ -17,8 +18,8 @@ func newSigning(ctx context.Context, e *environment) (runner, error) {
 		return idle, nil
 	}
 	signer := &signing.Signer{Config: e.server.Signing(), Client: e.client}
-	return certificates.NewCertificateController(ctx, "csrsigning", e.client,
-		e.informers.Certificates().V1().CertificateSigningRequests(), signer.Handle), nil
+	requests := offeredIfInTurn(e.debts, e.informers.Certificates().V1().CertificateSigningRequests().Informer(), certificateslisters.NewCertificateSigningRequestLister)
+	return certificates.NewCertificateController(ctx, "csrsigning", e.client, requests, signer.Handle), nil
 }
 
 // newRequestCleaner deletes requests that are over.

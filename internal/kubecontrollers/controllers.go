@@ -126,13 +126,15 @@ func newNamespace(ctx context.Context, e *environment) (runner, error) {
 
 func newServiceAccount(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(),
-		e.client, serviceaccount.DefaultServiceAccountsControllerOptions())
+	namespaces := offeredIfInTurn(e.debts, core.Namespaces().Informer(), corelisters.NewNamespaceLister)
+	return serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), namespaces, e.client,
+		serviceaccount.DefaultServiceAccountsControllerOptions())
 }
 
 func newRootCA(_ context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), e.client, e.server.RootCA())
+	configMaps, namespaces := e.debts.rootConfigMaps(core.ConfigMaps(), core.Namespaces())
+	return rootcacertpublisher.NewPublisher(configMaps, namespaces, e.client, e.server.RootCA())
 }
 
 func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
@@ -234,5 +236,6 @@ func newPVCProtection(ctx context.Context, e *environment) (runner, error) {
 }
 
 func newPVProtection(ctx context.Context, e *environment) (runner, error) {
-	return pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), e.client)
+	volumes := offeredIfInTurn(e.debts, e.informers.Core().V1().PersistentVolumes().Informer(), corelisters.NewPersistentVolumeLister)
+	return pvprotection.NewPVProtectionController(klog.FromContext(ctx), volumes, e.client)
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -81,6 +82,38 @@ func (t *debts) namespaces(informer coreinformers.NamespaceInformer) offered[cor
 	// The controller waits for seconds before it takes one that it hears of.
 	s.most, s.countQueued = deletionWorkers/2, false
 	return offeredFairly(t.informer(informer.Informer(), s), corelisters.NewNamespaceLister)
+}
+
+// rootConfigMaps returns ConfigMaps of which a worker takes one for its namespace, which may be there or not, and the
+// namespaces of which the controller hears when it is their turn. An absent ConfigMap would be created.
+func (t *debts) rootConfigMaps(configMaps coreinformers.ConfigMapInformer, informer coreinformers.NamespaceInformer) (
+	offered[corelisters.ConfigMapLister], offered[corelisters.NamespaceLister]) {
+	namespaces := offeredFairly(t.informer(informer.Informer(), t.refusing()), corelisters.NewNamespaceLister)
+	return offered[corelisters.ConfigMapLister]{configMaps.Informer(), takingConfigMaps{configMaps.Lister(), namespaces.lister}}, namespaces
+}
+
+type takingConfigMaps struct {
+	corelisters.ConfigMapLister
+	namespaces corelisters.NamespaceLister
+}
+
+// ConfigMaps implements corelisters.ConfigMapLister.
+func (l takingConfigMaps) ConfigMaps(namespace string) corelisters.ConfigMapNamespaceLister {
+	return takingConfigMapsIn{l.ConfigMapLister.ConfigMaps(namespace), l.namespaces, namespace}
+}
+
+type takingConfigMapsIn struct {
+	corelisters.ConfigMapNamespaceLister
+	namespaces corelisters.NamespaceLister
+	namespace  string
+}
+
+// Get implements corelisters.ConfigMapNamespaceLister.
+func (l takingConfigMapsIn) Get(name string) (*corev1.ConfigMap, error) {
+	if _, err := l.namespaces.Get(l.namespace); err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return l.ConfigMapNamespaceLister.Get(name)
 }
 
 // pods returns pods, of which a controller lists those that a selector matches: of thousands of selectors of one item, and

@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,9 +31,11 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -51,11 +54,11 @@ func (r *requested) RoundTrip(req *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))}, nil
 }
 
-// concerns reports whether the server has been asked for something of a namespace.
+// concerns reports whether the server has been asked for something of a namespace, or of a name without one.
 func (r *requested) concerns(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.paths, func(path string) bool { return strings.Contains(path, "/namespaces/"+namespace+"/") })
+	return slices.ContainsFunc(r.paths, func(path string) bool { return strings.Contains(path, "/"+namespace+"/") })
 }
 
 // podDiscovery knows of pods.
@@ -67,8 +70,27 @@ func (podDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceL
 		{Name: "pods", Namespaced: true, Kind: "Pod", Verbs: metav1.Verbs{"create", "list", "watch", "delete"}}}}}, nil
 }
 
+// otherwiseFair are the controllers that are offered nothing which takes turns, and why.
+var otherwiseFair = map[string]string{
+	"certificate-request-cleaner":      "looks at all requests once an hour, and nobody waits for it",
+	"pod-certificate-request-cleaner":  "looks at all requests every five minutes, and nobody waits for it",
+	"garbage-collector":                "its requests take turns (TestRequestsTakeTurns)",
+	"clusterrole-aggregation":          "its lister takes turns by estimated time (TestAggregationTakesTurns)",
+	"validatingadmissionpolicy-status": "its lister takes turns by estimated time (TestPoliciesAreShort)",
+	"pod-garbage-collector":            "has a second for each space (TestUnscheduledPods)",
+}
+
+// issuingServer has what is needed to make tokens and certificates.
+type issuingServer struct{ fakeServer }
+
+func (issuingServer) RootCA() []byte                              { return []byte("ca") }
+func (issuingServer) LegacyTokens() serviceaccount.TokenGenerator { return noTokens{} }
+func (issuingServer) Signing() signing.Config                     { return signing.Config{CertFile: "none"} }
+
+type noTokens struct{ serviceaccount.TokenGenerator }
+
 // TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured, in
-// spaces alone.
+// spaces alone. Whoever adds a controller has to decide what keeps a tenant from taking all its workers.
 func TestControllersTakeTurns(t *testing.T) {
 	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil // they wait by the time of other tests
@@ -76,7 +98,28 @@ func TestControllersTakeTurns(t *testing.T) {
 	silent := map[string]bool{"cronjob": true}
 	web := map[string]string{"app": "web"}
 	selector, template := &metav1.LabelSelector{MatchLabels: web}, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: web}}
-	for name, object := range map[string]func(metav1.ObjectMeta) runtime.Object{
+	activeNamespace := func(meta metav1.ObjectMeta) runtime.Object {
+		meta.Name, meta.Namespace = meta.Namespace, ""
+		return &corev1.Namespace{ObjectMeta: meta, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}}
+	}
+	takeTurns := map[string]func(metav1.ObjectMeta) runtime.Object{
+		"serviceaccount": activeNamespace,
+		"root-ca":        activeNamespace,
+		"serviceaccount-token": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+			return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeServiceAccountToken}
+		},
+		"certificate-signing": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Name, meta.Namespace = meta.Namespace, ""
+			return &certificatesv1.CertificateSigningRequest{ObjectMeta: meta,
+				Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeAPIServerClientSignerName},
+				Status: certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{
+					{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}}}
+		},
+		"pv-protection": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Name, meta.Namespace = meta.Namespace, ""
+			return &corev1.PersistentVolume{ObjectMeta: meta}
+		},
 		"namespace": func(meta metav1.ObjectMeta) runtime.Object {
 			meta.Name, meta.Namespace, meta.DeletionTimestamp = meta.Namespace, "", new(metav1.Now())
 			return &corev1.Namespace{ObjectMeta: meta, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}}}
@@ -127,7 +170,13 @@ func TestControllersTakeTurns(t *testing.T) {
 			return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "not/a/version"}}}
 		},
-	} {
+	}
+	for _, c := range controllers {
+		if takes, otherwise := takeTurns[c.name] != nil, otherwiseFair[c.name] != ""; takes == otherwise {
+			t.Errorf("controller %s takes turns: %v, is fair otherwise: %v", c.name, takes, otherwise)
+		}
+	}
+	for name, object := range takeTurns {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +191,7 @@ func TestControllersTakeTurns(t *testing.T) {
 				}
 				server := &requested{}
 				config := &rest.Config{Transport: server, QPS: -1}
-				e := &environment{shared: &shared{informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), started: make(chan struct{}),
+				e := &environment{shared: &shared{server: issuingServer{}, informers: informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0), started: make(chan struct{}),
 					metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0), unwrapped: config, discovery: podDiscovery{&fakediscovery.FakeDiscovery{}}},
 					debts: newDebts(1), client: kubernetes.NewForConfigOrDie(config)}
 				controller, err := builderOf(name).build(ctx, e)

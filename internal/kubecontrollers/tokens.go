@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 
@@ -21,7 +22,9 @@ func newServiceAccountToken(ctx context.Context, e *environment) (runner, error)
 		return idle, nil
 	}
 	core := e.informers.Core().V1()
-	return serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(),
+	// The references to absent secrets would be removed.
+	secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.refusing()), corelisters.NewSecretLister)
+	return serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), secrets,
 		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: tokens, RootCA: e.server.RootCA()})
 }
 

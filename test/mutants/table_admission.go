@@ -107,4 +107,12 @@ var admissionTable = []mutant{
 	{"who has closed a connection waits for no turn", by("internal/server/egress", "TestGivingUpATurn", "-timeout=30s"),
 		"internal/server/egress/handshakes.go", `	c.close()
 `, ``},
+	{"custom limits of a quota", by("internal/server/admission/spacepolicy", "TestFactors"),
+		"internal/server/admission/spacepolicy/multiplied.go", `if isCount && !legacyscheme`, `if false && isCount && !legacyscheme`},
+	{"tenants take turns when quotas of namespaces are counted", by("internal/server/quota", "TestTurnsOfCounts"),
+		"internal/server/quota/recount.go", `r.custom.Take(n, 1)`, `r.custom.Take(n, 1000)`},
+	{"tenants' quotas do not wait for those of namespaces", by("internal/server/quota", "TestTurnsOfCounts"),
+		"internal/server/quota/recount.go", `r.uncounted.Add(n)`, `r.custom.Add(n, nameOf(q))`},
+	{"a quota that is charged is not charged for its own status", by("internal/server/quota", "TestQuotasAreNotCharged"),
+		"internal/server/quota/namespaces.go", `if change.Resource == quotaResource && change.Old != nil`, `if false && change.Old != nil`},
 }

@@ -154,4 +154,14 @@ var controllersTable = []mutant{
 		"internal/spaces/factory.go", `	f.StartWithContext(wait.ContextForChannel(stop))`, `	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-stop; cancel() }()
 	f.StartWithContext(ctx)`},
+	{"requests for certificates take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
+		"internal/kubecontrollers/certificates.go", `requests := offeredIfInTurn(e.debts, e.informers.Certificates().V1().CertificateSigningRequests().Informer(), certificateslisters.NewCertificateSigningRequestLister)`, `requests, _ := e.informers.Certificates().V1().CertificateSigningRequests(), certificateslisters.NewCertificateSigningRequestLister`},
+	{"namespaces that need a service account take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
+		"internal/kubecontrollers/controllers.go", `namespaces := offeredIfInTurn(e.debts, core.Namespaces().Informer(), corelisters.NewNamespaceLister)`, `namespaces := core.Namespaces()`},
+	{"namespaces that need the authority take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
+		"internal/kubecontrollers/fairlisters.go", `if _, err := l.namespaces.Get(l.namespace); err != nil`, `if err := error(nil); err != nil`},
+	{"secrets with tokens take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
+		"internal/kubecontrollers/tokens.go", `secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.refusing()), corelisters.NewSecretLister)`, `secrets, _ := core.Secrets(), corelisters.NewSecretLister`},
+	{"PersistentVolumes take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
+		"internal/kubecontrollers/controllers.go", `volumes := offeredIfInTurn(e.debts, e.informers.Core().V1().PersistentVolumes().Informer(), corelisters.NewPersistentVolumeLister)`, `volumes := e.informers.Core().V1().PersistentVolumes()`},
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -51,7 +52,7 @@ type Reconciler struct {
 	Children client.Reader
 
 	spaces  spaces
-	backlog *backlog
+	backlog *backlog.Backlog[tenant.Name, item]
 }
 
 // key is that of a User: of one name there may be several, one after the other.
@@ -69,13 +70,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 		return reconcile.Result{}, fmt.Errorf("reading tenant %q: %w", n, err)
 	}
 	failed := map[string]error{}
-	for _, i := range r.backlog.take(n, perTurn) {
+	for _, i := range r.backlog.Take(n, perTurn) {
 		again, err := r.look(ctx, key{n, i.uid}, i, t.DeletionTimestamp != nil)
 		if errors.Is(err, errLater) {
 			again, err = &i, nil
 		}
 		if again != nil {
-			r.backlog.add(n, *again)
+			r.backlog.Add(n, *again)
 		}
 		r.requeue(ctx, n, item{uid: i.uid, namespace: i.namespace}, err)
 		failed[i.uid] = errors.Join(failed[i.uid], err)
@@ -85,17 +86,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, n tenant.Name) (reconcile.Re
 			r.requeue(ctx, n, item{uid: uid}, err)
 		}
 	}
-	return reconcile.Result{RequeueAfter: r.backlog.next(n)}, nil
+	return reconcile.Result{RequeueAfter: r.backlog.Next(n)}, nil
 }
 
 // requeue has an item come again that has failed.
 func (r *Reconciler) requeue(ctx context.Context, n tenant.Name, i item, err error) {
 	if err == nil {
-		r.backlog.done(n, i)
+		r.backlog.Done(n, i)
 		return
 	}
 	log.FromContext(ctx).Error(err, "Looking after a User", "uid", i.uid, "namespace", i.namespace)
-	r.backlog.retry(n, i)
+	r.backlog.Retry(n, i)
 }
 
 // look brings about what an item is about, and returns what of it is left. Nothing is made in
@@ -121,7 +122,7 @@ func (r *Reconciler) look(ctx context.Context, k key, i item, ending bool) (*ite
 	}
 	namespaces, err := r.namespaces(ctx, k)
 	for _, ns := range namespaces {
-		r.backlog.add(k.tenant, item{uid: k.uid, namespace: tenant.Flat(ns.Name).Plain()})
+		r.backlog.Add(k.tenant, item{uid: k.uid, namespace: tenant.Flat(ns.Name).Plain()})
 	}
 	return nil, err
 }

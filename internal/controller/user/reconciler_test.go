@@ -26,6 +26,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/publisher"
+	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -166,7 +167,7 @@ func world(t *testing.T, objects ...client.Object) (*Reconciler, *memory) {
 	r := &Reconciler{Tenants: m, Children: m, spaces: m, backlog: newBacklog()}
 	for _, o := range objects {
 		if _, isTenant := o.(*v1alpha1.Tenant); !isTenant {
-			r.backlog.add("acme", itemOf(o))
+			r.backlog.Add("acme", itemOf(o))
 		}
 	}
 	return r, m
@@ -200,7 +201,7 @@ func TestRights(t *testing.T) {
 	terminating := namespace("terminating", "a")
 	terminating.DeletionTimestamp, terminating.Finalizers = new(metav1.Now()), []string{"x"}
 	r, m := world(t, alice(), namespace("hers", "a"), namespace("theirs", "b"), terminating)
-	r.backlog.add("acme", item{uid: "a", namespace: "theirs"})
+	r.backlog.Add("acme", item{uid: "a", namespace: "theirs"})
 	want := []string{"apply " + toCreator, "apply " + toRole, "apply " + toBinding}
 	slices.Sort(want)
 	got := m.run(t, r)
@@ -240,7 +241,7 @@ func TestRights(t *testing.T) {
 		if err := disturb(); err != nil {
 			t.Fatal(err)
 		}
-		r.backlog.add("acme", item{uid: "a"})
+		r.backlog.Add("acme", item{uid: "a"})
 		if diff := cmp.Diff([]string{"apply " + what}, m.run(t, r)); diff != "" {
 			t.Error(diff)
 		}
@@ -261,7 +262,7 @@ func TestEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, m := world(t, tc.user, namespace("hers", "a"), namespace("theirs", "b"))
 			r.backlog = newBacklog()
-			r.backlog.add("acme", item{uid: "a"})
+			r.backlog.Add("acme", item{uid: "a"})
 			if diff := cmp.Diff(tc.want, m.run(t, r)); diff != "" {
 				t.Error(diff)
 			}
@@ -280,7 +281,7 @@ func TestUnbind(t *testing.T) {
 	held.SetFinalizers([]string{"x/y"})
 	r, m := world(t, alice(deleted), namespace("hers", "a"), held, bound("mine", other, her), bound("others", other, group))
 	r.backlog = newBacklog() // unmarked bindings are not in the cache
-	r.backlog.add("acme", item{uid: "a"})
+	r.backlog.Add("acme", item{uid: "a"})
 	m.meanwhile = func() {
 		if err := m.Create(t.Context(), bound("late", her)); err != nil {
 			t.Error(err)
@@ -314,10 +315,10 @@ func TestManyBindings(t *testing.T) {
 		r, m := world(t, objects...)
 		m.slow, m.slowList = 100*time.Millisecond, 2*turnTime
 		r.backlog = newBacklog()
-		r.backlog.add("acme", item{uid: "a"})
+		r.backlog.Add("acme", item{uid: "a"})
 		begin := time.Now()
 		result, err := r.Reconcile(t.Context(), "acme")
-		if took := time.Since(begin); err != nil || result.RequeueAfter != soon || took > m.slowList+turnTime+3*m.slow {
+		if took := time.Since(begin); err != nil || result.RequeueAfter != backlog.Soon || took > m.slowList+turnTime+3*m.slow {
 			t.Errorf("got %v, %v after %s", result, err, took)
 		}
 		if len(m.done) < patchesAtOnce || len(m.done) >= many || slices.Contains(m.done, toFinalize) {
@@ -342,16 +343,16 @@ func TestFailedEnd(t *testing.T) {
 	r, m := world(t, objects...)
 	m.stuck = "ns-00"
 	r.backlog = newBacklog()
-	r.backlog.add("acme", item{uid: "a"})
+	r.backlog.Add("acme", item{uid: "a"})
 	var after time.Duration
-	for turn := 0; after <= soon && turn < many; turn++ {
+	for turn := 0; after <= backlog.Soon && turn < many; turn++ {
 		result, err := r.Reconcile(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
 		after = result.RequeueAfter
 	}
-	if after <= soon || slices.Contains(m.done, toFinalize) {
+	if after <= backlog.Soon || slices.Contains(m.done, toFinalize) {
 		t.Errorf("it is tried again after %v", after)
 	}
 	left := &rbacv1.RoleBindingList{}
@@ -359,7 +360,7 @@ func TestFailedEnd(t *testing.T) {
 		t.Errorf("%d bindings are left, want one: %v", len(left.Items), err)
 	}
 	m.stuck = ""
-	r.backlog.add("acme", item{uid: "a"})
+	r.backlog.Add("acme", item{uid: "a"})
 	m.run(t, r)
 	if !slices.Contains(m.done, toFinalize) {
 		t.Error("the User stays")
@@ -384,7 +385,7 @@ func TestEndLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, m := world(t, tc.objects...)
 			r.backlog = newBacklog()
-			r.backlog.add("acme", item{uid: "a", namespace: "hers"})
+			r.backlog.Add("acme", item{uid: "a", namespace: "hers"})
 			if diff := cmp.Diff(tc.want, m.run(t, r)); diff != "" {
 				t.Error(diff)
 			}
@@ -400,7 +401,7 @@ func TestEndOfMany(t *testing.T) {
 	}
 	r, m := world(t, objects...)
 	r.backlog = newBacklog()
-	r.backlog.add("acme", item{uid: "a"})
+	r.backlog.Add("acme", item{uid: "a"})
 	if _, err := r.Reconcile(t.Context(), "acme"); err != nil || len(m.done) != 2*perTurn+2 {
 		t.Errorf("a turn does %d: %v", len(m.done), err)
 	}
@@ -459,54 +460,22 @@ func TestEndingTenant(t *testing.T) {
 func TestTurns(t *testing.T) {
 	r, m := world(t, alice())
 	for i := range 2 * perTurn {
-		r.backlog.add("acme", item{uid: "a", namespace: fmt.Sprint(i)})
+		r.backlog.Add("acme", item{uid: "a", namespace: fmt.Sprint(i)})
 	}
-	r.backlog.add("globex", item{uid: "b"})
-	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter == 0 || len(r.backlog.items["acme"]) != perTurn+1 || r.backlog.next("globex") == 0 {
-		t.Errorf("%v, %v; %d are left", result, err, len(r.backlog.items["acme"]))
+	r.backlog.Add("globex", item{uid: "b"})
+	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter == 0 || r.backlog.Len("acme") != perTurn+1 || r.backlog.Next("globex") == 0 {
+		t.Errorf("%v, %v; %d are left", result, err, r.backlog.Len("acme"))
 	}
 	m.run(t, r)
 	m.failing = errors.New("etcd is away")
 	r, _ = world(t, alice())
 	r.spaces = m
-	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter <= soon || result.RequeueAfter > minBackoff {
+	if result, err := r.Reconcile(t.Context(), "acme"); err != nil || result.RequeueAfter <= backlog.Soon || result.RequeueAfter > minBackoff {
 		t.Errorf("what has failed comes again: %v, %v", result, err)
 	}
 	if c := meta.FindStatusCondition(m.status.Conditions, v1alpha1.ConditionReady); c == nil || c.Reason != v1alpha1.ReasonFailed {
 		t.Errorf("conditions %v", m.status.Conditions)
 	}
-}
-
-// TestBacklog checks that what has failed keeps nothing else of its tenant waiting.
-func TestBacklog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog()
-		bad, good := item{uid: "bad"}, item{uid: "good"}
-		for times := range 20 {
-			b.retry("acme", bad)
-			b.add("acme", good)
-			if got := b.take("acme", perTurn); len(got) != 1 || got[0] != good {
-				t.Fatalf("got %v", got)
-			}
-			want := min(minBackoff<<times, maxBackoff)
-			if got := b.next("acme"); got != want {
-				t.Fatalf("after %d failures it comes after %v, want %v", times+1, got, want)
-			}
-			time.Sleep(want)
-			if got := b.take("acme", perTurn); len(got) != 1 || got[0] != bad {
-				t.Fatalf("got %v", got)
-			}
-		}
-		b.done("acme", bad)
-		b.retry("acme", bad)
-		if got := b.next("acme"); got != minBackoff {
-			t.Errorf("after it was done it comes after %v", got)
-		}
-		b.add("acme", bad) // of which something has changed
-		if got := b.next("acme"); got != soon || len(b.take("acme", perTurn)) != 1 || b.next("acme") != 0 || len(b.items) > 0 {
-			t.Errorf("it comes after %v, and %v are left", got, b.items)
-		}
-	})
 }
 
 func TestKeep(t *testing.T) {

@@ -85,7 +85,7 @@ func isReport(before, after client.Object) bool {
 
 func (r *Reconciler) enqueue(q queue, o client.Object) {
 	n := keyOf(o).tenant
-	r.backlog.add(n, itemOf(o))
+	r.backlog.Add(n, itemOf(o))
 	q.Add(n)
 }
 

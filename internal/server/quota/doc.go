@@ -56,7 +56,8 @@
 //
 //   - Until the recount, a crash, an etcd that does not answer and a refund that was
 //     dropped leave too much used. While a tenant is never quiet for that long, it stays.
-//   - What is new in a quota is counted while requests go on. What they write meanwhile may
+//   - What is new in a quota is counted while requests go on: in a tenant's own quota first, in
+//     those of namespaces in turns of tenants. What they write meanwhile may
 //     be counted or not; the recount corrects both.
 //   - A dry run does not know the size of an object (stored-bytes), and looks at creations
 //     alone.

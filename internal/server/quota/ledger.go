@@ -80,7 +80,7 @@ func New(config Config) (*Ledger, error) {
 	}
 	ignored, meters := upstream.IgnoredResources(), newMeters(upstream.Evaluators())
 	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: ignored}
-	recounter := newRecounter(config.Store, measure.of, config.Ranges.CountOf, config.Settle)
+	recounter := newRecounter(config.Store, measure.of, config.Ranges.CountEach, config.Settle)
 	latest, err := newLatest(config.Informers.Core().V1().ResourceQuotas(), recounter.changed)
 	if err != nil {
 		return nil, err

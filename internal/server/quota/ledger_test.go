@@ -114,6 +114,22 @@ func TestSettleInNamespace(t *testing.T) {
 	}
 }
 
+// TestQuotasAreNotCharged checks that the quotas of a namespace are looked at when there is one more or less of them, and not
+// whenever one of them is charged.
+func TestQuotasAreNotCharged(t *testing.T) {
+	s := &fakeStore{quota: newQuota("1", list("pods", "1"), list("pods", "1"), list("pods", "1"))}
+	s.quota.Namespace, s.quota.Name = "acme|team", "q"
+	l := newTestLedger(t, s, s.quota.DeepCopy())
+	l.namespaces = &namespaces{latest: l.accounts.latest}
+	for _, exists := range [][2]bool{{false, true}, {true, false}, {true, true}} {
+		c := change("team", exists[0], exists[1])
+		c.Resource = quotaResource
+		if charged := l.inNamespace(t.Context(), c) != nil; charged == (exists[0] && exists[1]) {
+			t.Errorf("is there before and after %v: charged %v", exists, charged)
+		}
+	}
+}
+
 // TestChargeReplaced charges a quota that is another one by now, which the informers do not
 // show yet.
 func TestChargeReplaced(t *testing.T) {

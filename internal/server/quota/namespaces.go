@@ -87,6 +87,9 @@ type namespaceEntry struct {
 // inNamespace returns the entry of a change in a namespace with quotas, nil in
 // another.
 func (l *Ledger) inNamespace(ctx context.Context, change storage.Change) *namespaceEntry {
+	if change.Resource == quotaResource && change.Old != nil && change.New != nil {
+		return nil // quotas limit how many quotas there are, and have their status written all the time
+	}
 	obj := change.New
 	if obj == nil {
 		obj = change.Old

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -27,8 +30,10 @@ const (
 	SettleTime = 100 * time.Second
 	// recountRate is how many tenants are recounted in a second at most.
 	recountRate = 25
-	// countWorkers count new quotas.
+	// countWorkers count new quotas of tenants, and as many those of namespaces.
 	countWorkers = 4
+	// minBackoff and maxBackoff bound the time after which a count that has failed is tried again.
+	minBackoff, maxBackoff = 5 * time.Millisecond, time.Minute
 )
 
 // recounter counts what spaces hold: what has a new limit at once, the rest when a
@@ -45,8 +50,12 @@ type recounter struct {
 	settle  time.Duration
 
 	// counting is what several wait for.
-	counting  singleflight.Group
-	uncounted workqueue.TypedRateLimitingInterface[flatName]
+	counting singleflight.Group
+	// uncounted are tenants whose own quotas have new limits. They do not wait for quotas of namespaces, of which a tenant
+	// makes as many as it likes: these are in custom, and their tenants take turns.
+	uncounted workqueue.TypedRateLimitingInterface[tenant.Name]
+	turns     workqueue.TypedDelayingInterface[tenant.Name]
+	custom    *backlog.Backlog[tenant.Name, flatName]
 	quiet     workqueue.TypedDelayingInterface[tenant.Name]
 
 	mu       sync.Mutex
@@ -65,14 +74,17 @@ type observation struct {
 // measureFunc returns what a space uses of everything that has a limit.
 type measureFunc func(ctx context.Context, n tenant.Name, limits corev1.ResourceList) (corev1.ResourceList, error)
 
-// countFunc counts the objects of a resource in a namespace.
-type countFunc func(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error)
+// countFunc counts the objects of each of the resources in a namespace.
+type countFunc func(ctx context.Context, n tenant.Name, resources []schema.GroupResource, namespace string) (map[schema.GroupResource]int64, error)
 
 func newRecounter(s store, measure measureFunc, countIn countFunc, settle time.Duration) *recounter {
 	return &recounter{
 		store: s, measure: measure, countIn: countIn, settle: cmp.Or(settle, SettleTime),
-		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[flatName](),
-			workqueue.TypedRateLimitingQueueConfig[flatName]{Name: "tenant_quota_count"}),
+		uncounted: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[tenant.Name](),
+			workqueue.TypedRateLimitingQueueConfig[tenant.Name]{Name: "tenant_quota_count"}),
+		turns: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[tenant.Name]{Name: "namespace_quota_count"}),
+		custom: backlog.New[tenant.Name, flatName](minBackoff, maxBackoff),
 		quiet: workqueue.NewTypedDelayingQueueWithConfig(
 			workqueue.TypedDelayingQueueConfig[tenant.Name]{Name: "tenant_quota_recount"}),
 		observed: make(map[tenant.Name]*observation),
@@ -84,12 +96,13 @@ func (r *recounter) changed(q *corev1.ResourceQuota) {
 	n := tenant.Flat(q.Namespace).Space()
 	if !IsTenantQuota(q) {
 		if n.IsSpace() && len(uncountedCustom(q)) > 0 {
-			r.uncounted.Add(nameOf(q))
+			r.custom.Add(n, nameOf(q))
+			r.turns.Add(n)
 		}
 		return
 	}
 	if !complete(q) {
-		r.uncounted.Add(nameOf(q))
+		r.uncounted.Add(n)
 	}
 	r.observe(n, q.ResourceVersion)
 }
@@ -123,56 +136,79 @@ func (r *recounter) run(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
 		r.uncounted.ShutDown()
+		r.turns.ShutDown()
 		r.quiet.ShutDown()
 	}()
 	for range countWorkers {
 		go r.countNew(ctx)
+		go r.countInTurns(ctx)
 	}
 	r.recountQuiet(ctx)
 }
 
+// countNew counts for tenants' own quotas.
 func (r *recounter) countNew(ctx context.Context) {
 	for {
-		key, shutdown := r.uncounted.Get()
+		n, shutdown := r.uncounted.Get()
 		if shutdown {
 			return
 		}
-		if err := r.countQuota(ctx, key); err != nil {
-			klog.ErrorS(err, "Counting what has a new limit", "quota", key)
-			r.uncounted.AddRateLimited(key)
+		if _, err := r.count(ctx, n); err != nil {
+			klog.ErrorS(err, "Counting what has a new limit", "tenant", n)
+			r.uncounted.AddRateLimited(n)
 		} else {
-			r.uncounted.Forget(key)
+			r.uncounted.Forget(n)
 		}
-		r.uncounted.Done(key)
+		r.uncounted.Done(n)
 	}
 }
 
-// countQuota counts what a quota newly limits, of that of a namespace the custom
-// resources.
-func (r *recounter) countQuota(ctx context.Context, key flatName) error {
-	n, namespace := key.namespace.Split()
-	if key == keyOf(n) {
-		_, err := r.count(ctx, n)
-		return err
+// countInTurns counts for quotas of namespaces, for one of a tenant in a turn.
+func (r *recounter) countInTurns(ctx context.Context) {
+	for {
+		n, shutdown := r.turns.Get()
+		if shutdown {
+			return
+		}
+		for _, key := range r.custom.Take(n, 1) {
+			if err := r.countCustom(ctx, key); err != nil {
+				klog.ErrorS(err, "Counting what has a new limit", "quota", key)
+				r.custom.Retry(n, key)
+			} else {
+				r.custom.Done(n, key)
+			}
+		}
+		r.turns.Done(n)
+		if after := r.custom.Next(n); after > 0 {
+			r.turns.AddAfter(n, after)
+		}
 	}
+}
+
+// countCustom counts the custom resources that the quota of a namespace newly limits.
+func (r *recounter) countCustom(ctx context.Context, key flatName) error {
+	n, namespace := key.namespace.Split()
 	current, err := r.store.Get(ctx, key)
 	if err != nil || current == nil {
 		return err
 	}
-	counts := corev1.ResourceList{}
-	for name, counted := range uncountedCustom(current) {
-		count, err := r.countIn(ctx, n, counted, namespace)
-		if err != nil {
-			return err
-		}
-		counts[name] = *resource.NewQuantity(count, resource.DecimalSI)
+	uncounted := uncountedCustom(current)
+	if len(uncounted) == 0 {
+		return nil
+	}
+	counts, err := r.countIn(ctx, n, slices.Collect(maps.Values(uncounted)), namespace)
+	if err != nil {
+		return err
 	}
 	_, err = r.store.Update(ctx, key, func(q *corev1.ResourceQuota) error {
-		for name := range uncountedCustom(q) {
-			if count, ok := counts[name]; ok {
-				q.Status.Used = quota.Add(q.Status.Used, corev1.ResourceList{name: count})
+		used := make(corev1.ResourceList, len(q.Status.Hard))
+		maps.Copy(used, q.Status.Used)
+		for name, counted := range uncountedCustom(q) {
+			if count, ok := counts[counted]; ok {
+				used[name] = *resource.NewQuantity(count, resource.DecimalSI)
 			}
 		}
+		q.Status.Used = used
 		return nil
 	})
 	if apierrors.IsNotFound(err) {

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -189,4 +191,73 @@ func TestForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spacedStore has quotas of several spaces.
+type spacedStore map[flatName]*fakeStore
+
+func (s spacedStore) Get(ctx context.Context, key flatName) (*corev1.ResourceQuota, error) {
+	return s[key].Get(ctx, key)
+}
+
+func (s spacedStore) Update(ctx context.Context, key flatName, change func(*corev1.ResourceQuota) error) (*corev1.ResourceQuota, error) {
+	return s[key].Update(ctx, key, change)
+}
+
+// TestTurnsOfCounts has as many tenants as there are workers make many quotas, each of which takes a second to be counted.
+// That of another comes after the first of theirs, and that of a new tenant waits for none.
+func TestTurnsOfCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		custom := list("count/a.x.io", "5", "count/b.x.io", "5", "pods", "1")
+		s, names := spacedStore{}, []flatName(nil)
+		add := func(namespace tenant.Flat, name string, q *corev1.ResourceQuota) *corev1.ResourceQuota {
+			q.Namespace, q.Name = namespace.String(), name
+			s[nameOf(q)] = &fakeStore{quota: q}
+			names = append(names, nameOf(q))
+			return q
+		}
+		var changed []*corev1.ResourceQuota
+		for i := range 10 * countWorkers {
+			changed = append(changed, add(tenant.Flatten(tenant.Name(fmt.Sprint("evil", i%countWorkers)), "default"), fmt.Sprint(i), newQuota("1", custom, custom, list("pods", "0"))))
+		}
+		of := add("acme|default", "theirs", newQuota("1", custom, custom, list("pods", "0")))
+		own := newQuota("1", list("pods", "10"), nil, nil)
+		own = add("globex|default", own.Name, own)
+		changed = append(changed, of, own)
+
+		together := 0
+		r := newRecounter(s, (&space{pods: "7"}).measure, func(_ context.Context, n tenant.Name, resources []schema.GroupResource, namespace string) (map[schema.GroupResource]int64, error) {
+			if together = max(together, len(resources)); namespace != "default" {
+				t.Errorf("counts in %q of %q", namespace, n)
+			}
+			time.Sleep(time.Second)
+			return map[schema.GroupResource]int64{{Group: "x.io", Resource: "a"}: 3, {Group: "x.io", Resource: "b"}: 0}, nil
+		}, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, q := range changed {
+			r.changed(q)
+		}
+		go r.run(ctx)
+		synctest.Wait()
+		if got := s[nameOf(own)].used("pods"); got != "7" {
+			t.Errorf("of the new tenant %s pods are used, want 7", got)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
+		if got := s[nameOf(of)].used("count/a.x.io"); got != "3" {
+			t.Errorf("of the other tenant %s are used, want 3", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, key := range names {
+			if key != nameOf(own) && (s[key].used("count/a.x.io") != "3" || s[key].used("count/b.x.io") != "0" || s[key].used("pods") != "0") {
+				t.Errorf("of %s are used %v", key, s[key].quota.Status.Used)
+			}
+		}
+		if together != 2 {
+			t.Errorf("counts %d resources at once, want all of a quota", together)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

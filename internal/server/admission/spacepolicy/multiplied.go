@@ -3,10 +3,12 @@ package spacepolicy
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/batch"
@@ -38,6 +40,8 @@ const (
 	// maxQuotaLimits are the limits of a ResourceQuota, each of which its controller compares with all
 	// others, and the values of its scopes, which it validates for each pod.
 	maxQuotaLimits = 500
+	// maxCustomLimits are those of resources that definitions make, which are counted in etcd, so many at once.
+	maxCustomLimits = 100
 	// maxDeadline are the seconds for which a Job may be active: those that there are of a pod. Its
 	// controller subtracts times from it, see bounds.Value.
 	maxDeadline = math.MaxInt32
@@ -60,6 +64,7 @@ var factors = []struct {
 	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
 	{limitsOfQuota, maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
+	{customLimitsOfQuota, maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
@@ -157,6 +162,21 @@ func limitsOfQuota(_ schema.GroupResource, obj runtime.Object) int {
 	if quota.Spec.ScopeSelector != nil {
 		for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
 			count += len(scope.Values)
+		}
+	}
+	return count
+}
+
+// customLimitsOfQuota returns how many limits of a quota are of resources that are not built in.
+func customLimitsOfQuota(_ schema.GroupResource, obj runtime.Object) (count int) {
+	quota, ok := obj.(*core.ResourceQuota)
+	if !ok {
+		return 0
+	}
+	for name := range quota.Spec.Hard {
+		counted, isCount := strings.CutPrefix(string(name), "count/")
+		if isCount && !legacyscheme.Scheme.IsGroupRegistered(schema.ParseGroupResource(counted).Group) {
+			count++
 		}
 	}
 	return count

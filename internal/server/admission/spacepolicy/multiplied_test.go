@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -14,9 +15,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/apps"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
@@ -121,6 +124,10 @@ func TestFactors(t *testing.T) {
 			resource: core.Resource("resourcequotas"), most: quotaOf(400, 100), more: quotaOf(401, 100),
 			refusal: `resourcequotas "x" is forbidden: SpacePolicy: it has 501 limits and values of scopes, and a ResourceQuota in a space at most 500; make several of it`,
 		},
+		"custom limits of a quota": {
+			resource: core.Resource("resourcequotas"), most: customQuotaOf(100), more: customQuotaOf(101),
+			refusal: `resourcequotas "x" is forbidden: SpacePolicy: it limits 101 custom resources, and a ResourceQuota in a space at most 100; make several of it`,
+		},
 		"the deadline of a Job": {
 			resource: batch.Resource("jobs"), most: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32))}},
 			more: &batch.Job{Spec: batch.JobSpec{ActiveDeadlineSeconds: new(int64(math.MaxInt32) + 1)}},
@@ -212,6 +219,16 @@ func quotaOf(limits, values int) *core.ResourceQuota {
 		MatchExpressions: []core.ScopedResourceSelectorRequirement{{Values: make([]string, values)}}}}}
 	for i := range limits {
 		q.Spec.Hard[core.ResourceName(strconv.Itoa(i))] = resource.Quantity{}
+	}
+	return q
+}
+
+// customQuotaOf returns a quota with so many limits of custom resources, and one more of each other kind.
+func customQuotaOf(limits int) *core.ResourceQuota {
+	q := &core.ResourceQuota{Spec: core.ResourceQuotaSpec{Hard: core.ResourceList{
+		"pods": {}, "count/deployments.apps": {}, "count/configmaps": {}, "requests.x.io/gpu": {}}}}
+	for i := range limits {
+		q.Spec.Hard[core.ResourceName(fmt.Sprintf("count/r%d.x.io", i))] = resource.Quantity{}
 	}
 	return q
 }
