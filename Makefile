@@ -116,6 +116,7 @@ generate: ## Generate deep copies and OpenAPI definitions.
 
 manifests: ## Generate the CustomResourceDefinitions.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
+	sed -i -E -f config/crd/quantities.sed config/crd/*.yaml
 
 reference: ## Generate docs/reference.
 	@go build -C tools/reference -o ../../bin/crd-ref-docs github.com/elastic/crd-ref-docs

@@ -92,9 +92,9 @@ type EmbeddedStorage struct {
 	// copies that are made of it. Defaults to 10Gi, and is 1Gi at least. It cannot be changed.
 	// +optional
 	// +kubebuilder:default="10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="size must be 1Gi at least"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="size must be 1Pi at most"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size cannot be changed: enlarge the volume by its claim"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="size must be 1Gi at least"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="size must be 1Pi at most"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size cannot be changed: enlarge the volume by its claim"
 	Size resource.Quantity `json:"size,omitzero"`
 	// storageClassName of the volume. Defaults to the default of the host. It cannot be
 	// changed.
@@ -154,7 +154,7 @@ type ControlPlanePod struct {
 }
 
 // ControlPlaneResources are the resources of a container.
-// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="requests must not be more than limits"
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE][-+]?[0-9.]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="requests must not be more than limits"
 type ControlPlaneResources struct {
 	// requests is what a node must have free.
 	// +optional

@@ -12,13 +12,17 @@ import (
 	"github.com/tenantry/tenantry/config/crd"
 )
 
+// definitions are those that a host cluster may be given.
+var definitions = map[string][]byte{
+	"tenants": crd.Tenants, "published objects": crd.PublishedObjects, "access policies": crd.TenantAccessPolicies,
+	"syncs of Keystone": crd.KeystoneSyncs, "users": crd.Users,
+	"control planes": crd.ControlPlanes,
+}
+
 // TestAHostTakesTheDefinitions says that a Kubernetes cluster accepts the definitions,
 // whose rules may not cost more than it allows.
 func TestAHostTakesTheDefinitions(t *testing.T) {
-	for name, manifest := range map[string][]byte{
-		"tenants": crd.Tenants, "published objects": crd.PublishedObjects, "access policies": crd.TenantAccessPolicies,
-		"syncs of Keystone": crd.KeystoneSyncs, "users": crd.Users,
-	} {
+	for name, manifest := range definitions {
 		t.Run(name, func(t *testing.T) {
 			var external apiextensionsv1.CustomResourceDefinition
 			if err := yaml.UnmarshalStrict(manifest, &external); err != nil {
