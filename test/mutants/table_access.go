@@ -206,4 +206,25 @@ var accessTable = []mutant{
 		after:  `b.generic.Authorization.Authorizer = authorization.New(inside, `,
 		tests:  []string{"./test/integration/users", "-ginkgo.focus=being deleted"},
 	},
+	{
+		name:   "the last column of a user file",
+		file:   "internal/server/authentication/userfile/parse.go",
+		before: `case strings.TrimSpace(field) != "":`,
+		after:  `case strings.TrimSpace(field) != "" || i == last:`,
+		tests:  []string{"./internal/server/authentication/userfile", "-run=TestFormatRefuses"},
+	},
+	{
+		name:   "empty columns of a user file",
+		file:   "internal/server/authentication/userfile/parse.go",
+		before: `case strings.TrimSpace(field) != "":`,
+		after:  `case strings.TrimSpace(field) != "" || i < last:`,
+		tests:  []string{"./internal/server/authentication/userfile", "-run=TestFormatRefuses"},
+	},
+	{
+		name:   "groups of no name in a user file",
+		file:   "internal/server/authentication/userfile/parse.go",
+		before: `slices.Contains(strings.Split(fields[0], ","), "")`,
+		after:  `false`,
+		tests:  []string{"./internal/server/authentication/userfile", "-run=TestFormatRefuses"},
+	},
 }

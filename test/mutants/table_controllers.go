@@ -450,4 +450,22 @@ var controllersTable = []mutant{
 		after:  `false && known != string(found.server.PEM())`,
 		tests:  []string{"./test/integration/operator", "--ginkgo.focus=authorities are others"},
 	},
+	{
+		name:   "an operator that cannot read ControlPlanes is not ready",
+		file:   "internal/operator/ready.go",
+		before: `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); err != nil {`,
+		after:  `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); false && err != nil {`,
+		tests:  []string{"./internal/operator", "-run=TestReady"},
+	},
+	{
+		name: "long exponents in the definition of ControlPlanes",
+		file: "config/crd/tenantry.io_controlplanes.yaml",
+		before: `[0-9]{1,2})?$
+                          x-kubernetes-int-or-string: true
+                        description: limits`,
+		after: `[0-9]+)?$
+                          x-kubernetes-int-or-string: true
+                        description: limits`,
+		tests: []string{"./internal/server/registry/definition", "-run=Quantit"},
+	},
 }
