@@ -227,4 +227,18 @@ var accessTable = []mutant{
 		after:  `false`,
 		tests:  []string{"./internal/server/authentication/userfile", "-run=TestFormatRefuses"},
 	},
+	{
+		name:   "misspelt annotations of ClusterRoles",
+		file:   "internal/server/registry/rbac/clusterroles.go",
+		before: `err = rbac.ValidateAnnotations(role.Annotations, old.Annotations)`,
+		after:  `err = rbac.ValidateAnnotations(nil, old.Annotations)`,
+		tests:  []string{"./internal/server/registry/rbac", "-run=TestMisspelt"},
+	},
+	{
+		name:   "empty selectors of ClusterRoles",
+		file:   "internal/spaces/rbac/scope.go",
+		before: `found && strings.TrimSpace(expression) == ""`,
+		after:  `found && false && expression == ""`,
+		tests:  []string{"./internal/spaces/rbac", "-run=TestValidateAnnotations"},
+	},
 }

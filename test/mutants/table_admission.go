@@ -303,4 +303,18 @@ var admissionTable = []mutant{
 		after:  `if false && costs.Versions > before.Versions && `,
 		tests:  []string{"./internal/server/admission/spacepolicy", "-run=TestExpressionsInSpace"},
 	},
+	{
+		name:   "fields in the paths of podTemplates",
+		file:   "api/config/v1alpha1/spacepolicy_defaults.go",
+		before: `if !fieldName.MatchString(name) {`,
+		after:  `if name == "" {`,
+		tests:  []string{"./api/config/v1alpha1", "-run=TestParseSpacePolicy"},
+	},
+	{
+		name:   "names in defaultQuota",
+		file:   "api/config/v1alpha1/manager_defaults.go",
+		before: `ValidateQuota(c.DefaultQuota, nil, counted,`,
+		after:  `ValidateQuota(c.DefaultQuota, nil, func(schema.GroupResource) bool { return true || counted(schema.GroupResource{}) },`,
+		tests:  []string{"./api/config/v1alpha1", "-run=TestLoad"},
+	},
 }
