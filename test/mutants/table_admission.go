@@ -317,4 +317,11 @@ var admissionTable = []mutant{
 		after:  `ValidateQuota(c.DefaultQuota, nil, func(schema.GroupResource) bool { return true || counted(schema.GroupResource{}) },`,
 		tests:  []string{"./api/config/v1alpha1", "-run=TestLoad"},
 	},
+	{
+		name:   "half names of service accounts among the admins of a Tenant",
+		file:   "config/crd/tenantry.io_tenants.yaml",
+		before: `self.name.matches(''^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'')`,
+		after:  `self.name.startsWith(''system:serviceaccount:'')`,
+		tests:  []string{"./internal/server/registry/tenant", "-run=TestValidate"},
+	},
 }
