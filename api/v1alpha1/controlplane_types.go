@@ -134,7 +134,7 @@ type ControlPlaneExpose struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.all(n, isIP(n) ? !ip(n).isUnspecified() : !format.dns1123Subdomain().validate(n).hasValue() && !n.matches('^[0-9.]+$'))",message="each of names must be a host name in lower case or the IP address of one machine"
+	// +kubebuilder:validation:XValidation:rule="self.all(n, isIP(n) ? ip(n).isGlobalUnicast() || ip(n).isLoopback() || ip(n).isLinkLocalUnicast() : !format.dns1123Subdomain().validate(n).hasValue() && !n.matches('^[0-9.]+$'))",message="each of names must be a host name in lower case or the IP address of one machine"
 	Names []string `json:"names,omitempty"`
 }
 
@@ -145,7 +145,7 @@ type ControlPlanePod struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-a-zA-Z0-9._:/@]*$`
+	// +kubebuilder:validation:Pattern=`^(([a-zA-Z0-9][-a-zA-Z0-9]*(\.[a-zA-Z0-9][-a-zA-Z0-9]*)+(:[0-9]+)?|[a-zA-Z0-9][-a-zA-Z0-9]*:[0-9]+)/)?[a-z0-9]+([-._]+[a-z0-9]+)*(/[a-z0-9]+([-._]+[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[a-z0-9]+([-+._][a-z0-9]+)*:[0-9a-fA-F]+)?$`
 	Image string `json:"image,omitempty"`
 	// resources of a server. By default it requests 500m of CPU and 1Gi of memory, and has at
 	// most 4Gi of memory.

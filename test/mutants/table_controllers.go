@@ -466,6 +466,6 @@ var controllersTable = []mutant{
 		after: `[0-9]+)?$
                           x-kubernetes-int-or-string: true
                         description: limits`,
-		tests: []string{"./internal/server/registry/definition", "-run=Quantit"},
+		tests: []string{"./internal/server/registry/definition", "-run=Quantit|SpecsOf"},
 	},
 }

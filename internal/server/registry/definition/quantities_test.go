@@ -71,23 +71,37 @@ func walk(schema *apiextensionsv1.JSONSchemaProps, path string, visit func(strin
 	}
 }
 
-// TestQuantitiesOfControlPlanes says that a host cluster refuses what cannot be read or
-// takes long to be read, with each of its rules.
-func TestQuantitiesOfControlPlanes(t *testing.T) {
+// TestSpecsOfControlPlanes says that a host cluster refuses quantities that cannot be read or
+// take long to be read, and names and images that no machine has.
+func TestSpecsOfControlPlanes(t *testing.T) {
 	rules, err := NewRules(crd.ControlPlanes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for spec, valid := range map[string]bool{
-		`{pod: {resources: {requests: {cpu: "1e1.5"}}}}`:                                      false,
-		`{pod: {resources: {requests: {cpu: "1E3.2"}}}}`:                                      false,
-		`{pod: {resources: {limits: {cpu: "1e-999999999"}}}}`:                                 false,
-		`{storage: {embedded: {size: "1e999999999"}}}`:                                        false,
-		`{pod: {resources: {requests: {cpu: 500m, memory: 1.5Gi}, limits: {memory: "2e9"}}}}`: true,
-		`{pod: {resources: {requests: {cpu: 1}, limits: {cpu: "2"}}}}`:                        true,
-		`{pod: {resources: {requests: {cpu: "2e1"}, limits: {cpu: 2}}}}`:                      false,
-		`{pod: {resources: {requests: {cpu: "` + strings.Repeat("1", 33) + `"}}}}`:            false,
-		`{storage: {embedded: {size: "1e12"}}}`:                                               true,
+		`{pod: {resources: {requests: {cpu: "1e1.5"}}}}`:                                         false,
+		`{pod: {resources: {requests: {cpu: "1E3.2"}}}}`:                                         false,
+		`{pod: {resources: {limits: {cpu: "1e-999999999"}}}}`:                                    false,
+		`{storage: {embedded: {size: "1e999999999"}}}`:                                           false,
+		`{pod: {resources: {requests: {cpu: 500m, memory: 1.5Gi}, limits: {memory: "2e9"}}}}`:    true,
+		`{pod: {resources: {requests: {cpu: 1}, limits: {cpu: "2"}}}}`:                           true,
+		`{pod: {resources: {requests: {cpu: "2e1"}, limits: {cpu: 2}}}}`:                         false,
+		`{pod: {resources: {requests: {cpu: "` + strings.Repeat("1", 33) + `"}}}}`:               false,
+		`{expose: {names: [224.0.0.1]}}`:                                                         false,
+		`{expose: {names: [255.255.255.255]}}`:                                                   false,
+		`{expose: {names: ["ff02::1"]}}`:                                                         false,
+		`{expose: {names: ["::"]}}`:                                                              false,
+		`{expose: {names: [127.0.0.1, "::1", 10.0.0.1, 169.254.1.1, "2001:db8::1", a.example]}}`: true,
+		`{pod: {image: "a:b:c"}}`:                                                                false,
+		`{pod: {image: "UPPER/x:1"}}`:                                                            false,
+		`{pod: {image: "a//b"}}`:                                                                 false,
+		`{pod: {image: "a@b"}}`:                                                                  false,
+		`{pod: {image: "tenantry"}}`:                                                             true,
+		`{pod: {image: "a/b__c:V1.0"}}`:                                                          true,
+		`{pod: {image: "localhost:5000/a:1"}}`:                                                   true,
+		`{pod: {image: "ghcr.io/tenantry/tenantry:v0.1.0"}}`:                                     true,
+		`{pod: {image: "Mirror.example:5000/a/b:v1@sha256:0123456789abcdef"}}`:                   true,
+		`{storage: {embedded: {size: "1e12"}}}`:                                                  true,
 	} {
 		cp := &unstructured.Unstructured{Object: map[string]any{}}
 		content, err := yaml.YAMLToJSON([]byte("{kind: ControlPlane, metadata: {name: x}, spec: " + spec + "}"))
