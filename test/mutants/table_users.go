@@ -165,4 +165,11 @@ var usersTable = []mutant{
 		}`,
 		tests: []string{"./internal/controller/user", "-run=TestFailedEnd"},
 	},
+	{
+		name:   "names of Users with blanks or control characters",
+		file:   "config/crd/tenantry.io_users.yaml",
+		before: `self == self.trim() && !self.matches('[[:cntrl:]]')`,
+		after:  `!self.matches('x[[:cntrl:]]')`,
+		tests:  []string{"./internal/server/registry/user", "-run=TestValidat"},
+	},
 }
