@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -161,7 +160,7 @@ func LoadManagerConfiguration(path string) (*ManagerConfiguration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the manager's configuration: %w", err)
 		}
-		if err := yaml.UnmarshalStrict(content, c); err != nil {
+		if err := readStrict(content, c); err != nil {
 			return nil, fmt.Errorf("reading the manager's configuration %q: %w", path, err)
 		}
 		if err := c.Validate(); err != nil {

@@ -14,6 +14,8 @@ import (
 const header = "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n"
 
 func TestLoadManagerConfiguration(t *testing.T) {
+	var defaults ManagerConfiguration
+	defaults.Default()
 	for name, tc := range map[string]struct {
 		file string
 		want ManagerConfiguration
@@ -57,8 +59,13 @@ func TestLoadManagerConfiguration(t *testing.T) {
 			}},
 		},
 		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
-		"other kind":           {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},
-		"no YAML":              {file: "{", err: "reading"},
+		"two documents":        {file: header + "---\n" + header + "concurrency: 3\n", err: "several YAML documents"},
+		"a comment before": {
+			file: "# comment\n---\n" + header + "concurrency: 3\n---\n",
+			want: ManagerConfiguration{DefaultQuota: defaults.DefaultQuota, Concurrency: 3, Publishable: defaultPublishable},
+		},
+		"other kind": {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},
+		"no YAML":    {file: "{", err: "reading"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "manager.yaml")

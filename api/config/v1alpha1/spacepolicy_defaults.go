@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -18,7 +17,7 @@ import (
 func ParseSpacePolicyConfiguration(content []byte) (*SpacePolicyConfiguration, error) {
 	c := &SpacePolicyConfiguration{}
 	if len(content) > 0 {
-		if err := yaml.UnmarshalStrict(content, c); err != nil {
+		if err := readStrict(content, c); err != nil {
 			return nil, fmt.Errorf("reading the configuration of SpacePolicy: %w", err)
 		}
 		if err := c.Validate(); err != nil {
