@@ -19,13 +19,15 @@ import (
 
 // Default fills in what c leaves open. The built-in quota limits what costs other
 // tenants something and leaves out what the platform itself keeps in every
-// namespace, such as the certificate authority's ConfigMap.
+// namespace, such as the certificate authority's ConfigMap. The limit of bytes is an eighth of
+// the space quota of the embedded etcd: one tenant that fills its own leaves room for others.
 func (c *ManagerConfiguration) Default() {
 	if c.DefaultQuota == nil {
 		c.DefaultQuota = corev1.ResourceList{
 			corev1.ResourcePods:                   resource.MustParse("1000"),
 			corev1.ResourceServices:               resource.MustParse("500"),
 			corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
+			v1alpha1.ResourceStoredBytes:          resource.MustParse("1Gi"),
 		}
 	}
 	if c.Publishable == nil {

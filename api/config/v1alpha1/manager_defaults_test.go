@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 const header = "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n"
@@ -104,6 +106,9 @@ func TestLoadManagerConfigurationDefaults(t *testing.T) {
 	got, err := LoadManagerConfiguration("")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if bytes := got.DefaultQuota[v1alpha1.ResourceStoredBytes]; bytes.Value() <= 0 {
+		t.Error("by default, nothing keeps a tenant from filling etcd")
 	}
 	if len(got.DefaultQuota) == 0 || got.Concurrency == 0 {
 		t.Errorf("incomplete defaults: %+v", got)
