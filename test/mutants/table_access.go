@@ -224,7 +224,7 @@ var accessTable = []mutant{
 		name:   "groups of no name in a user file",
 		file:   "internal/server/authentication/userfile/parse.go",
 		before: `slices.Contains(strings.Split(fields[0], ","), "")`,
-		after:  `false`,
+		after:  `slices.Contains(strings.Split(fields[0], ","), "none")`,
 		tests:  []string{"./internal/server/authentication/userfile", "-run=TestFormatRefuses"},
 	},
 	{
