@@ -144,6 +144,7 @@ generate: ## Generate deep copies and OpenAPI definitions.
 manifests: ## Generate the CustomResourceDefinitions, and write the version into the manifests.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@sed -i -E 's/^(  newTag: ).*/\1$(VERSION)/' config/operator/kustomization.yaml
+	@sed -i -E -f config/crd/quantities.sed config/crd/*.yaml
 
 reference: ## Generate docs/reference.
 	@go build -C tools/reference -o ../../bin/crd-ref-docs github.com/elastic/crd-ref-docs

@@ -110,9 +110,9 @@ type EmbeddedStorage struct {
 	// copies that are made of it. Defaults to 10Gi, and is 1Gi at least. It cannot be changed.
 	// +optional
 	// +kubebuilder:default="10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="size must be 1Gi at least"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="size must be 1Pi at most"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size cannot be changed: enlarge the volume by its claim"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="size must be 1Gi at least"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="size must be 1Pi at most"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size cannot be changed: enlarge the volume by its claim"
 	Size resource.Quantity `json:"size,omitzero"`
 	// storageClassName of the volume. Defaults to the default of the host. It cannot be
 	// changed.
@@ -215,7 +215,7 @@ type ControlPlaneExpose struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.all(n, isIP(n) ? !ip(n).isUnspecified() : !format.dns1123Subdomain().validate(n).hasValue() && !n.matches('^[0-9.]+$'))",message="each of names must be a host name in lower case or the IP address of one machine"
+	// +kubebuilder:validation:XValidation:rule="self.all(n, isIP(n) ? ip(n).isGlobalUnicast() || ip(n).isLoopback() || ip(n).isLinkLocalUnicast() : !format.dns1123Subdomain().validate(n).hasValue() && !n.matches('^[0-9.]+$'))",message="each of names must be a host name in lower case or the IP address of one machine"
 	Names []string `json:"names,omitempty"`
 }
 
@@ -228,7 +228,7 @@ type ControlPlanePod struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-a-zA-Z0-9._:/@]*$`
+	// +kubebuilder:validation:Pattern=`^(([a-zA-Z0-9][-a-zA-Z0-9]*(\.[a-zA-Z0-9][-a-zA-Z0-9]*)+(:[0-9]+)?|[a-zA-Z0-9][-a-zA-Z0-9]*:[0-9]+)/)?[a-z0-9]+([-._]+[a-z0-9]+)*(/[a-z0-9]+([-._]+[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[a-z0-9]+([-+._][a-z0-9]+)*:[0-9a-fA-F]+)?$`
 	Image string `json:"image,omitempty"`
 	// resources of a server. By default it requests 500m of CPU and 1Gi of memory, and has at
 	// most 4Gi of memory.
@@ -237,7 +237,7 @@ type ControlPlanePod struct {
 }
 
 // ControlPlaneResources are the resources of a container.
-// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="requests must not be more than limits"
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE][-+]?[0-9.]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="requests must not be more than limits"
 // +k8s:openapi-gen=false
 type ControlPlaneResources struct {
 	// requests is what a node must have free.

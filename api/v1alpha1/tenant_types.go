@@ -263,7 +263,8 @@ const (
 )
 
 // Subject is a user or a group of the tenant.
-// +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.startsWith('system:serviceaccount:') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.startsWith('system:serviceaccounts:'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
+// +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.matches('^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]*[a-z0-9])?$') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.matches('^system:serviceaccounts:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
+// +kubebuilder:validation:XValidation:rule="self.name == self.name.trim()",message="a name with blanks around it is nobody's: remove them"
 type Subject struct {
 	// kind is User or Group.
 	// +kubebuilder:validation:Enum=User;Group

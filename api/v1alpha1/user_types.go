@@ -55,6 +55,7 @@ type UserSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system:')",message="names that begin with system: are the platform's and those of service accounts; name a person"
+	// +kubebuilder:validation:XValidation:rule="self == self.trim() && !self.matches('[[:cntrl:]]') && self != 'keystone:'",message="nobody has a name with blanks around it or control characters, or of Keystone without an ID"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed; create another User"
 	Username string `json:"username"`
 	// namespacePolicy is what becomes of the namespaces that the user has created when the User

@@ -94,6 +94,10 @@ func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 	switch {
 	case o.user.Tenant != tenant.System && strings.HasPrefix(o.user.Name, "system:"):
 		return nil, fmt.Errorf("--user is %q: names that begin with \"system:\" are for the components of Kubernetes, and no tenant has such users", o.user.Name)
+	case strings.HasPrefix(o.user.Name, "keystone:"):
+		return nil, fmt.Errorf("--user is %q: names that begin with \"keystone:\" are Keystone's, and no server signs them; use --exec keystone", o.user.Name)
+	case strings.Contains(o.server, "/tenants/"):
+		return nil, fmt.Errorf("--server is %q, the URL of a space: name that of the server, without /tenants/; TENANT names the space", o.server)
 	case o.user.Validity < time.Minute:
 		return nil, fmt.Errorf("--validity is %s, and must be at least a minute", o.user.Validity)
 	case o.admin != "" && (o.dirNamed || o.offline || o.server != ""):

@@ -32,3 +32,9 @@ var KeystoneSyncs []byte
 //
 //go:embed tenantry.io_users.yaml
 var Users []byte
+
+// ControlPlanes is the CustomResourceDefinition of ControlPlane, in YAML. It is for host
+// clusters.
+//
+//go:embed tenantry.io_controlplanes.yaml
+var ControlPlanes []byte

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -36,6 +38,9 @@ const (
 	// MinQuotaBackendBytes is 16 MiB. A new API server needs an eighth of that, and does
 	// not become ready without it.
 	MinQuotaBackendBytes int64 = 16 << 20
+	// MaxQuotaBackendBytes is 1 TiB, a hundred times what etcd recommends. It maps as much
+	// memory as the quota says, and a machine has no addresses for far more.
+	MaxQuotaBackendBytes int64 = 1 << 40
 	// defragThresholdMegabytes is how much a defragmentation at start must free.
 	defragThresholdMegabytes = 256
 	// catchUpEntries is how much of the raft log stays in memory. It is for
@@ -129,9 +134,10 @@ func (s *Server) run(config *embed.Config, started chan<- error) {
 	started <- err
 }
 
-// damaged adds an explanation to an error at start, unless the disk is full.
+// damaged adds an explanation to an error at start, unless the disk is full or there is no
+// memory.
 func damaged(err error) error {
-	if statedir.IsFull(err) {
+	if statedir.IsFull(err) || errors.Is(err, syscall.ENOMEM) || strings.Contains(err.Error(), syscall.ENOMEM.Error()) {
 		return err
 	}
 	return fmt.Errorf("%w; the data may be damaged: restore a copy of it, or use another directory", err)

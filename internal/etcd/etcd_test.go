@@ -278,6 +278,7 @@ func TestFailure(t *testing.T) {
 		"wrapped":   {fmt.Errorf("failed to commit: %w", &os.PathError{Op: "write", Path: "db", Err: syscall.ENOSPC}), true, false},
 		"told":      {errors.New("panic: write db: " + syscall.ENOSPC.Error()), true, false},
 		"one share": {&os.PathError{Op: "write", Path: "db", Err: syscall.EDQUOT}, true, false},
+		"memory":    {fmt.Errorf("mmap: %w", syscall.ENOMEM), false, false},
 		"another":   {errors.New("page 7: invalid page type"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("creating the operator: %w", err)
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("controlplanes", readable(mgr.GetAPIReader(), opts.Namespaces))); err != nil {
 		return err
 	}
 	if err := addControllers(mgr, opts); err != nil {

@@ -199,6 +199,9 @@ func (o Options) validate() error {
 	if quota := o.EtcdQuotaBackendBytes; quota > 0 && quota < etcd.MinQuotaBackendBytes {
 		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at least %d, or 0 for the default, or negative for no quota", quota, etcd.MinQuotaBackendBytes)
 	}
+	if quota := o.EtcdQuotaBackendBytes; quota > etcd.MaxQuotaBackendBytes {
+		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at most %d, or negative for no quota", quota, etcd.MaxQuotaBackendBytes)
+	}
 	for _, name := range o.TLSNames {
 		if err := checkTLSName(name); err != nil {
 			return fmt.Errorf("--tls-san: %w", err)

@@ -115,4 +115,10 @@ var admissionTable = []mutant{
 		"internal/server/quota/recount.go", `r.uncounted.Add(n)`, `r.custom.Add(n, nameOf(q))`},
 	{"a quota that is charged is not charged for its own status", by("internal/server/quota", "TestQuotasAreNotCharged"),
 		"internal/server/quota/namespaces.go", `if change.Resource == quotaResource && change.Old != nil`, `if false && change.Old != nil`},
+	{"fields in the paths of podTemplates", by("api/config/v1alpha1", "TestParseSpacePolicy"),
+		"api/config/v1alpha1/spacepolicy_defaults.go", `if !fieldName.MatchString(name) {`, `if name == "" {`},
+	{"names in defaultQuota", by("api/config/v1alpha1", "TestLoad"),
+		"api/config/v1alpha1/manager_defaults.go", `ValidateQuota(c.DefaultQuota, nil, counted,`, `ValidateQuota(c.DefaultQuota, nil, func(schema.GroupResource) bool { return true || counted(schema.GroupResource{}) },`},
+	{"half names of service accounts among the admins of a Tenant", by("internal/server/registry/tenant", "TestValidate"),
+		"config/crd/tenantry.io_tenants.yaml", `self.name.matches(''^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'')`, `self.name.startsWith(''system:serviceaccount:'')`},
 }

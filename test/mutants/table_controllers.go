@@ -164,4 +164,12 @@ var controllersTable = []mutant{
 		"internal/kubecontrollers/tokens.go", `secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.refusing()), corelisters.NewSecretLister)`, `secrets, _ := core.Secrets(), corelisters.NewSecretLister`},
 	{"PersistentVolumes take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `volumes := offeredIfInTurn(e.debts, e.informers.Core().V1().PersistentVolumes().Informer(), corelisters.NewPersistentVolumeLister)`, `volumes := e.informers.Core().V1().PersistentVolumes()`},
+	{"an operator that cannot read ControlPlanes is not ready", by("internal/operator", "TestReady"),
+		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); false && err != nil {`},
+	{"long exponents in the definition of ControlPlanes", by("internal/server/registry/definition", "Quantit|SpecsOf"),
+		"config/crd/tenantry.io_controlplanes.yaml", `[0-9]{1,2})?$
+                          x-kubernetes-int-or-string: true
+                        description: limits`, `[0-9]+)?$
+                          x-kubernetes-int-or-string: true
+                        description: limits`},
 }

@@ -50,4 +50,6 @@ var usersTable = []mutant{
 		"internal/controller/user/reconciler.go", `			i.failed = true
 		}`, `			return true
 		}`},
+	{"names of Users with blanks or control characters", by("internal/server/registry/user", "TestValidat"),
+		"config/crd/tenantry.io_users.yaml", `self == self.trim() && !self.matches('[[:cntrl:]]')`, `!self.matches('x[[:cntrl:]]')`},
 }

@@ -13,7 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 )
 
 // Default fills in what c leaves open.
@@ -71,6 +70,8 @@ func (c *KeystoneConfiguration) Validate() error {
 
 var anotherVersion = regexp.MustCompile(`/v(2\.0|[0-24-9])/?$`)
 
+var belowVersion = regexp.MustCompile(`/v3/.`)
+
 // validateKeystoneURL refuses URLs by which tokens and the password of the account would be
 // read by others.
 func validateKeystoneURL(text string) error {
@@ -83,6 +84,9 @@ func validateKeystoneURL(text string) error {
 	}
 	if anotherVersion.MatchString(u.Path) {
 		return fmt.Errorf("%q is not that of version 3; let it end in /v3", text)
+	}
+	if belowVersion.MatchString(u.Path) {
+		return fmt.Errorf("%q is below that of version 3; let it end in /v3", text)
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("%q sends passwords and tokens in the clear; use https, with certificateAuthorityFile if the authority is your own", text)
@@ -99,7 +103,7 @@ func LoadKeystoneConfiguration(path string) (*KeystoneConfiguration, error) {
 		return nil, fmt.Errorf("reading the configuration of Keystone: %w", err)
 	}
 	c := &KeystoneConfiguration{}
-	if err := yaml.UnmarshalStrict(content, c); err != nil {
+	if err := readStrict(content, c); err != nil {
 		return nil, fmt.Errorf("reading the configuration of Keystone %q: %w", path, err)
 	}
 	c.Default()

@@ -36,6 +36,7 @@ func TestLoadKeystoneConfiguration(t *testing.T) {
 		"no URL":              {file: header + account, err: "url: want one like"},
 		"password in URL":     {file: header + "url: https://u:p@k.example/v3\n" + account, err: "url: it must not have credentials"},
 		"version 2":           {file: header + "url: https://k.example/v2.0\n" + account, err: "let it end in /v3"},
+		"below version 3":     {file: header + "url: https://k.example/v3/auth/tokens\n" + account, err: "let it end in /v3"},
 		"no clouds file":      {file: header + "url: https://k.example/v3\ncloud: c\n", err: "cloudsFile: it is missing"},
 		"no cloud":            {file: header + "url: https://k.example/v3\ncloudsFile: f\n", err: "cloud: it is missing; name an entry of f"},
 		"long timeout":        {file: minimal + "requestTimeout: 1m\n", err: "requestTimeout: 1m0s is not between 0 and 30s"},

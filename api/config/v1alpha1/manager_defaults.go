@@ -13,20 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 // Default fills in what c leaves open. The built-in quota limits what costs other
 // tenants something and leaves out what the platform itself keeps in every
-// namespace, such as the certificate authority's ConfigMap.
+// namespace, such as the certificate authority's ConfigMap. The limit of bytes is an eighth of
+// the space quota of the embedded etcd: one tenant that fills its own leaves room for others.
 func (c *ManagerConfiguration) Default() {
 	if c.DefaultQuota == nil {
 		c.DefaultQuota = corev1.ResourceList{
 			corev1.ResourcePods:                   resource.MustParse("1000"),
 			corev1.ResourceServices:               resource.MustParse("500"),
 			corev1.ResourcePersistentVolumeClaims: resource.MustParse("500"),
+			v1alpha1.ResourceStoredBytes:          resource.MustParse("1Gi"),
 		}
 	}
 	if c.Publishable == nil {
@@ -117,6 +118,20 @@ var builtin = sync.OnceValue(func() sets.Set[schema.GroupResource] {
 	return resources
 })
 
+// counted reports whether spaces may have objects of a resource. Those of definitions are
+// not known here: groups that nobody has built in are left open.
+func counted(r schema.GroupResource) bool {
+	switch r.Group {
+	case "extensions", "apiregistration.k8s.io", "metrics.k8s.io": // served no more, or without objects of a space
+		return false
+	case v1alpha1.GroupVersion.Group:
+		return r.Resource == "users" || r.Resource == "tenantaccesspolicies"
+	case "apiextensions.k8s.io":
+		return r.Resource == "customresourcedefinitions"
+	}
+	return builtin().Has(r) || !scheme.Scheme.IsGroupRegistered(r.Group)
+}
+
 // Validate reports the first thing that is wrong with c.
 func (c *ManagerConfiguration) Validate() error {
 	if c.APIVersion != GroupVersion.String() || c.Kind != "ManagerConfiguration" {
@@ -125,7 +140,7 @@ func (c *ManagerConfiguration) Validate() error {
 	if len(c.DefaultQuota) == 0 && c.DefaultQuota != nil {
 		return fmt.Errorf("defaultQuota: every tenant has a quota, so it needs at least one limit; leave the field out for the built-in default")
 	}
-	if errs := v1alpha1.ValidateQuota(c.DefaultQuota, nil, nil, field.NewPath("defaultQuota")); len(errs) > 0 {
+	if errs := v1alpha1.ValidateQuota(c.DefaultQuota, nil, counted, field.NewPath("defaultQuota")); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	if err := ValidatePublishable(c.Publishable); err != nil {
@@ -147,7 +162,7 @@ func LoadManagerConfiguration(path string) (*ManagerConfiguration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the manager's configuration: %w", err)
 		}
-		if err := yaml.UnmarshalStrict(content, c); err != nil {
+		if err := readStrict(content, c); err != nil {
 			return nil, fmt.Errorf("reading the manager's configuration %q: %w", path, err)
 		}
 		if err := c.Validate(); err != nil {

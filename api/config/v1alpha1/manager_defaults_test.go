@@ -9,11 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 const header = "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n"
 
 func TestLoadManagerConfiguration(t *testing.T) {
+	var defaults ManagerConfiguration
+	defaults.Default()
 	for name, tc := range map[string]struct {
 		file string
 		want ManagerConfiguration
@@ -32,20 +36,38 @@ func TestLoadManagerConfiguration(t *testing.T) {
 			want: ManagerConfiguration{DefaultQuota: corev1.ResourceList{"pods": resource.MustParse("5")}, Concurrency: 16,
 				Publishable: []string{"configmaps", "roles.rbac.authorization.k8s.io"}},
 		},
-		"never publishable":    {file: header + "publishable: [pods]\n", err: "\"pods\" cannot be published"},
-		"publishable twice":    {file: header + "publishable: [secrets, secrets]\n", err: "there twice"},
-		"publishable unknown":  {file: header + "publishable: [secrets, foos]\n", err: "\"foos\" is not built in"},
-		"publishable kind":     {file: header + "publishable: [ConfigMap]\n", err: "\"ConfigMap\" is not built in"},
-		"publishable no group": {file: header + "publishable: [deployments]\n", err: "\"deployments\" is not built in"},
-		"publishable custom":   {file: header + "publishable: [widgets.example.com]\n", err: "\"widgets.example.com\" is not built in"},
-		"unknown field":        {file: header + "quota: {}\n", err: `unknown field "quota"`},
-		"empty quota":          {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
-		"negative limit":       {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
-		"limit of no quota":    {file: header + "defaultQuota: {count/configmaps.: 1}\n", err: "defaultQuota[count/configmaps.]"},
-		"unknown limit":        {file: header + "defaultQuota: {pod: 1}\n", err: "defaultQuota[pod]"},
+		"never publishable":        {file: header + "publishable: [pods]\n", err: "\"pods\" cannot be published"},
+		"publishable twice":        {file: header + "publishable: [secrets, secrets]\n", err: "there twice"},
+		"publishable unknown":      {file: header + "publishable: [secrets, foos]\n", err: "\"foos\" is not built in"},
+		"publishable kind":         {file: header + "publishable: [ConfigMap]\n", err: "\"ConfigMap\" is not built in"},
+		"publishable no group":     {file: header + "publishable: [deployments]\n", err: "\"deployments\" is not built in"},
+		"publishable custom":       {file: header + "publishable: [widgets.example.com]\n", err: "\"widgets.example.com\" is not built in"},
+		"unknown field":            {file: header + "quota: {}\n", err: `unknown field "quota"`},
+		"empty quota":              {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
+		"negative limit":           {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
+		"limit of no quota":        {file: header + "defaultQuota: {count/configmaps.: 1}\n", err: "defaultQuota[count/configmaps.]"},
+		"unknown limit":            {file: header + "defaultQuota: {pod: 1}\n", err: "defaultQuota[pod]"},
+		"count of a singular":      {file: header + "defaultQuota: {count/pod: 1}\n", err: "defaultQuota[count/pod]"},
+		"count of one, with group": {file: header + "defaultQuota: {count/deployment.apps: 1}\n", err: "defaultQuota[count/deployment.apps]"},
+		"count in a wrong group":   {file: header + "defaultQuota: {count/pods.apps: 1}\n", err: "spaces have no resource \"pods\" in API group \"apps\""},
+		"count in a former group":  {file: header + "defaultQuota: {count/deployments.extensions: 1}\n", err: "spaces have no resource"},
+		"count of tenants":         {file: header + "defaultQuota: {count/tenants.tenantry.io: 1}\n", err: "spaces have no resource"},
+		"counts": {
+			file: header + "defaultQuota: {count/deployments.apps: 5, count/widgets.example.com: 5, count/customresourcedefinitions.apiextensions.k8s.io: 5, count/namespaces: 5, count/users.tenantry.io: 5}\n",
+			want: ManagerConfiguration{Concurrency: 16, Publishable: defaultPublishable, DefaultQuota: corev1.ResourceList{
+				"count/deployments.apps": resource.MustParse("5"), "count/widgets.example.com": resource.MustParse("5"),
+				"count/customresourcedefinitions.apiextensions.k8s.io": resource.MustParse("5"), "count/namespaces": resource.MustParse("5"),
+				"count/users.tenantry.io": resource.MustParse("5"),
+			}},
+		},
 		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
-		"other kind":           {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},
-		"no YAML":              {file: "{", err: "reading"},
+		"two documents":        {file: header + "---\n" + header + "concurrency: 3\n", err: "several YAML documents"},
+		"a comment before": {
+			file: "# comment\n---\n" + header + "concurrency: 3\n---\n",
+			want: ManagerConfiguration{DefaultQuota: defaults.DefaultQuota, Concurrency: 3, Publishable: defaultPublishable},
+		},
+		"other kind": {file: "apiVersion: v1\nkind: Tenant\n", err: "ManagerConfiguration"},
+		"no YAML":    {file: "{", err: "reading"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "manager.yaml")
@@ -84,6 +106,9 @@ func TestLoadManagerConfigurationDefaults(t *testing.T) {
 	got, err := LoadManagerConfiguration("")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if bytes := got.DefaultQuota[v1alpha1.ResourceStoredBytes]; bytes.Value() <= 0 {
+		t.Error("by default, nothing keeps a tenant from filling etcd")
 	}
 	if len(got.DefaultQuota) == 0 || got.Concurrency == 0 {
 		t.Errorf("incomplete defaults: %+v", got)

@@ -1,11 +1,12 @@
 package v1alpha1
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -16,7 +17,7 @@ import (
 func ParseSpacePolicyConfiguration(content []byte) (*SpacePolicyConfiguration, error) {
 	c := &SpacePolicyConfiguration{}
 	if len(content) > 0 {
-		if err := yaml.UnmarshalStrict(content, c); err != nil {
+		if err := readStrict(content, c); err != nil {
 			return nil, fmt.Errorf("reading the configuration of SpacePolicy: %w", err)
 		}
 		if err := c.Validate(); err != nil {
@@ -52,14 +53,40 @@ func (c *SpacePolicyConfiguration) Validate() error {
 	default:
 		return fmt.Errorf("daemonSets.mode: %q is not Refused or Inert", c.DaemonSets.Mode)
 	}
+	for name, keys := range map[string][]string{"allowedLabels": placement.AllowedLabels, "allowedTaints": placement.AllowedTaints} {
+		for i, key := range keys {
+			if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+				return fmt.Errorf("nodePlacement.%s[%d]: %q is not a key alone, such as example.com/pool: %s", name, i, key, strings.Join(problems, "; "))
+			}
+		}
+	}
 	for i, templates := range c.PodTemplates {
-		switch {
-		case templates.Group == "" || templates.Resource == "":
-			return fmt.Errorf("podTemplates[%d]: group and resource of a custom resource are needed", i)
-		case len(templates.Paths) == 0:
-			return fmt.Errorf("podTemplates[%d].paths: at least one is needed", i)
-		case slices.ContainsFunc(templates.Paths, func(path string) bool { return slices.Contains(strings.Split(path, "."), "") }):
-			return fmt.Errorf("podTemplates[%d].paths: %q: want names with dots between them", i, templates.Paths)
+		if err := templates.validate(); err != nil {
+			return fmt.Errorf("podTemplates[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+// fieldName is what a name between the dots of a path may be.
+var fieldName = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_]*$`)
+
+// validate refuses what is no place in any custom resource: pods there would not be checked.
+func (t *PodTemplates) validate() error {
+	if problems := validation.IsDNS1123Subdomain(t.Group); len(problems) > 0 {
+		return fmt.Errorf("group: %q is not the API group of a custom resource without its version, such as argoproj.io: %s", t.Group, strings.Join(problems, "; "))
+	}
+	if problems := validation.IsDNS1035Label(t.Resource); len(problems) > 0 {
+		return fmt.Errorf("resource: %q is not the plural name of a custom resource, such as rollouts: %s", t.Resource, strings.Join(problems, "; "))
+	}
+	if len(t.Paths) == 0 {
+		return errors.New("paths: at least one is needed, such as spec.template")
+	}
+	for i, path := range t.Paths {
+		for name := range strings.SplitSeq(path, ".") {
+			if !fieldName.MatchString(name) {
+				return fmt.Errorf("paths[%d]: %q is not names of fields with dots between them, such as spec.template", i, path)
+			}
 		}
 	}
 	return nil

@@ -12,19 +12,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// definitions returns the manifests of the definitions, by file.
+func definitions(t *testing.T) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("../../../config/crd/tenantry.io_*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no definitions were found: %v", err)
+	}
+	manifests := map[string][]byte{}
+	for _, path := range paths {
+		if manifests[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return manifests
+}
+
 // TestAHostTakesTheDefinitions says that a Kubernetes cluster accepts the definitions,
 // whose rules may not cost more than it allows.
 func TestAHostTakesTheDefinitions(t *testing.T) {
-	manifests, err := filepath.Glob("../../../../config/crd/tenantry.io_*.yaml")
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("no definitions were found: %v", err)
-	}
-	for _, path := range manifests {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			manifest, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+	for name, manifest := range definitions(t) {
+		t.Run(name, func(t *testing.T) {
 			var external apiextensionsv1.CustomResourceDefinition
 			if err := yaml.UnmarshalStrict(manifest, &external); err != nil {
 				t.Fatal(err)

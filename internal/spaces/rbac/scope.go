@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -60,6 +61,42 @@ func ScopeOf(annotations map[string]string) (Scope, error) {
 	default:
 		return Scope{}, fmt.Errorf("annotation %s is %q, and must be %s, %s or %s", tenant.ScopeAnnotation, scope, ScopeSystem, ScopeTenants, ScopeAll)
 	}
+}
+
+// knownAnnotations are the platform's annotations that a ClusterRole of the system space may
+// have, by their present names.
+var knownAnnotations = []string{
+	tenant.ScopeAnnotation, tenant.SelectorAnnotation, tenant.PublishedAnnotation, tenant.PublishedFromAnnotation, tenant.Annotation,
+}
+
+// ValidateAnnotations returns what is wrong with the platform's annotations of a ClusterRole
+// of the system space that is written: a name that means nothing there, or a selector that
+// selects all tenants by its emptiness. Both give more than was meant. What old has alike
+// is not looked at.
+func ValidateAnnotations(annotations, old map[string]string) error {
+	ours := ownOf(annotations)
+	if maps.Equal(ours, ownOf(old)) {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		if !slices.ContainsFunc(knownAnnotations, func(known string) bool { return key == known || key == tenant.Former(known) }) {
+			return fmt.Errorf("annotation %s means nothing on a ClusterRole; correct it to %s, %s or %s, or remove it",
+				key, tenant.ScopeAnnotation, tenant.SelectorAnnotation, tenant.PublishedAnnotation)
+		}
+	}
+	if expression, found := valueOf(annotations, tenant.SelectorAnnotation); found && strings.TrimSpace(expression) == "" {
+		return fmt.Errorf("annotation %s is empty, and would select all tenants; name labels of Tenants, or remove it if all are meant", tenant.SelectorAnnotation)
+	}
+	return nil
+}
+
+// ownOf returns the annotations that are the platform's, by their present or former names.
+func ownOf(annotations map[string]string) map[string]string {
+	ours := maps.Clone(annotations)
+	maps.DeleteFunc(ours, func(key, _ string) bool {
+		return !strings.HasPrefix(key, "tenantry.io/") && !strings.HasPrefix(key, tenant.Former(""))
+	})
+	return ours
 }
 
 // noRules replaces a ClusterRole where it does not hold.

@@ -50,6 +50,40 @@ func TestScopeOf(t *testing.T) {
 	}
 }
 
+func TestValidateAnnotations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations, old map[string]string
+		want             string
+	}{
+		"none":            {},
+		"others'":         {annotations: map[string]string{"example.com/tenants-selector": "x", "tenantry.iox/a": ""}},
+		"scope":           {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenant-selector": "region=eu"}},
+		"former":          {annotations: map[string]string{"multi-tenancy.k8s.io/scope": "Tenants", "multi-tenancy.k8s.io/tenant-selector": "a"}},
+		"published":       {annotations: map[string]string{tenant.PublishedAnnotation: "true", tenant.PublishedFromAnnotation: "x", tenant.Annotation: "system"}},
+		"misspelt":        {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenants-selector": "region=eu"}, want: "tenantry.io/tenants-selector means nothing"},
+		"misspelt former": {annotations: map[string]string{"multi-tenancy.k8s.io/selector": "region=eu"}, want: "multi-tenancy.k8s.io/selector means nothing"},
+		"wrong published": {annotations: map[string]string{"tenantry.io/publish": "true"}, want: tenant.PublishedAnnotation},
+		"empty selector":  {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenant-selector": ""}, want: "would select all tenants"},
+		"blank selector":  {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenant-selector": " "}, want: "would select all tenants"},
+		"as before": {
+			annotations: map[string]string{"tenantry.io/tenants-selector": "a", "other": "new"},
+			old:         map[string]string{"tenantry.io/tenants-selector": "a"},
+		},
+		"another scope": {
+			annotations: map[string]string{"tenantry.io/tenants-selector": "a", "tenantry.io/scope": "All"},
+			old:         map[string]string{"tenantry.io/tenants-selector": "a"},
+			want:        "means nothing",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := ValidateAnnotations(tc.annotations, tc.old)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
 func scoped(role *rbacv1.ClusterRole, scope, selector string) *rbacv1.ClusterRole {
 	role.Annotations = map[string]string{tenant.ScopeAnnotation: scope}
 	if selector != "" {

@@ -24,8 +24,10 @@
 //
 // A server does not start with a line that has fewer than three columns, no secret, no
 // user, no valid tenant, the token or the user name (in a file of passwords) of an
-// earlier line, or, in a file of passwords, a user name with a colon. The error names
-// the line.
+// earlier line, or, in a file of passwords, a user name with a colon. Nor does it with an
+// empty column that neither announces a tenant nor is that of the groups, or a group of no
+// name: one comma too many, such as one after acme above, would make a tenant's user one of
+// the system tenant. The error names the line.
 //
 // A file that changes is read again. If it is invalid then, the last valid content stays in
 // force, and the metric tenantry_user_file_reloads_total counts a failure.

@@ -54,6 +54,9 @@ func (s *ClusterRoles) guard(ctx context.Context, role, old *upstream.ClusterRol
 	}
 	annotations := field.NewPath("metadata", "annotations")
 	scope, err := rbac.ScopeOf(role.Annotations)
+	if err == nil {
+		err = rbac.ValidateAnnotations(role.Annotations, old.Annotations)
+	}
 	if err != nil {
 		return apierrors.NewInvalid(upstream.Kind("ClusterRole"), role.Name,
 			field.ErrorList{field.Invalid(annotations, role.Annotations[tenant.ScopeAnnotation], err.Error())})
