@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,22 +17,24 @@ import (
 
 func newOperatorCommand() *cobra.Command {
 	options := operator.Options{LeaderElection: true}
-	path := ""
+	path, byDefault := "", ""
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the operator of a host cluster: the controller of ControlPlanes",
+		Short: "Run the operator of a host cluster: the controllers of ControlPlanes and of Tenants",
 		Long: `Runs, on a Kubernetes cluster, the controller that makes control planes of
 Tenantry: for each ControlPlane its servers with their volume, keys and
 addresses, and the Secret NAME-admin with a kubeconfig of its administrator.
+Tenants of the cluster become Tenants of their ControlPlane.
 
 It works in its own namespace, or in those that --namespace names, and needs
-rights in these alone: config/operator has them.`,
+rights in these alone, but for Tenants, which have no namespace:
+config/operator has them.`,
 		Example: `  tenantry operator --image ghcr.io/tenantry/tenantry:v0.1.0
   tenantry operator --kubeconfig host.kubeconfig --image ... --namespace team-a --namespace team-b`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := completeOperator(&options, path)
+			config, err := completeOperator(&options, path, byDefault)
 			if err != nil {
 				return err
 			}
@@ -45,6 +48,7 @@ rights in these alone: config/operator has them.`,
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of the host cluster. In-cluster credentials if empty.")
 	fs.StringVar(&options.Image, "image", "", "Image of the servers, of the operator's version, where a ControlPlane names no other.")
 	fs.StringArrayVar(&options.Namespaces, "namespace", nil, "Namespace whose ControlPlanes are reconciled. Can be repeated. The operator's own by default.")
+	fs.StringVar(&byDefault, "default-control-plane", "", "NAMESPACE/NAME of the ControlPlane of Tenants that name none. By default the only one in the operator's own namespace or, if it works in one namespace alone, in that.")
 	fs.StringVar(&options.MetricsBindAddress, "metrics-bind-address", "0", "Address of the operator's metrics, 0 for none.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "Address of /healthz and /readyz, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
@@ -53,7 +57,7 @@ rights in these alone: config/operator has them.`,
 }
 
 // completeOperator sets what follows from the flags and from where the process runs.
-func completeOperator(options *operator.Options, path string) (*rest.Config, error) {
+func completeOperator(options *operator.Options, path, byDefault string) (*rest.Config, error) {
 	if options.Image == "" {
 		return nil, errors.New("--image is missing: name the image of the servers, which is the operator's own")
 	}
@@ -77,5 +81,13 @@ func completeOperator(options *operator.Options, path string) (*rest.Config, err
 		options.Namespaces = []string{options.Namespace}
 	}
 	slices.Sort(options.Namespaces)
+	if byDefault != "" {
+		ref := &options.DefaultControlPlane
+		if ref.Namespace, ref.Name, _ = strings.Cut(byDefault, "/"); !slices.Contains(options.Namespaces, ref.Namespace) || ref.Name == "" {
+			return nil, fmt.Errorf("--default-control-plane is %q, and must be NAMESPACE/NAME in a namespace that the operator works in: %s",
+				byDefault, strings.Join(options.Namespaces, ", "))
+		}
+	}
+	options.Outside = path != ""
 	return config, nil
 }
