@@ -34,6 +34,8 @@ const (
 type connections struct {
 	// host has what the operator has made, and all Tenants by index.
 	host client.Reader
+	// life is for how long a connection is used, a third of what its certificate is good for.
+	life time.Duration
 	// outside says that the operator is not in the host cluster, where Services have no meaning.
 	outside bool
 
@@ -50,6 +52,8 @@ type connection struct {
 	// of is what it is made of.
 	of   madeOf
 	stop context.CancelFunc
+	// ended is closed when the watch has been stopped.
+	ended chan struct{}
 }
 
 type madeOf struct{ access, endpoint, authority string }
@@ -143,8 +147,8 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 	if err != nil {
 		return nil, fmt.Errorf("creating the client: %w", err)
 	}
-	made := &connection{space: &Space{Keys: access.Tenants, cached: watching, live: live}}
-	ctx, stop := context.WithTimeout(c.ctx, connectionLife)
+	made := &connection{space: &Space{Keys: access.Tenants, cached: watching, live: live}, ended: make(chan struct{})}
+	ctx, stop := context.WithTimeout(c.ctx, c.life)
 	made.stop = stop
 	if err := c.watch(ctx, watching); err != nil {
 		stop()
@@ -210,7 +214,10 @@ func (c *connections) watch(ctx context.Context, watching cache.Cache) error {
 // ControlPlane make another one.
 func (c *connections) run(ctx context.Context, key types.NamespacedName, made *connection, watching cache.Cache) {
 	defer made.stop()
-	go func() { _ = watching.Start(ctx) }() // it fails only if it was started before
+	go func() {
+		defer close(made.ended)
+		_ = watching.Start(ctx) // it fails only if it was started before
+	}()
 	if watching.WaitForCacheSync(ctx) {
 		made.space.synced.Store(true)
 		c.enqueueAll(ctx, key)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -226,6 +227,35 @@ func TestDefaultStays(t *testing.T) {
 			t.Fatalf("it is in %v", got)
 		}
 		f.reconciler.Default = Default{ControlPlane: ref("own", "b")}
+	}
+}
+
+// TestDefaultIsRecordedFirst checks that nothing is made where a Tenant is not known to be.
+func TestDefaultIsRecordedFirst(t *testing.T) {
+	f := newFixture(t, onHost(func(t *v1alpha1.Tenant) { t.Spec.ControlPlaneRef = nil }), nil)
+	f.host = interceptor.NewClient(f.host, interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errors.New("the host refuses it")
+		},
+	})
+	f.reconciler.Client = f.host
+	if _, err := f.reconcile(t, "acme"); err == nil {
+		t.Error("there was no error")
+	}
+	if get(t, f.space, "acme") != nil {
+		t.Error("it was made")
+	}
+}
+
+// TestDesired checks what of a Tenant is the host's alone.
+func TestDesired(t *testing.T) {
+	host := onHost(asking, annotated("tenantry.io/keystone-id", "forged"))
+	got := desired(host)
+	if diff := cmp.Diff(map[string]string{v1alpha1.HostTenantAnnotation: hostUID}, got.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(v1alpha1.TenantSpec{}, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
 

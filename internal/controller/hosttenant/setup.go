@@ -53,7 +53,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Tenant{}, byControlPlane, controlPlaneOf); err != nil {
 		return err
 	}
-	spaces := &connections{host: mgr.GetClient(), outside: opts.Outside}
+	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now,

@@ -47,6 +47,8 @@ var (
 	cluster *host.Host
 	// admin is a client of the host's administrator.
 	admin client.Client
+	// endOperator ends the operator that runs.
+	endOperator func()
 )
 
 func TestMain(m *testing.M) {
@@ -86,7 +88,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 				HaveField("Type", apiextensionsv1.Established), HaveField("Status", apiextensionsv1.ConditionTrue))))
 		}).Should(Succeed())
 	}
-	DeferCleanup(startOperator())
+	endOperator = startOperator()
+	DeferCleanup(func() { endOperator() })
 }, NodeTimeout(startTimeout))
 
 // startOperator runs the operator, with its own rights, until the returned function is called.
