@@ -218,6 +218,13 @@ func (c *connections) run(ctx context.Context, key types.NamespacedName, made *c
 		defer close(made.ended)
 		_ = watching.Start(ctx) // it fails only if it was started before
 	}()
+	patience := time.AfterFunc(answerTimeout, func() {
+		made.space.late.Store(true)
+		if !made.space.Synced() {
+			c.enqueueAll(ctx, key)
+		}
+	})
+	defer patience.Stop()
 	if watching.WaitForCacheSync(ctx) {
 		made.space.synced.Store(true)
 		c.enqueueAll(ctx, key)

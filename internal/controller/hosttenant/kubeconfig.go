@@ -1,6 +1,7 @@
 package hosttenant
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -92,7 +93,17 @@ func (r *Reconciler) issue(ctx context.Context, w *work) error {
 		return fmt.Errorf("making the kubeconfig of Tenant %q: %w", w.tenant.Name, err)
 	}
 	w.kubeconfig.again = max(certificate.NotAfter.Add(-keep).Sub(r.now()), 0) + time.Second
+	if w.has(current, content) {
+		return nil
+	}
 	return r.applyKubeconfig(ctx, w, content)
+}
+
+// has reports whether a Secret is as applyKubeconfig would make it.
+func (w *work) has(current *corev1.Secret, content []byte) bool {
+	return len(current.Data) == 1 && bytes.Equal(current.Data[kubeconfigKey], content) &&
+		current.Annotations[spaceAnnotation] == string(w.mirror.UID) &&
+		slices.ContainsFunc(current.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == w.cp.UID })
 }
 
 // userOf returns for whom the kubeconfig is.

@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
@@ -64,6 +66,19 @@ func (f *fixture) secret(t *testing.T) *corev1.Secret {
 	return found
 }
 
+// counting counts what is applied on the host.
+func (f *fixture) counting() *int {
+	count := 0
+	f.host = interceptor.NewClient(f.host, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			count++
+			return c.Apply(ctx, o, opts...)
+		},
+	})
+	f.reconciler.Client = f.host
+	return &count
+}
+
 func (f *fixture) certificate(t *testing.T) *x509.Certificate {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(f.secret(t).Data[kubeconfigKey])
@@ -82,6 +97,7 @@ func (f *fixture) certificate(t *testing.T) *x509.Certificate {
 
 func TestKubeconfig(t *testing.T) {
 	f := issuer(t, onHost(held, asking))
+	applied := f.counting()
 	result, err := f.reconcile(t, "acme")
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +128,21 @@ func TestKubeconfig(t *testing.T) {
 		}
 	}
 	again("nothing", false, func() {})
-	if diff := cmp.Diff(before.Data, f.secret(t).Data); diff != "" {
+	if *applied != 1 {
+		t.Errorf("it was applied %d times", *applied)
+	}
+	if diff := cmp.Diff(before, f.secret(t)); diff != "" {
 		t.Errorf("it was written: %s", diff)
+	}
+	again("an edit of the Secret", true, func() {
+		edited := f.secret(t)
+		edited.Data[kubeconfigKey], edited.OwnerReferences = []byte("spoilt"), nil
+		if err := f.host.Update(t.Context(), edited); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if owners := f.secret(t).OwnerReferences; len(owners) != 1 || owners[0].UID != "uid-of-a" {
+		t.Errorf("its owners are %v", owners)
 	}
 	again("another tenant of the name", true, func() {
 		mirror := get(t, f.space, "acme")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -90,7 +91,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if w.released && err == nil {
 		return reconcile.Result{}, nil
 	}
-	if errors.Is(err, errWaiting) {
+	switch {
+	case errors.Is(err, errTooEarly):
+		return reconcile.Result{}, nil
+	case errors.Is(err, errWaiting):
 		err = nil
 	}
 	if conflicts(err) { // the cache is behind
@@ -103,6 +107,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	return w.next(err)
 }
+
+// errTooEarly ends the steps, and there is nothing to say that has not been said: otherwise a new
+// connection would write the status of every Tenant twice.
+var errTooEarly = errors.New("too early")
 
 func conflicts(err error) bool { return apierrors.IsConflict(err) }
 
@@ -171,7 +179,11 @@ func (r *Reconciler) connect(ctx context.Context, w *work) error {
 		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true, again: problemPeriod,
 			message: fmt.Sprintf("ControlPlane %q cannot be asked: %v", w.ref, err)}
 	}
-	if !space.Synced() {
+	switch {
+	case space.Synced():
+	case !space.Late() && meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionMirrored) != nil:
+		return errTooEarly
+	default:
 		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true,
 			message: fmt.Sprintf("waiting for the servers of ControlPlane %q to answer", w.ref)}
 	}

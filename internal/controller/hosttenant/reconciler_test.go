@@ -81,6 +81,7 @@ type fixture struct {
 	reconciler  *Reconciler
 	connect     error
 	synced      bool
+	late        bool
 }
 
 func newFixture(t *testing.T, onHost *v1alpha1.Tenant, inSpace []client.Object, more ...client.Object) *fixture {
@@ -97,6 +98,7 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			s := &Space{cached: f.space, live: f.space}
 			s.synced.Store(f.synced)
+			s.late.Store(f.late)
 			return s, f.connect
 		},
 	}
@@ -323,6 +325,30 @@ func TestCreationRaces(t *testing.T) {
 	}
 	if get(t, f.space, "acme").Annotations[v1alpha1.HostTenantAnnotation] != "" {
 		t.Error("it was written")
+	}
+}
+
+// TestNewConnection checks that nothing is written while a ControlPlane has not had the time to
+// answer, and that it is said when it has.
+func TestNewConnection(t *testing.T) {
+	f := newFixture(t, onHost(held), []client.Object{inSpace(hostUID)})
+	for _, step := range []struct {
+		synced, late bool
+		reason       string
+	}{
+		{false, false, v1alpha1.ReasonControlPlaneUnreachable}, // of a Tenant that is new, too
+		{true, false, v1alpha1.ReasonMirrored},
+		{false, false, v1alpha1.ReasonMirrored},
+		{false, true, v1alpha1.ReasonControlPlaneUnreachable},
+		{true, true, v1alpha1.ReasonMirrored},
+	} {
+		f.synced, f.late = step.synced, step.late
+		if _, err := f.reconcile(t, "acme"); err != nil {
+			t.Fatal(err)
+		}
+		if got := reasonOf(get(t, f.host, "acme"), v1alpha1.ConditionMirrored); got != step.reason {
+			t.Errorf("%+v: reason %q", step, got)
+		}
 	}
 }
 

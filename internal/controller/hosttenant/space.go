@@ -25,10 +25,14 @@ type Space struct {
 	cached client.Reader
 	live   client.Client
 	synced atomic.Bool
+	late   atomic.Bool
 }
 
 // Synced reports whether the watch has seen all Tenants.
 func (s *Space) Synced() bool { return s.synced.Load() }
+
+// Late reports whether the servers should have answered by now.
+func (s *Space) Late() bool { return s.late.Load() }
 
 // Cached returns a Tenant as the watch has last seen it.
 func (s *Space) Cached(ctx context.Context, name string) (*v1alpha1.Tenant, error) {
