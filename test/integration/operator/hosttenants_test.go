@@ -438,6 +438,13 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 			}).WithTimeout(manyTimeout).Should(Succeed())
 		}
 		AddReportEntry("Tenants", fmt.Sprintf("%d Tenants were Ready after %s", count, time.Since(began)))
+		for i := range count { // the control plane counts what there is, at its leisure
+			Eventually(func(g Gomega) {
+				t := newTenant(name(i))
+				g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+				g.Expect(t.Status.Usage).NotTo(BeNil())
+			}).WithTimeout(manyTimeout).Should(Succeed())
+		}
 		Eventually(quiet).WithTimeout(manyTimeout).WithPolling(quietPeriod).Should(BeTrue(), "the operator goes on writing")
 
 		endOperator()
