@@ -80,7 +80,7 @@ var hostTable = []mutant{
 		name:   "labels of ours are not the host's to set",
 		file:   "internal/controller/hosttenant/names.go",
 		before: `if domain != ownDomain && !strings.HasSuffix(domain, "."+ownDomain) {`,
-		after:  `if true {`,
+		after:  `if domain != "" {`,
 		tests:  []string{"./internal/controller/hosttenant", "-run=TestMirroredLabels"},
 	},
 	{

@@ -174,7 +174,8 @@ func TestReconcile(t *testing.T) {
 			if tc.space != nil {
 				there = append(there, tc.space)
 			}
-			f := newFixture(t, tc.host, there)
+			others := &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}}
+			f := newFixture(t, tc.host, there, others)
 			if tc.change != nil {
 				tc.change(f)
 			}
