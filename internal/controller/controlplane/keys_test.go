@@ -59,7 +59,7 @@ func keysOf(t *testing.T, cp *v1alpha1.ControlPlane) (authorities, keys *corev1.
 func TestKeysAreMade(t *testing.T) {
 	authorities, keys, _ := keysOf(t, named())
 	for secret, want := range map[*corev1.Secret][]string{
-		authorities: {"front-proxy-ca.crt", "front-proxy-ca.key", "server-ca.crt", "server-ca.key", "system-ca.crt", "system-ca.key"},
+		authorities: {"front-proxy-ca.crt", "front-proxy-ca.key", "identity", "server-ca.crt", "server-ca.key", "system-ca.crt", "system-ca.key"},
 		keys:        {"client-ca.crt", "client-ca.key", "service-account.key"},
 	} {
 		var got []string
