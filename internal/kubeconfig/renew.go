@@ -2,7 +2,6 @@ package kubeconfig
 
 import (
 	"bytes"
-	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -14,28 +13,53 @@ import (
 	"github.com/tenantry/tenantry/internal/pki"
 )
 
-// Renew returns a kubeconfig that is as New makes it, and its certificate: the current one
-// for as long as it is that, and its certificate lasts for longer than left.
-func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Duration) ([]byte, *x509.Certificate, error) {
+// Certificate is that of a client.
+type Certificate struct {
+	// Cert and Key are PEM.
+	Cert, Key []byte
+	// NotAfter is when it expires.
+	NotAfter time.Time
+}
+
+// RenewCertificate returns a certificate that is as keys issue it for u: the current one for
+// as long as it is that and lasts for longer than left. Of the current one, NotAfter is not
+// read.
+func RenewCertificate(current Certificate, keys *pki.PKI, u User, left time.Duration) (Certificate, error) {
+	var err error
+	if !keys.IsClientCertificate(current.Cert, current.Key, left, u.Tenant, u.Name, u.Groups...) {
+		if current.Cert, current.Key, err = keys.ClientCertificate(u.Validity, u.Tenant, u.Name, u.Groups...); err != nil {
+			return Certificate{}, err
+		}
+	}
+	certificates, err := cert.ParseCertsPEM(current.Cert)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("reading the certificate of %q: %w", u.Name, err)
+	}
+	current.NotAfter = certificates[0].NotAfter
+	return current, nil
+}
+
+// Renew returns a kubeconfig that is as New makes it, and when its certificate expires: the
+// current one for as long as it is that, and its certificate lasts for longer than left.
+func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Duration) ([]byte, time.Time, error) {
 	space, err := SpaceURL(server, u.Tenant)
 	if err != nil {
-		return nil, nil, err
+		return nil, time.Time{}, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(current)
-	if err != nil || config.Host != space || !bytes.Equal(config.CAData, keys.ServerCA.PEM()) || !isPlain(current) ||
-		!keys.IsClientCertificate(config.CertData, config.KeyData, left, u.Tenant, u.Name, u.Groups...) {
-		if current, err = New(keys, server, u); err != nil {
-			return nil, nil, err
-		}
-		if config, err = clientcmd.RESTConfigFromKubeConfig(current); err != nil {
-			return nil, nil, fmt.Errorf("reading what was encoded: %w", err)
-		}
+	before := Certificate{}
+	if config, err := clientcmd.RESTConfigFromKubeConfig(current); err == nil && isPlain(current) &&
+		config.Host == space && bytes.Equal(config.CAData, keys.ServerCA.PEM()) {
+		before = Certificate{Cert: config.CertData, Key: config.KeyData}
 	}
-	certificates, err := cert.ParseCertsPEM(config.CertData)
+	after, err := RenewCertificate(before, keys, u, left)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the certificate of %q: %w", u.Name, err)
+		return nil, time.Time{}, err
 	}
-	return current, certificates[0], nil
+	if !bytes.Equal(after.Cert, before.Cert) {
+		current, err = write(&api.Cluster{Server: space, CertificateAuthorityData: keys.ServerCA.PEM()}, u.Tenant, u.Name,
+			&api.AuthInfo{ClientCertificateData: after.Cert, ClientKeyData: after.Key})
+	}
+	return current, after.NotAfter, err
 }
 
 // isPlain reports whether a kubeconfig is of one user, who logs in by a certificate in it, and

@@ -38,7 +38,7 @@ var hostTable = []mutant{
 	{"the certificate of an earlier tenant is not handed on", by("internal/controller/hosttenant", "TestKubeconfig"),
 		"internal/controller/hosttenant/kubeconfig.go", `	if current.Annotations[spaceAnnotation] != string(w.mirror.UID) {`, `	if false {`},
 	{"a kubeconfig that somebody has edited is made anew", by("internal/controller/controlplane", "TestAdmin"),
-		"internal/kubeconfig/renew.go", `|| !isPlain(current) ||`, `||`},
+		"internal/kubeconfig/renew.go", `err == nil && isPlain(current) &&`, `err == nil &&`},
 	{"a control plane does not say where a tenant is", by("internal/controller/hosttenant", "TestOwnConditions"),
 		"internal/controller/hosttenant/status.go", `	if w.cp != nil || status.ControlPlaneRef != nil {`, `	if false {`},
 }

@@ -65,7 +65,7 @@ func ReadAccess(ctx context.Context, host client.Reader, cp *v1alpha1.ControlPla
 		System:     &pki.PKI{ServerCA: found[serverCA], ClientCA: found[systemCA]},
 		Tenants:    &pki.PKI{ServerCA: found[serverCA], ClientCA: found[clientCA]},
 		Endpoint:   "https://" + net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(servicePort)),
-		ServerName: cp.Name + "." + cp.Namespace + ".svc",
+		ServerName: serviceHost(cp),
 	}, nil
 }
 

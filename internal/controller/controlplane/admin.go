@@ -42,12 +42,12 @@ func (r *Reconciler) ensureAdmin(ctx context.Context, w *work) error {
 // admin returns a kubeconfig: the given one for as long as it is good.
 func (w *work) admin(current []byte) ([]byte, error) {
 	keys := &pki.PKI{ServerCA: w.authorities.server, ClientCA: w.authorities.system}
-	config, certificate, err := kubeconfig.Renew(current, keys, w.endpoint, kubeconfig.User{
+	config, notAfter, err := kubeconfig.Renew(current, keys, w.endpoint, kubeconfig.User{
 		Tenant: tenant.System, Name: adminUser, Groups: []string{adminGroup}, Validity: adminValidity,
 	}, adminLeft)
 	if err != nil {
 		return nil, fmt.Errorf("making the kubeconfig of the administrator: %w", err)
 	}
-	expires(w.cp, adminUser, certificate.NotAfter)
+	expires(w.cp, adminUser, notAfter)
 	return config, nil
 }

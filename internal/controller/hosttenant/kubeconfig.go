@@ -88,11 +88,11 @@ func (r *Reconciler) issue(ctx context.Context, w *work) error {
 	}
 	user := userOf(w.tenant)
 	keep := user.Validity * lifeLeft / 3
-	content, certificate, err := kubeconfig.Renew(content, w.space.Keys, w.cp.Status.Endpoint, user, keep)
+	content, notAfter, err := kubeconfig.Renew(content, w.space.Keys, w.cp.Status.Endpoint, user, keep)
 	if err != nil {
 		return fmt.Errorf("making the kubeconfig of Tenant %q: %w", w.tenant.Name, err)
 	}
-	w.kubeconfig.again = max(certificate.NotAfter.Add(-keep).Sub(r.now()), 0) + time.Second
+	w.kubeconfig.again = max(notAfter.Add(-keep).Sub(r.now()), 0) + time.Second
 	if w.has(current, content) {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (r *Reconciler) issue(ctx context.Context, w *work) error {
 // has reports whether a Secret is as applyKubeconfig would make it.
 func (w *work) has(current *corev1.Secret, content []byte) bool {
 	return len(current.Data) == 1 && bytes.Equal(current.Data[kubeconfigKey], content) &&
-		current.Annotations[spaceAnnotation] == string(w.mirror.UID) &&
+		current.Labels[controlplane.OfLabel] == w.cp.Name && current.Annotations[spaceAnnotation] == string(w.mirror.UID) &&
 		slices.ContainsFunc(current.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == w.cp.UID })
 }
 
@@ -139,14 +139,17 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, w *work) (*corev1.Secre
 // isKubeconfigOf reports whether the operator has made a Secret for a Tenant, this one or an
 // earlier one of its name.
 func isKubeconfigOf(t *v1alpha1.Tenant, secret *corev1.Secret) bool {
-	return secret.Labels[controlplane.ManagedLabel] == controlplane.FieldManager && secret.Labels[tenantLabel] == t.Name
+	return secret.Labels[controlplane.ManagedLabel] == controlplane.FieldManager && secret.Labels[controlplane.TenantLabel] == t.Name
 }
 
-// applyKubeconfig writes the Secret. The host deletes it with the ControlPlane.
+// applyKubeconfig writes the Secret. The host deletes it with the ControlPlane, whose label
+// lets the caches have it.
 func (r *Reconciler) applyKubeconfig(ctx context.Context, w *work, content []byte) error {
 	key := w.kubeconfig.secret
 	secret := applycorev1.Secret(key.Name, key.Namespace).
-		WithLabels(map[string]string{controlplane.ManagedLabel: controlplane.FieldManager, tenantLabel: w.tenant.Name}).
+		WithLabels(map[string]string{
+			controlplane.ManagedLabel: controlplane.FieldManager, controlplane.OfLabel: w.cp.Name, controlplane.TenantLabel: w.tenant.Name,
+		}).
 		WithAnnotations(map[string]string{spaceAnnotation: string(w.mirror.UID)}).
 		WithOwnerReferences(applymetav1.OwnerReference().
 			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("ControlPlane").WithName(w.cp.Name).WithUID(w.cp.UID)).

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -116,6 +117,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Error("the condition is not true")
 	}
 	before := f.secret(t)
+	checkSeen(t, before)
 	again := func(what string, renewed bool, change func()) {
 		t.Helper()
 		was := f.certificate(t)
@@ -141,6 +143,14 @@ func TestKubeconfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	again("an edit of its labels", false, func() {
+		edited := f.secret(t)
+		delete(edited.Labels, controlplane.OfLabel)
+		if err := f.host.Update(t.Context(), edited); err != nil {
+			t.Fatal(err)
+		}
+	})
+	checkSeen(t, f.secret(t))
 	if owners := f.secret(t).OwnerReferences; len(owners) != 1 || owners[0].UID != "uid-of-a" {
 		t.Errorf("its owners are %v", owners)
 	}
@@ -183,13 +193,29 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
+// checkSeen checks that the caches have a Secret, and whom a change of it concerns: the Tenant alone.
+func checkSeen(t *testing.T, secret *corev1.Secret) {
+	t.Helper()
+	for kind, cached := range controlplane.Cached() {
+		if _, is := kind.(*corev1.Secret); is && !cached.Label.Matches(labels.Set(secret.Labels)) {
+			t.Errorf("the caches, which have %s, have not a Secret of labels %v", cached.Label, secret.Labels)
+		}
+	}
+	if got := ofTenant(t.Context(), secret); len(got) != 1 || got[0].Name != "acme" || got[0].Namespace != "" {
+		t.Errorf("it is of the Tenants %v", got)
+	}
+	if got := controlplane.ToControlPlane(t.Context(), secret); len(got) != 0 {
+		t.Errorf("%v would be reconciled for it", got)
+	}
+}
+
 // TestSecretOfOthers checks that a Secret that is not the Tenant's is neither written nor deleted.
 func TestSecretOfOthers(t *testing.T) {
 	for name, labels := range map[string]map[string]string{
 		"no labels":           nil,
 		"of a ControlPlane":   {controlplane.ManagedLabel: controlplane.FieldManager, controlplane.OfLabel: "a"},
-		"of another Tenant":   {controlplane.ManagedLabel: controlplane.FieldManager, tenantLabel: "globex"},
-		"of another operator": {controlplane.ManagedLabel: "other", tenantLabel: "acme"},
+		"of another Tenant":   {controlplane.ManagedLabel: controlplane.FieldManager, controlplane.TenantLabel: "globex"},
+		"of another operator": {controlplane.ManagedLabel: "other", controlplane.TenantLabel: "acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, change := range []func(*v1alpha1.Tenant){asking, func(*v1alpha1.Tenant) {}, deleting} {

@@ -13,9 +13,7 @@ const (
 	// FieldManager owns what this controller writes, on the host and in control planes.
 	FieldManager = "tenantry-host-tenant"
 
-	// tenantLabel is on Secrets with kubeconfigs and has the name of the Tenant.
-	tenantLabel = "tenantry.io/kubeconfig-of"
-	// spaceAnnotation is on these Secrets and has the UID of the Tenant in the control plane:
+	// spaceAnnotation is on Secrets with kubeconfigs and has the UID of the Tenant in the control plane:
 	// what was issued for an earlier one of its name is refused.
 	spaceAnnotation = "tenantry.io/kubeconfig-of-uid"
 

@@ -61,8 +61,8 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if err := builder.ControllerManagedBy(mgr).
 		Named("host-tenant-connection").
 		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(reachedOtherwise)).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofControlPlane)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(ofControlPlane)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(controlplane.ToControlPlane)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(controlplane.ToControlPlane)).
 		Complete(&refresher{mgr.GetClient(), spaces}); err != nil {
 		return err
 	}
@@ -129,21 +129,13 @@ func tenantsOf(ctx context.Context, host client.Reader, indexed string) []reconc
 	return requests
 }
 
-// ofControlPlane maps what the operator has made for a ControlPlane to that.
-func ofControlPlane(_ context.Context, made client.Object) []reconcile.Request {
-	return labelled(made.GetNamespace(), made.GetLabels()[controlplane.OfLabel])
-}
-
 // ofTenant maps a Secret with a kubeconfig to its Tenant.
 func ofTenant(_ context.Context, made client.Object) []reconcile.Request {
-	return labelled("", made.GetLabels()[tenantLabel])
-}
-
-func labelled(namespace, name string) []reconcile.Request {
+	name := made.GetLabels()[controlplane.TenantLabel]
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
 // changed passes what people change of a Tenant, and not what the operator writes into its
