@@ -20,9 +20,9 @@ var foreign = map[string]string{
 }
 
 var (
-	// namedCall is a call of tenantry in a command: "REGISTRY/tenantry" and
-	// "tenantry-system" are none.
-	namedCall = regexp.MustCompile(`(?:^|[\s;&|(./])tenantry ([a-z]+\b[^|;&>\n]*)`)
+	// namedCall is a call of tenantry in a command: "REGISTRY/tenantry",
+	// "tenantry-system" and the name before "charts/tenantry" are none.
+	namedCall = regexp.MustCompile(`(?:^|[\s;&|(./])tenantry ([a-z]+(?:\s[^|;&>\n]*|$|[^/|;&>\na-z][^|;&>\n]*))`)
 	namedFlag = regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z0-9-]*)`)
 )
 
