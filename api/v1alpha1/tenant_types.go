@@ -54,6 +54,9 @@ const (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name must be a DNS-1123 label: at most 63 lower case letters, digits and '-', beginning and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'all'",message="\"all\" is reserved: in a URL it stands for every tenant"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.controlPlaneRef) || has(self.spec) && has(self.spec.controlPlaneRef) && self.spec.controlPlaneRef == oldSelf.spec.controlPlaneRef",message="spec.controlPlaneRef cannot be changed: the tenant's objects are in that control plane. Delete the Tenant, with all that is in its space, and create it in the other one"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.controlPlaneRef) || has(self.status) && has(self.status.controlPlaneRef) && self.status.controlPlaneRef == oldSelf.status.controlPlaneRef",message="status.controlPlaneRef cannot be changed: the tenant's objects are in that control plane"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.controlPlaneRef) || !has(self.status) || !has(self.status.controlPlaneRef) || self.spec.controlPlaneRef.__namespace__ == self.status.controlPlaneRef.__namespace__ && self.spec.controlPlaneRef.name == self.status.controlPlaneRef.name",message="spec.controlPlaneRef must be status.controlPlaneRef, where the tenant's objects are, or be left out"
 type Tenant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -116,6 +119,59 @@ type TenantSpec struct {
 	// effect.
 	// +optional
 	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
+	// controlPlaneRef is, on a host cluster, the ControlPlane that the tenant has its space in.
+	// Defaults to what the operator has as its default, which status.controlPlaneRef then
+	// says. It cannot be changed. In a control plane it has no effect.
+	// +optional
+	ControlPlaneRef *ControlPlaneReference `json:"controlPlaneRef,omitempty"`
+	// kubeconfigSecret asks, on a host cluster, for the Secret NAME-kubeconfig in the namespace
+	// of the ControlPlane, with a kubeconfig for a user of the tenant under the key kubeconfig.
+	// In a control plane it has no effect.
+	// +optional
+	KubeconfigSecret *KubeconfigSecret `json:"kubeconfigSecret,omitempty"`
+}
+
+// ControlPlaneReference names a ControlPlane of the same host cluster.
+type ControlPlaneReference struct {
+	// namespace of the ControlPlane.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+	// name of the ControlPlane.
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// String returns NAMESPACE/NAME.
+func (r ControlPlaneReference) String() string { return r.Namespace + "/" + r.Name }
+
+// KubeconfigSecret is a user of a tenant, for whom there is to be a kubeconfig.
+type KubeconfigSecret struct {
+	// user is the name of the user. Defaults to "admin", who has every right in the space
+	// unless spec.admins says otherwise.
+	// +optional
+	// +kubebuilder:default=admin
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system:')",message="names that begin with system: are the platform's, and no user of a tenant has one"
+	User string `json:"user,omitempty"`
+	// groups of the user.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(g, !g.startsWith('system:') && !g.startsWith('tenant:') && !g.startsWith('keystone:'))",message="groups that begin with system:, tenant: or keystone: are the platform's, and no certificate of a tenant's user has one"
+	Groups []string `json:"groups,omitempty"`
+	// validity is for how long the certificate in the kubeconfig is good, such as 720h. It is
+	// renewed after a third of that. Defaults to 1440h, 60 days, which is the most; the least
+	// is 1h.
+	// +optional
+	// +kubebuilder:default="1440h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('1440h')",message="validity must be from 1h to 1440h"
+	Validity metav1.Duration `json:"validity,omitzero"`
 }
 
 // DaemonSetMode says what becomes of DaemonSets in a space.
@@ -280,7 +336,8 @@ type TenantStatus struct {
 	// observedGeneration is the generation of the spec that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions of the tenant: Ready, Deleting.
+	// conditions of the tenant: Ready, Deleting. On a host cluster also Mirrored and
+	// KubeconfigReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -305,6 +362,10 @@ type TenantStatus struct {
 	// deletion counts what a deletion has found and what is left of it.
 	// +optional
 	Deletion *TenantDeletion `json:"deletion,omitempty"`
+	// controlPlaneRef is, on a host cluster, the ControlPlane that the tenant has its space
+	// in. Once it is set it stays.
+	// +optional
+	ControlPlaneRef *ControlPlaneReference `json:"controlPlaneRef,omitempty"`
 }
 
 // TenantKeystone names a domain of OpenStack. Tokens with a scope in it, of the domain or of

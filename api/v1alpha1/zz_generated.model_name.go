@@ -36,6 +36,11 @@ func (in ControlPlanePod) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneReference) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneResources) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneResources"
 }
@@ -153,6 +158,11 @@ func (in KeystoneTenantTemplate) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in KeystoneUnmappedRole) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.KeystoneUnmappedRole"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KubeconfigSecret) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.KubeconfigSecret"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -14,6 +14,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		AccessRule{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_AccessRule(ref),
 		AuditPolicy{}.OpenAPIModelName():               schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref),
+		ControlPlaneReference{}.OpenAPIModelName():     schema_tenantry_tenantry_api_v1alpha1_ControlPlaneReference(ref),
 		DaemonSets{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_DaemonSets(ref),
 		ForeignSubject{}.OpenAPIModelName():            schema_tenantry_tenantry_api_v1alpha1_ForeignSubject(ref),
 		Grantee{}.OpenAPIModelName():                   schema_tenantry_tenantry_api_v1alpha1_Grantee(ref),
@@ -31,6 +32,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		KeystoneTenantDeletion{}.OpenAPIModelName():    schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantDeletion(ref),
 		KeystoneTenantTemplate{}.OpenAPIModelName():    schema_tenantry_tenantry_api_v1alpha1_KeystoneTenantTemplate(ref),
 		KeystoneUnmappedRole{}.OpenAPIModelName():      schema_tenantry_tenantry_api_v1alpha1_KeystoneUnmappedRole(ref),
+		KubeconfigSecret{}.OpenAPIModelName():          schema_tenantry_tenantry_api_v1alpha1_KubeconfigSecret(ref),
 		NodePlacement{}.OpenAPIModelName():             schema_tenantry_tenantry_api_v1alpha1_NodePlacement(ref),
 		PublishedObject{}.OpenAPIModelName():           schema_tenantry_tenantry_api_v1alpha1_PublishedObject(ref),
 		PublishedObjectList{}.OpenAPIModelName():       schema_tenantry_tenantry_api_v1alpha1_PublishedObjectList(ref),
@@ -224,6 +226,36 @@ func schema_tenantry_tenantry_api_v1alpha1_AuditPolicy(ref common.ReferenceCallb
 		},
 		Dependencies: []string{
 			"io.k8s.apiserver.pkg.apis.audit.v1.PolicyRule"},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_ControlPlaneReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ControlPlaneReference names a ControlPlane of the same host cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace of the ControlPlane.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the ControlPlane.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"namespace", "name"},
+			},
+		},
 	}
 }
 
@@ -1049,6 +1081,53 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneUnmappedRole(ref common.Refer
 				Required: []string{"id", "assignments"},
 			},
 		},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_KubeconfigSecret(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KubeconfigSecret is a user of a tenant, for whom there is to be a kubeconfig.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"user": {
+						SchemaProps: spec.SchemaProps{
+							Description: "user is the name of the user. Defaults to \"admin\", who has every right in the space unless spec.admins says otherwise.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"groups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "groups of the user.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"validity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "validity is for how long the certificate in the kubeconfig is good, such as 720h. It is renewed after a third of that. Defaults to 1440h, 60 days, which is the most; the least is 1h.",
+							Ref:         ref("io.k8s.apimachinery.pkg.apis.meta.v1.Duration"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"io.k8s.apimachinery.pkg.apis.meta.v1.Duration"},
 	}
 }
 
@@ -1924,11 +2003,23 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							Ref:         ref(AuditPolicy{}.OpenAPIModelName()),
 						},
 					},
+					"controlPlaneRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "controlPlaneRef is, on a host cluster, the ControlPlane that the tenant has its space in. Defaults to what the operator has as its default, which status.controlPlaneRef then says. It cannot be changed. In a control plane it has no effect.",
+							Ref:         ref(ControlPlaneReference{}.OpenAPIModelName()),
+						},
+					},
+					"kubeconfigSecret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kubeconfigSecret asks, on a host cluster, for the Secret NAME-kubeconfig in the namespace of the ControlPlane, with a kubeconfig for a user of the tenant under the key kubeconfig. In a control plane it has no effect.",
+							Ref:         ref(KubeconfigSecret{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			AuditPolicy{}.OpenAPIModelName(), DaemonSets{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.api.resource.Quantity"},
+			AuditPolicy{}.OpenAPIModelName(), ControlPlaneReference{}.OpenAPIModelName(), DaemonSets{}.OpenAPIModelName(), KubeconfigSecret{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.api.resource.Quantity"},
 	}
 }
 
@@ -1958,7 +2049,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions of the tenant: Ready, Deleting.",
+							Description: "conditions of the tenant: Ready, Deleting. On a host cluster also Mirrored and KubeconfigReady.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1999,11 +2090,17 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantStatus(ref common.ReferenceCall
 							Ref:         ref(TenantDeletion{}.OpenAPIModelName()),
 						},
 					},
+					"controlPlaneRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "controlPlaneRef is, on a host cluster, the ControlPlane that the tenant has its space in. Once it is set it stays.",
+							Ref:         ref(ControlPlaneReference{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			TenantDeletion{}.OpenAPIModelName(), TenantKeystone{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), TenantUsage{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"},
+			ControlPlaneReference{}.OpenAPIModelName(), TenantDeletion{}.OpenAPIModelName(), TenantKeystone{}.OpenAPIModelName(), TenantQuotaStatus{}.OpenAPIModelName(), TenantUsage{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"},
 	}
 }
 

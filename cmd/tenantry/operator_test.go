@@ -37,7 +37,7 @@ func TestNamespacesOfOperator(t *testing.T) {
 			if options.Namespaces, err = flags.GetStringSlice("namespace"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := completeOperator(&options, host); err != nil {
+			if _, err := completeOperator(&options, host, ""); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, options.Namespaces); diff != "" {

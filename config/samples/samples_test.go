@@ -19,6 +19,7 @@ func TestSamples(t *testing.T) {
 		"keystone_sync.yaml":        &v1alpha1.KeystoneSync{},
 		"user.yaml":                 &v1alpha1.User{},
 		"controlplane.yaml":         &v1alpha1.ControlPlane{},
+		"host_tenant.yaml":          &v1alpha1.Tenant{},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -26,15 +26,8 @@ type User struct {
 // New returns a kubeconfig for u at the server with the given plain URL
 // (https://host:port), with a client certificate made for it.
 func New(keys *pki.PKI, server string, u User) ([]byte, error) {
-	certPEM, keyPEM, err := keys.ClientCertificate(u.Validity, u.Tenant, u.Name, u.Groups...)
-	if err != nil {
-		return nil, err
-	}
-	space, err := SpaceURL(server, u.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	return write(&api.Cluster{Server: space, CertificateAuthorityData: keys.ServerCA.PEM()}, u.Tenant, u.Name, &api.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM})
+	config, _, err := Renew(nil, keys, server, u, 0)
+	return config, err
 }
 
 // NewExec returns a kubeconfig without a secret, for users of tenant t at the server with

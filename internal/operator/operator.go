@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
+	"github.com/tenantry/tenantry/internal/controller/hosttenant"
 	"github.com/tenantry/tenantry/internal/version"
 )
 
@@ -32,6 +34,12 @@ type Options struct {
 	Namespaces []string
 	// Namespace is the operator's own, for its lease.
 	Namespace string
+	// DefaultControlPlane is where Tenants are that name no ControlPlane. If it is empty, that is
+	// the only one in the operator's own namespace or, if it works in one namespace, in that.
+	DefaultControlPlane v1alpha1.ControlPlaneReference
+	// Outside says that the operator is not in the host cluster: it asks ControlPlanes at the
+	// addresses for their clients.
+	Outside bool
 	// MetricsBindAddress serves metrics, and HealthProbeBindAddress /healthz and /readyz. "0"
 	// (the default) does not.
 	MetricsBindAddress, HealthProbeBindAddress string
@@ -43,13 +51,15 @@ type Options struct {
 func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	ctrl.SetLogger(klog.Background()) // like everything else
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddHostToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), v1alpha1.AddHostToScheme(scheme)); err != nil {
 		return err
 	}
 	namespaces := map[string]cache.Config{}
 	for _, namespace := range opts.Namespaces {
 		namespaces[namespace] = cache.Config{}
 	}
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.QPS = -1 // the host's priority and fairness limits, not the client
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 scheme,
 		Metrics:                metricsserver.Options{BindAddress: cmp.Or(opts.MetricsBindAddress, "0")},
@@ -73,14 +83,14 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("controlplanes", readable(mgr.GetAPIReader(), opts.Namespaces))); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, opts); err != nil {
+	if err := addControllers(ctx, mgr, opts); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
 // addControllers is the list of the operator's controllers.
-func addControllers(mgr ctrl.Manager, opts Options) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 	for _, c := range controlplane.Collectors() {
 		if err := metrics.Registry.Register(c); err != nil && !registered(err) {
 			return fmt.Errorf("showing the metrics of ControlPlanes: %w", err)
@@ -89,7 +99,26 @@ func addControllers(mgr ctrl.Manager, opts Options) error {
 	if err := controlplane.Setup(mgr, controlplane.Options{Image: opts.Image, Version: version.Version}); err != nil {
 		return fmt.Errorf("setting up the controller of ControlPlanes: %w", err)
 	}
+	if err := hosttenant.Setup(ctx, mgr, hosttenant.Options{
+		Namespaces: opts.Namespaces,
+		Default:    hosttenant.Default{ControlPlane: opts.DefaultControlPlane, Namespace: defaultNamespace(opts)},
+		Outside:    opts.Outside,
+	}); err != nil {
+		return fmt.Errorf("setting up the controller of Tenants: %w", err)
+	}
 	return nil
+}
+
+// defaultNamespace returns where the default ControlPlane is looked for, empty for nowhere.
+func defaultNamespace(opts Options) string {
+	switch {
+	case len(opts.Namespaces) == 1:
+		return opts.Namespaces[0]
+	case slices.Contains(opts.Namespaces, opts.Namespace):
+		return opts.Namespace
+	default:
+		return ""
+	}
 }
 
 // registered reports whether an operator of this process has shown its metrics before.

@@ -66,9 +66,15 @@ func in(args ...string) string {
 // admin returns the flags of the administrator of the sample, by the kubeconfig in its Secret.
 func admin() []string {
 	GinkgoHelper()
+	return kubeconfig("sample-admin")
+}
+
+// kubeconfig returns the flags of the user whose kubeconfig is in a Secret, and some more.
+func kubeconfig(secret string, more ...string) []string {
+	GinkgoHelper()
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(file, kubeconfigOf("sample-admin"), 0o600)).To(Succeed())
-	return []string{"--kubeconfig", file}
+	Expect(os.WriteFile(file, kubeconfigOf(secret), 0o600)).To(Succeed())
+	return append([]string{"--kubeconfig", file}, more...)
 }
 
 // inCluster returns admin at the address of the Service: the host has no DNS.
@@ -105,6 +111,21 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 		Expect(must(append(config, "get", "namespaces", "-o", "name")...)).To(ContainSubstring("namespace/kube-system"))
 		must(append(config, "create", "-f", "config/samples/tenant.yaml")...)
 		must(append(config, "wait", "--for=condition=Ready", "--timeout=2m", "tenants/sample-tenant-1")...)
+	})
+
+	It("has the space of a Tenant of the host, whose kubeconfig is in a Secret", func() {
+		must("apply", "-f", "config/samples/host_tenant.yaml")
+		for _, condition := range []string{"Ready", "KubeconfigReady"} {
+			must("wait", "--for=condition="+condition, "--timeout=2m", "tenants.tenantry.io/sample-tenant")
+		}
+		config := kubeconfig("sample-tenant-kubeconfig", "--server",
+			"https://"+in("get", "service", "sample", "-o", "jsonpath={.spec.clusterIP}")+"/tenants/sample-tenant")
+		Expect(must(append(config, "get", "namespaces", "-o", "name")...)).To(ContainSubstring("namespace/default"))
+		must("delete", "-f", "config/samples/host_tenant.yaml", "--timeout=2m")
+		out, err := kubectl("--namespace", namespace, "get", "secret", "sample-tenant-kubeconfig")
+		Expect(err).To(HaveOccurred(), out)
+		out, err = kubectl(append(inCluster(), "get", "tenants/sample-tenant")...)
+		Expect(err).To(HaveOccurred(), out)
 	})
 
 	It("keeps what it has stored when its pod ends", func() {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -53,10 +54,11 @@ func left() []string {
 		}
 	}
 	var found []string
+	definition := regexp.MustCompile(`^(controlplanes|tenants)\.tenantry\.io-`)
 	for object := range strings.FieldsSeq(must("get", strings.Join(kinds, ","), "--all-namespaces", "-o", "name", "--ignore-not-found")) {
 		kind, name, _ := strings.Cut(object, "/")
-		// OLM's own, for the definition that is kept, as the guide says.
-		if kind == "operator.operators.coreos.com" || kind == "clusterrole.rbac.authorization.k8s.io" && strings.HasPrefix(name, "controlplanes.tenantry.io-") {
+		// OLM's own, for the definitions that are kept, as the guide says.
+		if kind == "operator.operators.coreos.com" || kind == "clusterrole.rbac.authorization.k8s.io" && definition.MatchString(name) {
 			continue
 		}
 		if strings.Contains(name, "tenantry") || strings.Contains(name, "sample") {
@@ -73,7 +75,8 @@ func onlyDataIsLeft(tenant string) {
 	must(append(inCluster(), "get", "tenants/"+tenant)...)
 	in("delete", "controlplane", "sample")
 	Eventually(left).Should(ConsistOf(
-		"customresourcedefinition.apiextensions.k8s.io/controlplanes.tenantry.io", "namespace/"+namespace,
+		"customresourcedefinition.apiextensions.k8s.io/controlplanes.tenantry.io",
+		"customresourcedefinition.apiextensions.k8s.io/tenants.tenantry.io", "namespace/"+namespace,
 		"secret/sample-authorities", "secret/sample-keys", "persistentvolumeclaim/state-sample-0"))
 }
 
@@ -145,6 +148,9 @@ var _ = Describe("Tenantry by OLM", Ordered, func() {
 			apply(string(example))
 		}
 		available()
+		for _, condition := range []string{"Ready", "KubeconfigReady"} {
+			must("wait", "--for=condition="+condition, "--timeout=2m", "tenants.tenantry.io/sample-tenant")
+		}
 		serves("by-olm")
 	})
 
@@ -162,6 +168,7 @@ var _ = Describe("Tenantry by OLM", Ordered, func() {
 	})
 
 	It("leaves nothing but what holds data", func() {
+		must("delete", "tenants.tenantry.io/sample-tenant", "--timeout=2m")
 		follow("kubectl -n tenantry-system delete subscription.operators.coreos.com/tenantry operatorgroup/tenantry")
 		must("--namespace", "olm", "delete", "catalogsource", "tenantry")
 		onlyDataIsLeft("by-olm")

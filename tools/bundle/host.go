@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -129,12 +128,16 @@ func (h *host) add(kind, name string, content []byte) error {
 }
 
 // collectRights sets what the bindings give to the operator. Bindings of anybody else, and
-// rights on Secrets of the whole cluster, are errors.
+// rights in the whole cluster on anything but Tenants, are errors. A bundle cannot have what is
+// bound in another namespace than that of the installation.
 func (h *host) collectRights() error {
 	for _, b := range h.roleBindings {
 		rules, err := h.rules(b.RoleRef, b.Subjects)
 		if err != nil {
 			return fmt.Errorf("RoleBinding %q: %w", b.Name, err)
+		}
+		if b.Namespace != h.namespace.Name {
+			continue
 		}
 		h.rights.namespaced = append(h.rights.namespaced, own(b, rules))
 	}
@@ -144,8 +147,8 @@ func (h *host) collectRights() error {
 			return fmt.Errorf("ClusterRoleBinding %q: %w", b.Name, err)
 		}
 		for _, rule := range rules {
-			if slices.ContainsFunc(rule.Resources, func(r string) bool { return r == "*" || strings.HasPrefix(r, "secrets") }) {
-				return fmt.Errorf("ClusterRoleBinding %q gives rights on Secrets of every namespace: bind the role by a RoleBinding", b.Name)
+			if !onTenants(rule) {
+				return fmt.Errorf("ClusterRoleBinding %q gives more in the whole cluster than to read and change Tenants: bind the role by a RoleBinding (%v)", b.Name, rule)
 			}
 		}
 		h.rights.cluster = append(h.rights.cluster, rules...)
@@ -154,6 +157,16 @@ func (h *host) collectRights() error {
 		return errors.New("no RoleBinding gives the operator any right")
 	}
 	return nil
+}
+
+// onTenants reports whether a rule is about nothing but Tenants, their status and their finalizers,
+// and lets nobody make or delete one.
+func onTenants(rule rbacv1.PolicyRule) bool {
+	within := func(all []string, allowed ...string) bool {
+		return len(all) > 0 && !slices.ContainsFunc(all, func(s string) bool { return !slices.Contains(allowed, s) })
+	}
+	return within(rule.APIGroups, group) && within(rule.Resources, "tenants", "tenants/status", "tenants/finalizers") &&
+		within(rule.Verbs, "get", "list", "watch", "update", "patch") && len(rule.NonResourceURLs) == 0
 }
 
 // own returns a Role and its binding, where OLM puts them: into the namespace of the

@@ -19,6 +19,7 @@ import (
 // them. Their controllers are in the operator.
 var owned = []definition{
 	{resource: "controlplanes", sample: "controlplane.yaml", name: "Control plane", description: "Servers of Tenantry, with their volume, keys and addresses."},
+	{resource: "tenants", sample: "host_tenant.yaml", name: "Tenant", description: "A tenant that has its space in a control plane, and the kubeconfig of its user."},
 }
 
 func main() {

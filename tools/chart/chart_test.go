@@ -21,6 +21,9 @@ const (
 	dir  = root + "/charts/tenantry"
 )
 
+// definitions are the resources of those that the chart has.
+var definitions = []string{"controlplanes", "tenants"}
+
 // render returns what Helm makes of the chart by values in YAML, by kind and name.
 func render(t *testing.T, namespace, values string) (map[string]object, error) {
 	t.Helper()
@@ -95,11 +98,13 @@ func TestChartIsWhatKubectlApplies(t *testing.T) {
 			delete(o.metadata(), "labels")
 		}
 	}
-	definition := got["CustomResourceDefinition /controlplanes.tenantry.io"]
-	if policy := definition.metadata().in("annotations")["helm.sh/resource-policy"]; policy != "keep" {
-		t.Errorf("uninstalling deletes the definition, and all ControlPlanes with it: its policy is %v", policy)
+	for _, resource := range definitions {
+		definition := got["CustomResourceDefinition /"+resource+".tenantry.io"]
+		if policy := definition.metadata().in("annotations")["helm.sh/resource-policy"]; policy != "keep" {
+			t.Errorf("uninstalling deletes the definition, and all %s with it: its policy is %v", resource, policy)
+		}
+		delete(definition.metadata().in("annotations"), "helm.sh/resource-policy")
 	}
-	delete(definition.metadata().in("annotations"), "helm.sh/resource-policy")
 	operator := container(got["Deployment tenantry-system/tenantry-operator"])
 	if operator["imagePullPolicy"] != "IfNotPresent" {
 		t.Errorf("imagePullPolicy is %v", operator["imagePullPolicy"])
@@ -123,12 +128,16 @@ func TestValues(t *testing.T) {
 		nodeSelector: {disk: fast}, tolerations: [{key: k}], priorityClassName: high, crds: {install: false}}`)
 	bindings := slices.Sorted(func(yield func(string) bool) {
 		for key := range objects {
-			if strings.HasPrefix(key, "RoleBinding") && !yield(key) {
+			if kind, _, _ := strings.Cut(key, " "); strings.HasSuffix(kind, "RoleBinding") && !yield(key) {
 				return
 			}
 		}
 	})
-	if diff := cmp.Diff([]string{"RoleBinding a/tenantry-operator", "RoleBinding b/tenantry-operator", "RoleBinding own/tenantry-operator-election"}, bindings); diff != "" {
+	if diff := cmp.Diff([]string{
+		"ClusterRoleBinding /tenantry-operator-tenants",
+		"RoleBinding a/tenantry-operator", "RoleBinding b/tenantry-operator",
+		"RoleBinding default/tenantry-operator-events", "RoleBinding own/tenantry-operator-election",
+	}, bindings); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
 	}
 	for _, key := range bindings {
@@ -136,8 +145,10 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s is for an account of %v", key, subject["namespace"])
 		}
 	}
-	if objects["CustomResourceDefinition /controlplanes.tenantry.io"] != nil {
-		t.Error("the definition is there, although it is not to be installed")
+	for _, resource := range definitions {
+		if objects["CustomResourceDefinition /"+resource+".tenantry.io"] != nil {
+			t.Errorf("the definition of %s is there, although it is not to be installed", resource)
+		}
 	}
 	deployment := objects["Deployment own/tenantry-operator"]
 	operator, image := container(deployment), "mirror.example/tenantry@sha256:"+strings.Repeat("0", 64)

@@ -36,6 +36,9 @@ var lines = map[string]string{
 {{- end }}`,
 }
 
+// installed is the namespace of config/default.
+const installed = "tenantry-system"
+
 // object is one of Kubernetes', in the fields of its YAML.
 type object map[string]any
 
@@ -128,9 +131,9 @@ func template(o object) (string, error) {
 }
 
 // setNamespaces puts a namespace in place of that of config/, and that of the release in
-// place of the account's.
+// place of the account's. What is in another namespace, as events of Tenants are, stays there.
 func setNamespaces(o object, namespace string) {
-	if o.metadata()["namespace"] != nil {
+	if o.metadata()["namespace"] == installed {
 		o.metadata()["namespace"] = namespace
 	}
 	subjects, _ := o["subjects"].([]any)

@@ -69,18 +69,18 @@ func (r *Reconciler) ensureManagerSecret(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
+	certificate, err := kubeconfig.RenewCertificate(
+		kubeconfig.Certificate{Cert: current.Data[kubeconfig.CertFile], Key: current.Data[kubeconfig.KeyFile]},
+		&pki.PKI{ClientCA: w.authorities.system},
+		kubeconfig.User{Tenant: tenant.System, Name: managerUser, Groups: []string{adminGroup}, Validity: adminValidity}, adminLeft)
+	if err != nil {
+		return fmt.Errorf("issuing the certificate of the managers: %w", err)
+	}
+	expires(w.cp, managersPart, certificate.NotAfter)
 	data := map[string][]byte{
 		kubeconfigKey: config, kubeconfig.AuthorityFile: w.authorities.server.PEM(),
-		kubeconfig.CertFile: current.Data[kubeconfig.CertFile], kubeconfig.KeyFile: current.Data[kubeconfig.KeyFile],
+		kubeconfig.CertFile: certificate.Cert, kubeconfig.KeyFile: certificate.Key,
 	}
-	keys := &pki.PKI{ClientCA: w.authorities.system}
-	if !keys.IsClientCertificate(data[kubeconfig.CertFile], data[kubeconfig.KeyFile], adminLeft, tenant.System, managerUser, adminGroup) {
-		data[kubeconfig.CertFile], data[kubeconfig.KeyFile], err = keys.ClientCertificate(adminValidity, tenant.System, managerUser, adminGroup)
-		if err != nil {
-			return fmt.Errorf("issuing the certificate of the managers: %w", err)
-		}
-	}
-	observeExpiry(w.cp, managersPart, data[kubeconfig.CertFile])
 	return r.applySecret(ctx, w.cp, managerName(w.cp), data)
 }
 

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +39,13 @@ func show(cp *v1alpha1.ControlPlane) {
 // observeExpiry notes when a certificate, as PEM, expires.
 func observeExpiry(cp *v1alpha1.ControlPlane, name string, certPEM []byte) {
 	if all, err := cert.ParseCertsPEM(certPEM); err == nil {
-		expiry.WithLabelValues(cp.Namespace, cp.Name, name).Set(float64(all[0].NotAfter.Unix()))
+		expires(cp, name, all[0].NotAfter)
 	}
+}
+
+// expires notes when a certificate expires.
+func expires(cp *v1alpha1.ControlPlane, name string, at time.Time) {
+	expiry.WithLabelValues(cp.Namespace, cp.Name, name).Set(float64(at.Unix()))
 }
 
 // forget ends the series of a ControlPlane that is gone.

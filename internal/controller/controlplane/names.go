@@ -14,7 +14,11 @@ const (
 	FieldManager = "tenantry-operator"
 
 	// ofLabel says which ControlPlane an object was made for.
-	ofLabel       = "tenantry.io/control-plane"
+	ofLabel = "tenantry.io/control-plane"
+	// TenantLabel is, beside it, on Secrets with kubeconfigs of a Tenant's users, and has the name
+	// of the Tenant.
+	TenantLabel = "tenantry.io/kubeconfig-of"
+
 	nameLabel     = "app.kubernetes.io/name"
 	instanceLabel = "app.kubernetes.io/instance"
 	partLabel     = "app.kubernetes.io/component"

@@ -69,18 +69,19 @@ func Setup(mgr manager.Manager, opts Options) error {
 	b := builder.ControllerManagedBy(mgr).
 		Named("controlplane").
 		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toControlPlane))
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
 	for _, kind := range children() {
-		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(toControlPlane))
+		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
 	}
 	b.WithOptions(controllerOptions())
 	return b.Complete(r)
 }
 
-// toControlPlane maps what has the label of a ControlPlane to the ControlPlane that it is of.
-func toControlPlane(_ context.Context, made client.Object) []reconcile.Request {
-	name := made.GetLabels()[ofLabel]
-	if name == "" {
+// ToControlPlane maps what has the label of a ControlPlane to the ControlPlane that it is of,
+// but for what a Tenant asks for, which no ControlPlane depends on.
+func ToControlPlane(_ context.Context, made client.Object) []reconcile.Request {
+	name, tenant := made.GetLabels()[ofLabel], made.GetLabels()[TenantLabel]
+	if name == "" || tenant != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: made.GetNamespace(), Name: name}}}

@@ -204,7 +204,7 @@ var _ = Describe("A ControlPlane", func() {
 })
 
 // serve runs a server as a pod of a ControlPlane would.
-func serve(ctx context.Context, name string) *env.Environment {
+func serve(ctx context.Context, name string, changes ...func(*standalone.Options)) *env.Environment {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
 	for _, from := range []string{name + "-keys", name + "-serving"} {
@@ -212,7 +212,7 @@ func serve(ctx context.Context, name string) *env.Environment {
 			Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 		}
 	}
-	running, err := env.Start(ctx, func(o *standalone.Options) { o.PKIDir = dir })
+	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir = dir })...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(running.Stop)
 	return running

@@ -2,8 +2,12 @@ package operator
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +47,8 @@ var (
 	cluster *host.Host
 	// admin is a client of the host's administrator.
 	admin client.Client
+	// endOperator ends the operator that runs.
+	endOperator func()
 )
 
 func TestMain(m *testing.M) {
@@ -66,36 +72,72 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(cluster.Stop)
 	scheme := runtime.NewScheme()
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	Expect(v1alpha1.AddHostToScheme(scheme)).To(Succeed())
 	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 	admin, err = client.New(cluster.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
-	apply(ctx, "crd/tenantry.io_controlplanes.yaml", "operator/namespace.yaml", "operator/serviceaccount.yaml", "operator/role.yaml")
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "controlplanes.tenantry.io"}}
-	Eventually(func(g Gomega) {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(definition), definition)).To(Succeed())
-		g.Expect(definition.Status.Conditions).To(ContainElement(SatisfyAll(
-			HaveField("Type", apiextensionsv1.Established), HaveField("Status", apiextensionsv1.ConditionTrue))))
-	}).Should(Succeed())
-	startOperator()
+	apply(ctx, "crd/tenantry.io_controlplanes.yaml", "crd/tenantry.io_tenants.yaml", "operator/namespace.yaml",
+		"operator/serviceaccount.yaml", "operator/role.yaml", "default/events.yaml")
+	for _, name := range []string{"controlplanes.tenantry.io", "tenants.tenantry.io"} {
+		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		Eventually(func(g Gomega) {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(definition), definition)).To(Succeed())
+			g.Expect(definition.Status.Conditions).To(ContainElement(SatisfyAll(
+				HaveField("Type", apiextensionsv1.Established), HaveField("Status", apiextensionsv1.ConditionTrue))))
+		}).Should(Succeed())
+	}
+	endOperator = startOperator()
+	DeferCleanup(func() { endOperator() })
 }, NodeTimeout(startTimeout))
 
-// startOperator runs the operator, with its own rights, until the suite ends.
-func startOperator() {
-	GinkgoHelper()
+// startOperator runs the operator, with its own rights, until the returned function is called.
+func startOperator() (end func()) {
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	config := cluster.As(token)
+	config.Wrap(written.wrap)
 	go func() {
-		ended <- operator.Run(running, cluster.As(token), operator.Options{
-			Image: image, Namespaces: []string{namespace}, Namespace: namespace, LeaderElection: true,
+		ended <- operator.Run(running, config, operator.Options{
+			Image: image, Namespaces: []string{namespace}, Namespace: namespace, LeaderElection: true, Outside: true,
 		})
 	}()
-	DeferCleanup(func() {
+	return func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
+	}
+}
+
+// written has the requests of the operator that write something on the host, but for its lease.
+var written writes
+
+type writes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") {
+			w.mu.Lock()
+			w.all = append(w.all, request.Method+" "+request.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(request)
 	})
 }
+
+// list returns them.
+func (w *writes) list() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.all)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 // apply creates what manifests of config have, in the operator's namespace where there is
 // one.
@@ -112,10 +154,10 @@ func apply(ctx context.Context, files ...string) {
 			}
 			mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
 			Expect(err).NotTo(HaveOccurred())
-			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			if mapping.Scope.Name() == meta.RESTScopeNameNamespace && object.GetNamespace() == "" {
 				object.SetNamespace(namespace)
 			}
-			if object.GetKind() == "RoleBinding" { // as kustomize does
+			if strings.HasSuffix(object.GetKind(), "RoleBinding") { // as kustomize does
 				subjects := object.Object["subjects"].([]any)
 				subjects[0].(map[string]any)["namespace"] = namespace
 			}

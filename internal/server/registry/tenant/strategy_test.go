@@ -77,6 +77,14 @@ func TestValidate(t *testing.T) {
 		"audit policy of no rules":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = &v1alpha1.AuditPolicy{} }), want: "spec.auditPolicy.rules"},
 		"audit policy of no level":   {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy("All") }), want: "spec.auditPolicy.rules[0].level"},
 		"audit policy of the system": {tenant: newTenant("system", func(t *v1alpha1.Tenant) { t.Spec.AuditPolicy = auditPolicy(auditv1.LevelNone) }), want: "--audit-policy-file"},
+		"of a host": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
+			t.Spec.ControlPlaneRef = &v1alpha1.ControlPlaneReference{Namespace: "tenantry-system", Name: "sample"}
+			t.Spec.KubeconfigSecret = &v1alpha1.KubeconfigSecret{User: "alice", Validity: metav1.Duration{Duration: 720 * time.Hour}}
+		})},
+		"of no ControlPlane": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.ControlPlaneRef = &v1alpha1.ControlPlaneReference{Namespace: "a"} }), want: "spec.controlPlaneRef.name"},
+		"a kubeconfig of Kubernetes' own": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
+			t.Spec.KubeconfigSecret = &v1alpha1.KubeconfigSecret{User: "system:admin", Validity: metav1.Duration{Duration: time.Hour}}
+		}), want: "spec.kubeconfigSecret.user"},
 		"small bodies": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
 			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(1 << 10))}
 		})},

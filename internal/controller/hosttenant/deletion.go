@@ -1,0 +1,74 @@
+package hosttenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// releaseUnheld ends the work on a Tenant that never had a space, or has none any more.
+func (*Reconciler) releaseUnheld(_ context.Context, w *work) error {
+	w.released = !slices.Contains(w.tenant.Finalizers, v1alpha1.HostFinalizer)
+	return nil
+}
+
+// abandon finds the ControlPlane. If it is gone, nobody knows what is left of the space, so that
+// somebody has to say that it does not matter.
+func (r *Reconciler) abandon(ctx context.Context, w *work) error {
+	err := r.find(ctx, w)
+	p, is := errors.AsType[*problem](err)
+	if !is || p.reason != v1alpha1.ReasonControlPlaneMissing && p.reason != v1alpha1.ReasonNoControlPlane {
+		return err
+	}
+	if w.tenant.Annotations[v1alpha1.AbandonAnnotation] == "true" {
+		r.tell(w.tenant, abandoned(w))
+		return r.release(ctx, w)
+	}
+	p.message += fmt.Sprintf("; what is in the space is left in its volume. Bring the ControlPlane back or, to delete the Tenant all the same, "+
+		"run \"kubectl annotate tenant %s %s=true\"", w.tenant.Name, v1alpha1.AbandonAnnotation)
+	return p
+}
+
+// deleteMirror deletes the Tenant in the control plane and waits until it has gone, which it does
+// when nothing is left of its space.
+func (r *Reconciler) deleteMirror(ctx context.Context, w *work) error {
+	found, err := w.space.Read(ctx, w.tenant.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.tell(w.tenant, deleted(w))
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the Tenant in ControlPlane %q: %w", w.ref, err)
+	case !isOurs(w.tenant, found):
+		r.tell(w.tenant, left(w))
+		return nil
+	}
+	w.mirror, w.settled = found, true
+	if found.DeletionTimestamp == nil {
+		if err := w.space.Delete(ctx, found); err != nil {
+			return fmt.Errorf("deleting the Tenant in ControlPlane %q: %w", w.ref, err)
+		}
+	}
+	return errWaiting
+}
+
+// errWaiting ends the steps: the event that ends the wait triggers a reconcile.
+var errWaiting = errors.New("waiting")
+
+// release removes the Secret and lets the Tenant go.
+func (r *Reconciler) release(ctx context.Context, w *work) error {
+	if err := r.removeKubeconfig(ctx, w); err != nil {
+		return err
+	}
+	err := r.setFinalizers(ctx, w, slices.DeleteFunc(slices.Clone(w.tenant.Finalizers), func(f string) bool { return f == v1alpha1.HostFinalizer }))
+	w.released = err == nil || apierrors.IsNotFound(err)
+	if w.released {
+		return nil
+	}
+	return err
+}

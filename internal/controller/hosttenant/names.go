@@ -1,0 +1,56 @@
+package hosttenant
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// FieldManager owns what this controller writes, on the host and in control planes.
+	FieldManager = "tenantry-host-tenant"
+
+	// spaceAnnotation is on Secrets with kubeconfigs and has the UID of the Tenant in the control plane:
+	// what was issued for an earlier one of its name is refused.
+	spaceAnnotation = "tenantry.io/kubeconfig-of-uid"
+
+	// userName is that of the operator in control planes.
+	userName, userGroup = "tenantry-operator", "system:masters"
+)
+
+// secretName is that of the Secret with a Tenant's kubeconfig. No Secret of a ControlPlane ends
+// like it.
+func secretName(t *v1alpha1.Tenant) string { return t.Name + "-kubeconfig" }
+
+// refOf returns the ControlPlane that a Tenant is in or names, nil for the default.
+func refOf(t *v1alpha1.Tenant) *v1alpha1.ControlPlaneReference {
+	if t.Status.ControlPlaneRef != nil {
+		return t.Status.ControlPlaneRef
+	}
+	return t.Spec.ControlPlaneRef
+}
+
+func keyOf(ref v1alpha1.ControlPlaneReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// isReserved reports whether a name is that of a space that no host may have.
+func isReserved(name string) bool { return tenant.Name(name) == tenant.System }
+
+// mirroredLabels are the labels of a Tenant that the one in the control plane has too: all but
+// those by which Tenantry itself goes.
+func mirroredLabels(labels map[string]string) map[string]string {
+	mirrored := map[string]string{}
+	for key, value := range labels {
+		domain, _, _ := strings.Cut(key, "/")
+		if domain != ownDomain && !strings.HasSuffix(domain, "."+ownDomain) {
+			mirrored[key] = value
+		}
+	}
+	return mirrored
+}
+
+const ownDomain = "tenantry.io"

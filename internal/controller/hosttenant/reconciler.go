@@ -1,0 +1,212 @@
+package hosttenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+const (
+	// problemPeriod is after what time it is looked again whether somebody has mended what is
+	// not watched.
+	problemPeriod = time.Minute
+	// conflictPeriod is what a cache gets to learn what the operator itself has written.
+	conflictPeriod = 100 * time.Millisecond
+)
+
+// Reconciler reconciles Tenants of a host cluster.
+type Reconciler struct {
+	// Client reads from the caches of the host, which have all Tenants and ControlPlanes and,
+	// of Secrets, those that the operator has made.
+	Client client.Client
+	// Live reads from the host itself.
+	Live   client.Reader
+	Events events.EventRecorder
+	// Connect returns the system space of a ControlPlane.
+	Connect func(ctx context.Context, cp *v1alpha1.ControlPlane) (*Space, error)
+	Options
+
+	now func() time.Time
+}
+
+// work is what one reconcile knows. The steps fill it in.
+type work struct {
+	tenant *v1alpha1.Tenant
+	// ref names the ControlPlane, and cp is that.
+	ref   *v1alpha1.ControlPlaneReference
+	cp    *v1alpha1.ControlPlane
+	space *Space
+	// mirror is the Tenant in the control plane, nil as long as it is not known or not ours,
+	// and settled says that it is as the one on the host.
+	mirror  *v1alpha1.Tenant
+	settled bool
+	// kubeconfig is what became of the Secret, nil if none is asked for, or not yet.
+	kubeconfig *issued
+	// released says that nothing holds the Tenant any more.
+	released bool
+}
+
+// problem is what keeps a Tenant from its space: it is shown.
+type problem struct {
+	reason, message string
+	// unknown is true if the tenant may have a space all the same.
+	unknown bool
+	// again is when to look again, 0 if what ends it is watched.
+	again time.Duration
+}
+
+func (p *problem) Error() string { return p.message }
+
+func problemf(reason, format string, args ...any) *problem {
+	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	t := &v1alpha1.Tenant{}
+	if err := r.Client.Get(ctx, request.NamespacedName, t); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	w := &work{tenant: t, ref: refOf(t)}
+	steps := []func(context.Context, *work) error{r.checkName, r.find, r.connect, r.hold, r.ensureMirror, r.ensureKubeconfig}
+	if t.DeletionTimestamp != nil {
+		steps = []func(context.Context, *work) error{r.releaseUnheld, r.abandon, r.connect, r.deleteMirror, r.release}
+	}
+	var err error
+	for _, step := range steps {
+		if err = step(ctx, w); err != nil || w.released {
+			break
+		}
+	}
+	if w.released && err == nil {
+		return reconcile.Result{}, nil
+	}
+	switch {
+	case errors.Is(err, errTooEarly):
+		return reconcile.Result{}, nil
+	case errors.Is(err, errWaiting):
+		err = nil
+	}
+	if conflicts(err) { // the cache is behind
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	}
+	if commitErr := r.commit(ctx, w, err); conflicts(commitErr) {
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	} else if commitErr != nil {
+		return reconcile.Result{}, errors.Join(err, commitErr)
+	}
+	return w.next(err)
+}
+
+// errTooEarly ends the steps, and there is nothing to say that has not been said: otherwise a new
+// connection would write the status of every Tenant twice.
+var errTooEarly = errors.New("too early")
+
+func conflicts(err error) bool { return apierrors.IsConflict(err) }
+
+// next says when to look again if nothing that is watched changes.
+func (w *work) next(err error) (reconcile.Result, error) {
+	p, is := errors.AsType[*problem](err)
+	switch {
+	case is:
+		return reconcile.Result{RequeueAfter: p.again}, nil
+	case apierrors.IsInvalid(err):
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	case err != nil:
+		return reconcile.Result{}, err
+	case w.kubeconfig != nil:
+		return reconcile.Result{RequeueAfter: w.kubeconfig.again}, nil
+	default:
+		return reconcile.Result{}, nil
+	}
+}
+
+// checkName refuses what is the platform's own in every control plane.
+func (*Reconciler) checkName(_ context.Context, w *work) error {
+	if isReserved(w.tenant.Name) {
+		return problemf(v1alpha1.ReasonNameReserved, "%q is the platform's own tenant in every control plane: give the Tenant another name", w.tenant.Name)
+	}
+	return nil
+}
+
+// find finds the ControlPlane. One that nobody has named is recorded before anything is made in
+// it, and stays.
+func (r *Reconciler) find(ctx context.Context, w *work) error {
+	isDefault := w.ref == nil
+	if isDefault {
+		chosen, err := r.Default.choose(ctx, r.Client)
+		if err != nil {
+			return err
+		}
+		w.ref = chosen
+	}
+	if !slices.Contains(r.Namespaces, w.ref.Namespace) {
+		return problemf(v1alpha1.ReasonControlPlaneMissing, "the operator does not look after ControlPlanes of namespace %q: name a ControlPlane of another one, or give the operator its rights there and --namespace", w.ref.Namespace)
+	}
+	cp := &v1alpha1.ControlPlane{}
+	err := r.Client.Get(ctx, keyOf(*w.ref), cp)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, keyOf(*w.ref), cp)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return problemf(v1alpha1.ReasonControlPlaneMissing, "there is no ControlPlane %q", w.ref)
+	case err != nil:
+		return fmt.Errorf("reading ControlPlane %q: %w", w.ref, err)
+	}
+	w.cp = cp
+	if isDefault {
+		return r.record(ctx, w)
+	}
+	return nil
+}
+
+// connect finds the system space. As long as its servers have not answered there is nothing to
+// do: when they do, all Tenants of the ControlPlane are looked at.
+func (r *Reconciler) connect(ctx context.Context, w *work) error {
+	space, err := r.Connect(ctx, w.cp)
+	if err != nil {
+		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true, again: problemPeriod,
+			message: fmt.Sprintf("ControlPlane %q cannot be asked: %v", w.ref, err)}
+	}
+	switch {
+	case space.Synced():
+	case !space.Late() && meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionMirrored) != nil:
+		return errTooEarly
+	default:
+		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true,
+			message: fmt.Sprintf("waiting for the servers of ControlPlane %q to answer", w.ref)}
+	}
+	w.space = space
+	return nil
+}
+
+// hold keeps the Tenant from going before its space.
+func (r *Reconciler) hold(ctx context.Context, w *work) error {
+	if slices.Contains(w.tenant.Finalizers, v1alpha1.HostFinalizer) {
+		return nil
+	}
+	return r.setFinalizers(ctx, w, append(slices.Clone(w.tenant.Finalizers), v1alpha1.HostFinalizer))
+}
+
+// setFinalizers changes the finalizers of the Tenant and no other one of its name.
+func (r *Reconciler) setFinalizers(ctx context.Context, w *work, finalizers []string) error {
+	changed := w.tenant.DeepCopy()
+	changed.Finalizers = finalizers
+	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(w.tenant, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
+	if err != nil {
+		return fmt.Errorf("changing the finalizers of Tenant %q: %w", w.tenant.Name, err)
+	}
+	w.tenant = changed
+	return nil
+}

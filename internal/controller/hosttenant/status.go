@@ -1,0 +1,132 @@
+package hosttenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
+)
+
+// record writes which ControlPlane a Tenant is in that names none.
+func (r *Reconciler) record(ctx context.Context, w *work) error {
+	changed := w.tenant.DeepCopy()
+	changed.Status.ControlPlaneRef = w.ref
+	return r.write(ctx, w, changed)
+}
+
+// commit writes the status if it says something new, and tells of what has changed.
+func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
+	changed := w.tenant.DeepCopy()
+	changed.Status = *statusOf(w, failed)
+	if apiequality.Semantic.DeepEqual(w.tenant.Status, changed.Status) {
+		return nil
+	}
+	before := w.tenant
+	if err := r.write(ctx, w, changed); err != nil {
+		return err
+	}
+	for _, h := range transitions(before.Status.Conditions, changed.Status.Conditions) {
+		r.tell(before, h)
+	}
+	return nil
+}
+
+// write writes the status of the Tenant and of no other one of its name.
+func (r *Reconciler) write(ctx context.Context, w *work, changed *v1alpha1.Tenant) error {
+	unchanged := client.MergeFromWithOptions(w.tenant, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(FieldManager))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("updating the status of Tenant %q: %w", w.tenant.Name, err)
+	}
+	w.tenant = changed
+	return nil
+}
+
+// statusOf says what a reconcile has come to. failed is the error of its steps.
+func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
+	status := w.tenant.Status.DeepCopy()
+	if w.mirror != nil {
+		status = mirrored(w)
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration, c.Message = w.tenant.Generation, conditions.Message(c.Message)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	if w.cp != nil || status.ControlPlaneRef != nil {
+		status.ControlPlaneRef = w.ref
+	}
+	p, _ := errors.AsType[*problem](failed)
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case w.mirror != nil && meta.FindStatusCondition(w.mirror.Status.Conditions, v1alpha1.ConditionReady) == nil:
+		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, Message: "waiting for the space"})
+	case w.mirror == nil && p != nil && (!p.unknown || ready == nil):
+		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: p.reason, Message: p.message})
+	}
+	set(mirroring(w, failed))
+	switch k := w.kubeconfig; {
+	case k != nil:
+		set(k.condition())
+	case w.tenant.Spec.KubeconfigSecret == nil:
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionKubeconfig)
+	}
+	return status
+}
+
+// mirrored returns the status of the Tenant in the control plane, in terms of the one on the
+// host, and what that says of itself.
+func mirrored(w *work) *v1alpha1.TenantStatus {
+	before, status := &w.tenant.Status, w.mirror.Status.DeepCopy()
+	observed := func(generation int64) int64 {
+		if w.settled && generation == w.mirror.Generation {
+			return w.tenant.Generation
+		}
+		return before.ObservedGeneration
+	}
+	for i := range status.Conditions {
+		status.Conditions[i].ObservedGeneration = observed(status.Conditions[i].ObservedGeneration)
+	}
+	status.ObservedGeneration = observed(status.ObservedGeneration)
+	own := []string{v1alpha1.ConditionMirrored, v1alpha1.ConditionKubeconfig}
+	if meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady) == nil {
+		own = append(own, v1alpha1.ConditionReady)
+	}
+	for _, kind := range own {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+		if c := meta.FindStatusCondition(before.Conditions, kind); c != nil {
+			status.Conditions = append(status.Conditions, *c)
+		}
+	}
+	return status
+}
+
+// mirroring says whether the Tenant in the control plane is as the one on the host.
+func mirroring(w *work, failed error) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionMirrored, Status: metav1.ConditionFalse}
+	p, is := errors.AsType[*problem](failed)
+	switch {
+	case is:
+		c.Reason, c.Message = p.reason, p.message
+	case w.settled:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonMirrored
+		c.Message = fmt.Sprintf("the Tenant in ControlPlane %q is as this one", w.ref)
+	case apierrors.IsInvalid(failed):
+		c.Reason, c.Message = v1alpha1.ReasonInvalid, failed.Error()
+	case unreachable(failed):
+		c.Reason, c.Message = v1alpha1.ReasonControlPlaneUnreachable, failed.Error()
+	default:
+		c.Reason, c.Message = v1alpha1.ReasonFailed, failed.Error()
+	}
+	return c
+}

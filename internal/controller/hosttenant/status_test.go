@@ -1,0 +1,75 @@
+package hosttenant
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// TestObservedGeneration checks that a condition is about the spec of the host only when the
+// control plane has seen that: clients wait for it.
+func TestObservedGeneration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		generation, observed int64 // of the Tenant in the control plane
+		settled              bool
+		want                 int64
+	}{
+		"seen":        {5, 5, true, 3},
+		"not seen":    {6, 5, true, 2},
+		"not applied": {5, 5, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &work{tenant: onHost(), mirror: inSpace(hostUID), settled: tc.settled, ref: new(ref("own", "a"))}
+			w.tenant.Status.ObservedGeneration = 2
+			w.mirror.Generation, w.mirror.Status.ObservedGeneration, w.mirror.Status.Conditions[0].ObservedGeneration = tc.generation, tc.observed, tc.observed
+			got := statusOf(w, problemIf(!tc.settled))
+			if got.ObservedGeneration != tc.want || got.Conditions[0].ObservedGeneration != tc.want {
+				t.Errorf("observed generation %d, that of Ready %d, want %d", got.ObservedGeneration, got.Conditions[0].ObservedGeneration, tc.want)
+			}
+		})
+	}
+}
+
+func problemIf(is bool) error {
+	if is {
+		return problemf(v1alpha1.ReasonFailed, "failed")
+	}
+	return nil
+}
+
+// TestOwnConditions checks that a control plane does not write what the operator says, nor where
+// the tenant is.
+func TestOwnConditions(t *testing.T) {
+	w := &work{tenant: onHost(), cp: &v1alpha1.ControlPlane{}, mirror: inSpace(hostUID), settled: true, ref: new(ref("own", "a"))}
+	for _, kind := range []string{v1alpha1.ConditionMirrored, v1alpha1.ConditionKubeconfig} {
+		meta.SetStatusCondition(&w.mirror.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Forged"})
+	}
+	w.mirror.Status.ControlPlaneRef = new(ref("own", "forged"))
+	got := statusOf(w, nil)
+	if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMirrored); c == nil || c.Reason != v1alpha1.ReasonMirrored {
+		t.Errorf("Mirrored is %v", c)
+	}
+	if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionKubeconfig); c != nil {
+		t.Errorf("KubeconfigReady is %v", c)
+	}
+	if got.ControlPlaneRef.String() != "own/a" {
+		t.Errorf("it is in %v", got.ControlPlaneRef)
+	}
+	w.tenant.Status = *got
+	if again := statusOf(w, nil); !meta.IsStatusConditionTrue(again.Conditions, v1alpha1.ConditionMirrored) || len(again.Conditions) != len(got.Conditions) {
+		t.Errorf("the second time it is %v", again.Conditions)
+	}
+}
+
+// TestLastKnown checks that a space whose control plane does not answer is not said to be gone.
+func TestLastKnown(t *testing.T) {
+	w := &work{tenant: onHost()}
+	w.tenant.Status = inSpace(hostUID).Status
+	got := statusOf(w, &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true})
+	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionFalse(got.Conditions, v1alpha1.ConditionMirrored) {
+		t.Errorf("conditions %v", got.Conditions)
+	}
+}
