@@ -81,4 +81,8 @@ var accessTable = []mutant{
 		"internal/server/registry/rbac/clusterroles.go", `err = rbac.ValidateAnnotations(role.Annotations, old.Annotations)`, `err = rbac.ValidateAnnotations(nil, old.Annotations)`},
 	{"empty selectors of ClusterRoles", by("internal/spaces/rbac", "TestValidateAnnotations"),
 		"internal/spaces/rbac/scope.go", `found && strings.TrimSpace(expression) == ""`, `found && false && expression == ""`},
+	{"clients send few certificates", by("internal/server/authentication/certificate", "TestCheckChain"),
+		"internal/server/authentication/certificate/chain.go", `n > maxChain`, `n > 100*maxChain`},
+	{"keys of certificates of clients", by("internal/server/authentication/certificate", "TestCheckChain"),
+		"internal/server/authentication/certificate/chain.go", `bounds.PublicKey(certificate.PublicKey); err != nil`, `bounds.PublicKey(certificate.PublicKey); false && err != nil`},
 }

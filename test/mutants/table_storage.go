@@ -130,4 +130,12 @@ var storageTable = []mutant{
 		"internal/server/storage/oldest.go", `(c.space != tenant.System || s.namespaceAsked(ctx, c) == "")`, `true`},
 	{"since when a namespace of the system space is there", by("internal/server/registry/tenant", "TestBorn"),
 		"internal/server/registry/tenant/deletions.go", `if n == tenant.System {`, `if false {`},
+	{"what is learned while a space is counted", by("internal/server/storage", "TestRangesLearnMeanwhile"),
+		"internal/server/storage/ranges.go", `r.snapshot()[known:]); err != nil {
+		return nil, err
+	}
+	return sums`, `r.snapshot()[len(r.snapshot()):]); err != nil {
+		return nil, err
+	}
+	return sums`},
 }

@@ -77,6 +77,7 @@ func fullPrefix(etcdPrefix, resourcePrefix string) string {
 // Resources without keys are left out. Before it says that there is none, it looks for custom
 // resources that no definition of the space speaks of.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
+	known := len(r.snapshot()) // others may learn ranges meanwhile, which are counted below
 	ranges, err := r.occupied(ctx, n)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,6 @@ func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, er
 	if err != nil || len(counts) > 0 {
 		return counts, err
 	}
-	known := len(r.snapshot())
 	if err := r.learnStored(ctx); err != nil {
 		return nil, err
 	}

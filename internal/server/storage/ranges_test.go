@@ -176,6 +176,33 @@ func TestRangesLearnWithoutDefinitions(t *testing.T) {
 	}
 }
 
+// What another count learns while this one runs is counted, too.
+func TestRangesLearnMeanwhile(t *testing.T) {
+	b := newBackend(t)
+	b.configMaps(t, false)
+	b.definitions(t)
+	if _, err := b.server.Client().Put(t.Context(), etcdPrefix+"/example.com/widgets/foo/x", `{"metadata":{"annotations":{"`+storedTenant+`":"foo"}}}`); err != nil {
+		t.Fatal(err)
+	}
+	connect, learned := b.ranges.Client, false
+	b.ranges.Client = func(transport storagebackend.TransportConfig) (*clientv3.Client, error) {
+		if !learned {
+			learned = true
+			if err := b.ranges.Learn(schema.GroupResource{Group: "example.com", Resource: "widgets"}); err != nil {
+				t.Error(err)
+			}
+		}
+		return connect(transport)
+	}
+	counts, err := b.ranges.Count(t.Context(), "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"widgets.example.com": 1}, counts); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What is large is read in small pages, all of it.
 func TestRangesStored(t *testing.T) {
 	b := newBackend(t)

@@ -17,14 +17,13 @@ type removal func(ctx context.Context, n tenant.Name, obj runtime.Object) error
 
 // removal returns that of a resource. A definition of a space stays until etcd has none of its
 // objects, whoever has taken out the finalizer by which upstream deletes them first: nobody
-// could see or delete them any more, and the next tenant of the name would have them. In a
-// space that ends, they are counted when everything else has gone; see Ranges.Count.
+// could see or delete them any more, and the space could not end.
 func (g *RESTOptionsGetter) removal(resource schema.GroupResource) removal {
 	if resource != definitions {
 		return func(context.Context, tenant.Name, runtime.Object) error { return nil }
 	}
 	return func(ctx context.Context, n tenant.Name, obj runtime.Object) error {
-		if !n.IsSpace() || g.Terminating != nil && g.Terminating(n) {
+		if !n.IsSpace() {
 			return nil
 		}
 		definition, err := meta.Accessor(obj)

@@ -14,7 +14,7 @@ import (
 func TestDefinitionsStay(t *testing.T) {
 	b := newBackend(t)
 	definitions := b.definitions(t)
-	spaces := []tenant.Name{"foo", "ending", tenant.System}
+	spaces := []tenant.Name{"foo", tenant.System}
 	for _, n := range append(spaces, "bar") {
 		b.widgets(t, n, true).create(t, n, "default", "x")
 	}
@@ -28,7 +28,7 @@ func TestDefinitionsStay(t *testing.T) {
 	if err := remove("foo"); !apierrors.IsForbidden(err) {
 		t.Errorf("in a space with an object: %v", err)
 	}
-	for _, n := range []tenant.Name{"empty", "ending", tenant.System} {
+	for _, n := range []tenant.Name{"empty", tenant.System} {
 		if err := remove(n); err != nil {
 			t.Errorf("in %q: %v", n, err)
 		}

@@ -132,10 +132,7 @@ func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached boo
 
 // definitions are those of custom resources.
 func (b *backend) definitions(t testing.TB) *store {
-	getter := &RESTOptionsGetter{
-		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true},
-		Terminating: func(n tenant.Name) bool { return n == "ending" },
-	}
+	getter := &RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true}}
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
 	return b.made(t, getter, config, definitions, "/apiextensions.k8s.io/customresourcedefinitions", false,
 		func() runtime.Object {

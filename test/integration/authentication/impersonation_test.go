@@ -129,9 +129,11 @@ var _ = Describe("An impersonated user", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		client := clientIn(tenant.System).RbacV1()
 		give := func(name, selector string, rules ...rbacv1.PolicyRule) {
-			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + name, Annotations: map[string]string{
-				tenant.ScopeAnnotation: spacerbac.ScopeTenants, tenant.SelectorAnnotation: selector,
-			}}, Rules: rules}
+			scope := map[string]string{tenant.ScopeAnnotation: spacerbac.ScopeTenants}
+			if selector != "" {
+				scope[tenant.SelectorAnnotation] = selector
+			}
+			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "oracle-" + name, Annotations: scope}, Rules: rules}
 			_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
