@@ -80,7 +80,7 @@ func Run(ctx context.Context, restConfig *rest.Config, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("creating the operator: %w", err)
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("controlplanes", readable(mgr.GetAPIReader(), opts.Namespaces))); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("readable", readable(mgr.GetAPIReader(), opts.Namespaces))); err != nil {
 		return err
 	}
 	if err := addControllers(ctx, mgr, opts); err != nil {

@@ -190,9 +190,16 @@ func (a *Authority) fits(c, template *x509.Certificate, left time.Duration) bool
 	return c.CheckSignatureFrom(a.cert) == nil &&
 		time.Until(c.NotAfter) > left &&
 		time.Now().After(c.NotBefore) &&
-		c.Subject.String() == template.Subject.String() &&
+		subject(c) == subject(template) &&
 		slices.Equal(c.DNSNames, template.DNSNames) &&
 		slices.EqualFunc(c.IPAddresses, template.IPAddresses, net.IP.Equal)
+}
+
+// subject is of whom c is, its units sorted: they are a set, and DER sorts them by its own order.
+func subject(c *x509.Certificate) string {
+	sorted := c.Subject
+	sorted.OrganizationalUnit = slices.Sorted(slices.Values(sorted.OrganizationalUnit))
+	return sorted.String()
 }
 
 // Issue signs a new key for template, for a year unless that says otherwise, and returns

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,5 +168,35 @@ func TestFits(t *testing.T) {
 	}
 	if p.IsClientCertificate(certPEM, key, 24*time.Hour, "acme", "admin", "system:masters") {
 		t.Error("a certificate is that of another tenant")
+	}
+}
+
+// TestFitsGroupsInAnyOrder checks that a certificate is the one that it was issued as whatever
+// order its groups have: DER has them in its own.
+func TestFitsGroupsInAnyOrder(t *testing.T) {
+	authority, err := NewAuthority("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &PKI{ClientCA: authority}
+	for _, issued := range [][]string{{"developers", "ops"}, {"ops", "developers"}} {
+		certPEM, key, err := p.ClientCertificate(48*time.Hour, "acme", "admin", issued...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range [][]string{{"developers", "ops"}, {"ops", "developers"}} {
+			before := slices.Clone(asked)
+			if !p.IsClientCertificate(certPEM, key, 24*time.Hour, "acme", "admin", asked...) {
+				t.Errorf("a certificate of %v is not one of %v", issued, asked)
+			}
+			if !slices.Equal(asked, before) {
+				t.Errorf("the caller's groups %v became %v", before, asked)
+			}
+		}
+		for _, asked := range [][]string{nil, {"ops"}, {"developers", "ops", "security"}, {"developers", "other"}} {
+			if p.IsClientCertificate(certPEM, key, 24*time.Hour, "acme", "admin", asked...) {
+				t.Errorf("a certificate of %v is one of %v", issued, asked)
+			}
+		}
 	}
 }

@@ -165,7 +165,9 @@ var controllersTable = []mutant{
 	{"PersistentVolumes take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `volumes := offeredIfInTurn(e.debts, e.informers.Core().V1().PersistentVolumes().Informer(), corelisters.NewPersistentVolumeLister)`, `volumes := e.informers.Core().V1().PersistentVolumes()`},
 	{"an operator that cannot read ControlPlanes is not ready", by("internal/operator", "TestReady"),
-		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, fromCache); false && err != nil {`},
+		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); false && err != nil {`},
+	{"an operator that cannot read Tenants is not ready", by("internal/operator", "TestReady"),
+		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); false && err != nil {`},
 	{"long exponents in the definition of ControlPlanes", by("internal/server/registry/definition", "Quantit|SpecsOf"),
 		"config/crd/tenantry.io_controlplanes.yaml", `[0-9]{1,2})?$
                           x-kubernetes-int-or-string: true

@@ -122,9 +122,8 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 			"https://"+in("get", "service", "sample", "-o", "jsonpath={.spec.clusterIP}")+"/tenants/sample-tenant")
 		Expect(must(append(config, "get", "namespaces", "-o", "name")...)).To(ContainSubstring("namespace/default"))
 		must("delete", "-f", "config/samples/host_tenant.yaml", "--timeout=2m")
-		out, err := kubectl("--namespace", namespace, "get", "secret", "sample-tenant-kubeconfig")
-		Expect(err).To(HaveOccurred(), out)
-		out, err = kubectl(append(inCluster(), "get", "tenants/sample-tenant")...)
+		in("wait", "--for=delete", "--timeout=2m", "secret/sample-tenant-kubeconfig") // by the host's garbage collector
+		out, err := kubectl(append(inCluster(), "get", "tenants/sample-tenant")...)
 		Expect(err).To(HaveOccurred(), out)
 	})
 

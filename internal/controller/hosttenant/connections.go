@@ -173,6 +173,8 @@ func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Acce
 	if c.outside {
 		config.Host = cp.Status.Endpoint
 	}
+	of := client.ObjectKeyFromObject(cp).String()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next, of: of} })
 	return config, nil
 }
 

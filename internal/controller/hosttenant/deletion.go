@@ -60,11 +60,8 @@ func (r *Reconciler) deleteMirror(ctx context.Context, w *work) error {
 // errWaiting ends the steps: the event that ends the wait triggers a reconcile.
 var errWaiting = errors.New("waiting")
 
-// release removes the Secret and lets the Tenant go.
+// release lets the Tenant go, and the host deletes the Secret that it owns.
 func (r *Reconciler) release(ctx context.Context, w *work) error {
-	if err := r.removeKubeconfig(ctx, w); err != nil {
-		return err
-	}
 	err := r.setFinalizers(ctx, w, slices.DeleteFunc(slices.Clone(w.tenant.Finalizers), func(f string) bool { return f == v1alpha1.HostFinalizer }))
 	w.released = err == nil || apierrors.IsNotFound(err)
 	if w.released {

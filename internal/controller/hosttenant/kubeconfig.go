@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,11 +50,11 @@ func (i *issued) condition() metav1.Condition {
 	return c
 }
 
-// ensureKubeconfig makes the Secret that the Tenant asks for, renews what is in it, and removes
+// ensureKubeconfig makes the Secret that the Tenant asks for, renews what is in it, and empties
 // it when nobody asks any more.
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, w *work) error {
 	if w.tenant.Spec.KubeconfigSecret == nil {
-		return r.removeKubeconfig(ctx, w)
+		return r.emptyKubeconfig(ctx, w)
 	}
 	w.kubeconfig = &issued{secret: types.NamespacedName{Namespace: w.ref.Namespace, Name: secretName(w.tenant)}}
 	err := r.issue(ctx, w)
@@ -96,14 +95,14 @@ func (r *Reconciler) issue(ctx context.Context, w *work) error {
 	if w.has(current, content) {
 		return nil
 	}
-	return r.applyKubeconfig(ctx, w, content)
+	return r.applyKubeconfig(ctx, w, w.kubeconfig.secret, content)
 }
 
 // has reports whether a Secret is as applyKubeconfig would make it.
 func (w *work) has(current *corev1.Secret, content []byte) bool {
 	return len(current.Data) == 1 && bytes.Equal(current.Data[kubeconfigKey], content) &&
 		current.Labels[controlplane.OfLabel] == w.cp.Name && current.Annotations[spaceAnnotation] == string(w.mirror.UID) &&
-		slices.ContainsFunc(current.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == w.cp.UID })
+		metav1.IsControlledBy(current, w.tenant)
 }
 
 // userOf returns for whom the kubeconfig is.
@@ -142,23 +141,23 @@ func isKubeconfigOf(t *v1alpha1.Tenant, secret *corev1.Secret) bool {
 	return secret.Labels[controlplane.ManagedLabel] == controlplane.FieldManager && secret.Labels[controlplane.TenantLabel] == t.Name
 }
 
-// applyKubeconfig writes the Secret. The host deletes it with the ControlPlane, whose label
-// lets the caches have it.
-func (r *Reconciler) applyKubeconfig(ctx context.Context, w *work, content []byte) error {
-	key := w.kubeconfig.secret
+// applyKubeconfig writes the Secret. The host deletes it with the Tenant: the operator itself could
+// delete a Secret only if it could delete all of the namespace, those of keys included. The label of
+// the ControlPlane lets the caches have it.
+func (r *Reconciler) applyKubeconfig(ctx context.Context, w *work, key types.NamespacedName, content []byte) error {
 	secret := applycorev1.Secret(key.Name, key.Namespace).
 		WithLabels(map[string]string{
 			controlplane.ManagedLabel: controlplane.FieldManager, controlplane.OfLabel: w.cp.Name, controlplane.TenantLabel: w.tenant.Name,
 		}).
 		WithAnnotations(map[string]string{spaceAnnotation: string(w.mirror.UID)}).
 		WithOwnerReferences(applymetav1.OwnerReference().
-			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("ControlPlane").WithName(w.cp.Name).WithUID(w.cp.UID)).
+			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("Tenant").WithName(w.tenant.Name).WithUID(w.tenant.UID).WithController(true)).
 		WithType(corev1.SecretTypeOpaque).WithData(map[string][]byte{kubeconfigKey: content})
 	err := r.Client.Apply(ctx, secret, client.FieldOwner(controlplane.FieldManager), client.ForceOwnership)
 	switch {
 	case apierrors.IsInvalid(err): // its type, or that it is immutable
 		return &problem{reason: v1alpha1.ReasonNameTaken, again: problemPeriod,
-			message: fmt.Sprintf("Secret %q cannot be changed: delete it, and it is made again (%v)", key, err)}
+			message: fmt.Sprintf("Secret %q cannot be changed: delete it, and it is made again if it is asked for (%v)", key, err)}
 	case err != nil:
 		return fmt.Errorf("applying Secret %q: %w", key, err)
 	default:
@@ -166,11 +165,8 @@ func (r *Reconciler) applyKubeconfig(ctx context.Context, w *work, content []byt
 	}
 }
 
-// removeKubeconfig deletes the Secret of a Tenant, if there is one.
-func (r *Reconciler) removeKubeconfig(ctx context.Context, w *work) error {
-	if w.ref == nil || !slices.Contains(r.Namespaces, w.ref.Namespace) {
-		return nil
-	}
+// emptyKubeconfig takes the kubeconfig out of the Secret of a Tenant, if there is one.
+func (r *Reconciler) emptyKubeconfig(ctx context.Context, w *work) error {
 	key := types.NamespacedName{Namespace: w.ref.Namespace, Name: secretName(w.tenant)}
 	found := &corev1.Secret{}
 	switch err := r.Client.Get(ctx, key, found); {
@@ -178,9 +174,9 @@ func (r *Reconciler) removeKubeconfig(ctx context.Context, w *work) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading Secret %q: %w", key, err)
+	case len(found.Data[kubeconfigKey]) == 0 && metav1.IsControlledBy(found, w.tenant):
+		return nil
 	}
-	if err := r.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Secret %q: %w", key, err)
-	}
-	return nil
+	// A key without a value, and not no key: what somebody else has written there goes, too.
+	return r.applyKubeconfig(ctx, w, key, []byte{})
 }

@@ -151,9 +151,7 @@ func TestKubeconfig(t *testing.T) {
 		}
 	})
 	checkSeen(t, f.secret(t))
-	if owners := f.secret(t).OwnerReferences; len(owners) != 1 || owners[0].UID != "uid-of-a" {
-		t.Errorf("its owners are %v", owners)
-	}
+	checkOwner(t, f.secret(t))
 	again("another tenant of the name", true, func() {
 		mirror := get(t, f.space, "acme")
 		if err := f.space.Delete(t.Context(), mirror); err != nil {
@@ -185,11 +183,78 @@ func TestKubeconfig(t *testing.T) {
 	if _, err := f.reconcile(t, "acme"); err != nil {
 		t.Fatal(err)
 	}
-	if f.secret(t) != nil {
-		t.Error("the Secret is there and nobody asks for it")
-	}
+	checkEmpty(t, f.secret(t))
 	if meta.FindStatusCondition(get(t, f.host, "acme").Status.Conditions, v1alpha1.ConditionKubeconfig) != nil {
 		t.Error("the condition is there and nobody asks for a kubeconfig")
+	}
+}
+
+// checkOwner checks that the host deletes a Secret with the Tenant, and for nothing else.
+func checkOwner(t *testing.T, secret *corev1.Secret) {
+	t.Helper()
+	want := []metav1.OwnerReference{{APIVersion: "tenantry.io/v1alpha1", Kind: "Tenant", Name: "acme", UID: hostUID, Controller: new(true)}}
+	if diff := cmp.Diff(want, secret.OwnerReferences); diff != "" {
+		t.Errorf("its owners are others than wanted: %s", diff)
+	}
+}
+
+// checkEmpty checks that nothing is left in the Secret, which goes with the Tenant.
+func checkEmpty(t *testing.T, secret *corev1.Secret) {
+	t.Helper()
+	if secret == nil {
+		t.Fatal("the Secret is deleted, to which the operator has no right")
+	}
+	if content := secret.Data[kubeconfigKey]; len(content) != 0 {
+		t.Errorf("nobody asks for the kubeconfig and it is there: %s", content)
+	}
+	checkOwner(t, secret)
+}
+
+// neverDeleting fails when something is deleted on the host, where the operator has no right to.
+func (f *fixture) neverDeleting(t *testing.T) {
+	f.host = interceptor.NewClient(f.host, interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+			t.Errorf("%T %s is deleted", o, o.GetName())
+			return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), nil)
+		},
+	})
+	f.reconciler.Client = f.host
+}
+
+// TestKubeconfigNoLongerAskedFor checks that the Secret is emptied, once, also of what somebody
+// else has written, and left to the host when the Tenant goes.
+func TestKubeconfigNoLongerAskedFor(t *testing.T) {
+	ours := func() *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "acme-kubeconfig", Labels: map[string]string{
+				controlplane.ManagedLabel: controlplane.FieldManager, controlplane.OfLabel: "a", controlplane.TenantLabel: "acme"}},
+			Data: map[string][]byte{kubeconfigKey: []byte("restored by somebody")},
+		}
+	}
+	f := issuer(t, onHost(held), ours())
+	f.neverDeleting(t)
+	applied := f.counting()
+	for range 3 {
+		if _, err := f.reconcile(t, "acme"); err != nil {
+			t.Fatal(err)
+		}
+		checkEmpty(t, f.secret(t))
+		checkSeen(t, f.secret(t))
+	}
+	if *applied != 1 {
+		t.Errorf("it was applied %d times", *applied)
+	}
+
+	f = issuer(t, onHost(held, asking, deleting), ours())
+	f.neverDeleting(t)
+	if err := f.space.Delete(t.Context(), inSpace(hostUID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.reconcile(t, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	if get(t, f.host, "acme") != nil {
+		t.Error("the Tenant is there")
 	}
 }
 

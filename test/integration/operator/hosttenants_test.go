@@ -214,7 +214,8 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 
 		deleteTenant(ctx, "first")
 		Expect(apierrors.IsNotFound(home.tenants.Get(ctx, client.ObjectKey{Name: "first"}, newTenant("first")))).To(BeTrue())
-		expectGone(ctx, named(&corev1.Secret{}, "first-kubeconfig"))
+		// This host has no garbage collector, which would delete it now.
+		Expect(metav1.IsControlledBy(secret(ctx, "first-kubeconfig"), t)).To(BeTrue())
 		expectEvent(ctx, "first", "SpaceDeleted")
 
 		By("having another space, and another certificate, when there is one of its name again")
@@ -223,7 +224,13 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		createTenant(ctx, again)
 		expectOfTenant(ctx, "first", v1alpha1.ConditionKubeconfig, metav1.ConditionTrue, v1alpha1.ReasonIssued)
 		expectReady(ctx, "first")
+		Expect(metav1.IsControlledBy(secret(ctx, "first-kubeconfig"), again)).To(BeTrue())
 		Expect(namespaces(ctx, kubeconfigOf(ctx, "first"))).To(ContainElement("default"))
+
+		By("asking for it no longer")
+		changeTenant(ctx, admin, "first", func(t *v1alpha1.Tenant) { t.Spec.KubeconfigSecret = nil })
+		Eventually(func() []byte { return secret(ctx, "first-kubeconfig").Data["kubeconfig"] }).Should(BeEmpty())
+		Expect(metav1.IsControlledBy(secret(ctx, "first-kubeconfig"), again)).To(BeTrue())
 	})
 
 	It("is in the control plane as it is on the host", func(ctx SpecContext) {

@@ -1,0 +1,122 @@
+package hosttenant
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/controller/controlplane"
+	"github.com/tenantry/tenantry/internal/pki"
+)
+
+// clientOf returns one to a server that answers in the place of own/a, as the operator has it.
+func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
+	t.Helper()
+	cp, objects := controlPlane(t)
+	keys := objects[1].(*corev1.Secret).Data
+	authority, err := pki.ParseAuthority("server-ca", keys["server-ca.crt"], keys["server-ca.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM, key, err := authority.Issue(pki.ServingTemplate("127.0.0.1", "a.own.svc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := httptest.NewUnstartedServer(server)
+	serving.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	serving.StartTLS()
+	t.Cleanup(serving.Close)
+	cp.Status.Endpoint = serving.URL
+	c, host := newConnections(t, time.Hour, objects)
+	access, err := controlplane.ReadAccess(t.Context(), host, cp, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := c.config(cp, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, serving.URL
+}
+
+// TestRedirectsAreNotFollowed checks that a server cannot send the operator elsewhere.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var asked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	for code := 300; code <= 308; code++ {
+		c, address := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(code)
+		})
+		for _, query := range []string{"", "?watch=true"} {
+			response, err := c.Post(address+"/tenants"+query, "application/json", strings.NewReader("{}"))
+			if err == nil {
+				response.Body.Close()
+				t.Errorf("%d is answered with %s", code, response.Status)
+				continue
+			}
+			if want := fmt.Sprintf(`ControlPlane "own/a" answers with %d`, code); !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+			if !unreachable(err) {
+				t.Errorf("%v is an answer", err)
+			}
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("another server was asked %d times", n)
+	}
+}
+
+// TestAnswersAreBounded checks how much of an answer is read. Watches go on.
+func TestAnswersAreBounded(t *testing.T) {
+	c, address := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refused" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		chunk := bytes.Repeat([]byte(" "), 1<<20)
+		for range answerBytes >> 20 {
+			_, _ = w.Write(chunk)
+		}
+		if r.URL.Path != "/just-fits" {
+			_, _ = w.Write([]byte(" "))
+		}
+	})
+	for path, tooLarge := range map[string]bool{
+		"/just-fits": false, "/list": true, "/list?watch=false": true, "/refused?watch=true": true, "/watch?watch=true": false, "/watch?watch=1": false,
+	} {
+		response, err := c.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		switch {
+		case !tooLarge && err != nil:
+			t.Errorf("%s: %v", path, err)
+		case tooLarge && (err == nil || !strings.Contains(err.Error(), `ControlPlane "own/a" answers with more than 64 MiB`)):
+			t.Errorf("%s: got error %v", path, err)
+		case tooLarge && read > answerBytes:
+			t.Errorf("%s: %d bytes were read", path, read)
+		}
+	}
+}
