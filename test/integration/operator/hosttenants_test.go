@@ -569,7 +569,7 @@ var _ = Describe("The operator's rights", func() {
 		Entry(nil, "delete", "tenants.tenantry.io", "", false),
 		Entry(nil, "list", "secrets", "", false),
 		Entry(nil, "get", "secrets", "default", false),
-		Entry(nil, "delete", "secrets", namespace, true),
+		Entry(nil, "delete", "secrets", namespace, false),
 		Entry(nil, "create", "events.events.k8s.io", "default", true),
 		Entry(nil, "list", "events.events.k8s.io", "default", false),
 		Entry(nil, "create", "events.events.k8s.io", "kube-system", false),
