@@ -121,7 +121,7 @@ var _ = Describe("A ControlPlane on an external etcd", func() {
 	It("goes on with the login that it has when the Secret is gone, empty, wrong or somebody else's, and takes over the next", func(ctx SpecContext) {
 		cp := newOnEtcd("rotated")
 		createAvailable(ctx, cp)
-		before, made := copied(ctx, cp)(), generation(ctx, cp)
+		before := copied(ctx, cp)()
 		whole := secret(ctx, cp.Spec.Storage.Etcd.SecretName)
 		for name, spoil := range map[string]struct {
 			how    func(*corev1.Secret)
@@ -151,7 +151,7 @@ var _ = Describe("A ControlPlane on an external etcd", func() {
 		uid := uidOf(ctx, servers)
 		Expect(admin.Delete(ctx, servers)).To(Succeed())
 		Eventually(func() any { return uidOf(ctx, servers) }).ShouldNot(Equal(uid), "servers are made with the copy")
-		made = generation(ctx, cp)
+		made := generation(ctx, cp)
 		giveEtcdSecret(ctx, cp) // with other authorities
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 		Eventually(copied(ctx, cp)).ShouldNot(Equal(before))

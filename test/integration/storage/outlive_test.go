@@ -106,7 +106,7 @@ var _ = Describe("A request that outlives its tenant", func() {
 			if r.Resource == "events" {
 				object.Object["involvedObject"] = map[string]any{"namespace": "default"}
 			}
-			var at dynamic.ResourceInterface = in.Resource(r).Namespace("default")
+			at := in.Resource(r).Namespace("default")
 			if r.Resource == "namespaces" {
 				at = in.Resource(r)
 			}
