@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,9 +226,9 @@ func TestTurnsOfCounts(t *testing.T) {
 		own = add("globex|default", own.Name, own)
 		changed = append(changed, of, own)
 
-		together := 0
+		var together atomic.Int64
 		r := newRecounter(s, (&space{pods: "7"}).measure, func(_ context.Context, n tenant.Name, resources []schema.GroupResource, namespace string) (map[schema.GroupResource]int64, error) {
-			if together = max(together, len(resources)); namespace != "default" {
+			if together.Store(max(together.Load(), int64(len(resources)))); namespace != "default" {
 				t.Errorf("counts in %q of %q", namespace, n)
 			}
 			time.Sleep(time.Second)
@@ -254,8 +255,8 @@ func TestTurnsOfCounts(t *testing.T) {
 				t.Errorf("of %s are used %v", key, s[key].quota.Status.Used)
 			}
 		}
-		if together != 2 {
-			t.Errorf("counts %d resources at once, want all of a quota", together)
+		if got := together.Load(); got != 2 {
+			t.Errorf("counts %d resources at once, want all of a quota", got)
 		}
 		cancel()
 		synctest.Wait()
