@@ -172,6 +172,13 @@ func UserTenant(ctx context.Context) (Name, error) {
 	return "", ErrNoTenant
 }
 
+// ByPlatform reports whether the user of the request in ctx is one of the system tenant: an administrator of the
+// platform, or one of its controllers.
+func ByPlatform(ctx context.Context) bool {
+	n, err := UserTenant(ctx)
+	return err == nil && n == System
+}
+
 // Foreign reports whether the user of the request in ctx belongs to another tenant
 // than the space that the request names, admitted or not, and returns both tenants. It is
 // false where no policy can apply: for system users, users without tenant, and

@@ -37,7 +37,7 @@ var admissionTable = []mutant{
 	{"webhooks that send without end", by("internal/server/egress", ""),
 		"internal/server/egress/answers.go", `&bounded{answer, most}`, `&bounded{answer, 1000 * most}`},
 	{"who may change the quota of a tenant", bySpec("test/integration/quota", "cannot be changed or deleted in the space"),
-		"internal/server/quota/protect.go", `err == nil && user == tenant.System {`, `err == nil && user != "" {`},
+		"internal/server/quota/protect.go", `if tenant.ByPlatform(ctx) {`, `if user, err := tenant.UserTenant(ctx); err == nil && user != "" {`},
 	{"nothing is given back to the quota of the next tenant", by("internal/server/quota", "TestSettle"),
 		"internal/server/quota/accounts.go", `q.UID != r.uid`, `q.UID == ""`},
 	{"replicas of StatefulSets, as they are scaled", by("internal/server/admission/spacepolicy", "TestFactors"),

@@ -49,17 +49,11 @@ func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Obj
 			if s.index.shares(definition.Name, false) {
 				warning.AddWarning(ctx, "", ownDefinition)
 			}
-		case n.IsSpace() && !byPlatform(ctx):
+		case n.IsSpace() && !tenant.ByPlatform(ctx):
 			keepServed(definition, served)
 		}
 		return nil
 	}
-}
-
-// byPlatform reports whether a request is one of the platform, or of its controllers.
-func byPlatform(ctx context.Context) bool {
-	user, err := tenant.UserTenant(ctx)
-	return err == nil && user == tenant.System
 }
 
 // keepServed keeps what the status says of how the definition is served, which is the server's to

@@ -113,7 +113,7 @@ func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apie
 		return nil
 	}
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	count, err := s.Ranges.CountOf(ctx, n, resource, "")
+	count, err := s.Ranges.CountOf(ctx, n, resource)
 	if err != nil || count == 0 {
 		return err
 	}

@@ -118,7 +118,7 @@ func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.Grou
 	}
 	known := l.accounts.known(n)
 	if known == nil {
-		return !l.accounts.latest.hasSynced() || !byPlatform(ctx)
+		return !l.accounts.latest.hasSynced() || !tenant.ByPlatform(ctx)
 	}
 	return !complete(known) || len(l.meters.of(resource).MatchingResources(quota.ResourceNames(known.Status.Hard))) > 0
 }
@@ -212,7 +212,7 @@ func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.Re
 	if err != nil || current != nil || change.New == nil || change.Old != nil {
 		return current, err
 	}
-	if byPlatform(ctx) {
+	if tenant.ByPlatform(ctx) {
 		return nil, nil
 	}
 	return nil, apierrors.NewForbidden(change.Resource, nameIn(change.New),
@@ -226,13 +226,7 @@ func unlimited(ctx context.Context) bool {
 	if tenant.ByPublisher(ctx) {
 		return true
 	}
-	return subresource(ctx) == "status" && byPlatform(ctx)
-}
-
-// byPlatform reports whether a system user changes something.
-func byPlatform(ctx context.Context) bool {
-	user, err := tenant.UserTenant(ctx)
-	return err == nil && user == tenant.System
+	return subresource(ctx) == "status" && tenant.ByPlatform(ctx)
 }
 
 // evaluate lets upstream's evaluator decide and charge.

@@ -70,7 +70,7 @@ func (m *measure) inKeys(ctx context.Context, n tenant.Name, name corev1.Resourc
 	if _, ignored := m.ignored[counted]; ignored {
 		return resource.Quantity{Format: resource.DecimalSI}, true, nil
 	}
-	count, err := m.ranges.CountOf(ctx, n, counted, "")
+	count, err := m.ranges.CountOf(ctx, n, counted)
 	return *resource.NewQuantity(count, resource.DecimalSI), true, err
 }
 
@@ -153,7 +153,7 @@ func (l lister) List(labels.Selector) ([]runtime.Object, error) {
 	defer cancel()
 	// Most spaces have nothing of most resources. To list what is not there means to
 	// wait until the watch cache knows that there is nothing.
-	if stored, err := l.ranges.CountOf(ctx, l.tenant, l.resource.GroupResource(), ""); err != nil || stored == 0 {
+	if stored, err := l.ranges.CountOf(ctx, l.tenant, l.resource.GroupResource()); err != nil || stored == 0 {
 		return nil, err
 	}
 	path := l.tenant.Root() + "/api/"

@@ -45,7 +45,7 @@ func Protect(ctx context.Context, n tenant.Name, resource schema.GroupResource, 
 		if !n.IsSpace() || !isTenantQuota(resource, before) && !isTenantQuota(resource, after) {
 			return nil
 		}
-		if user, err := tenant.UserTenant(ctx); err == nil && user == tenant.System {
+		if tenant.ByPlatform(ctx) {
 			return nil
 		}
 		return apierrors.NewForbidden(quotaResource, v1alpha1.TenantQuota, errProtected)

@@ -110,17 +110,10 @@ func sums(ctx context.Context, n tenant.Name, ranges []occupied) (map[string]int
 	return counts, nil
 }
 
-// CountOf returns the number of objects of a resource that tenant n has in etcd, in
-// all namespaces or in the given one.
-func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) (int64, error) {
-	ranges := r.of(resource)
-	if len(ranges) == 0 { // a custom resource, whose range is the same for all spaces
-		if err := r.learnFrom(ctx, n); err != nil {
-			return 0, err
-		}
-		ranges = r.of(resource)
-	}
-	return r.countIn(ctx, n, namespace, ranges)
+// CountOf returns the number of objects of a resource that tenant n has in etcd.
+func (r *Ranges) CountOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (int64, error) {
+	counts, err := r.CountEach(ctx, n, []schema.GroupResource{resource}, "")
+	return counts[resource], err
 }
 
 // countCustom is CountOf for the custom resources of a definition, which may have the name of
@@ -130,29 +123,12 @@ func (r *Ranges) countCustom(ctx context.Context, n tenant.Name, resource schema
 		return 0, err
 	}
 	ranges := slices.DeleteFunc(r.of(resource), func(stored *etcdRange) bool { return !stored.custom })
-	return r.countIn(ctx, n, "", ranges)
-}
-
-// countIn returns the number of objects that tenant n has in some ranges, in all namespaces or
-// in the given one.
-func (r *Ranges) countIn(ctx context.Context, n tenant.Name, namespace string, ranges []*etcdRange) (int64, error) {
-	found, err := r.count(ctx, n, namespace, ranges)
+	found, err := r.count(ctx, n, "", ranges)
 	if err != nil {
 		return 0, err
 	}
-	var sum int64
-	for _, o := range found {
-		if namespace != "" && !o.stored.custom {
-			sum += o.keys // the range of a namespace is unambiguous
-			continue
-		}
-		count, err := o.count(ctx, n)
-		if err != nil {
-			return 0, err
-		}
-		sum += count
-	}
-	return sum, nil
+	counts, err := sums(ctx, n, found)
+	return counts[resource.String()], err
 }
 
 // Stored returns the number of objects that tenant n has in etcd and their size without

@@ -128,8 +128,7 @@ func cleansUp(ctx context.Context) bool {
 	if info, ok := request.RequestInfoFrom(ctx); ok && (info.Verb == "delete" || info.Verb == "deletecollection") {
 		return true
 	}
-	of, err := tenant.UserTenant(ctx)
-	return err == nil && of == tenant.System
+	return tenant.ByPlatform(ctx)
 }
 
 // mayChange returns the function that decides about a change of an object; see

@@ -48,7 +48,7 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 	}
 	was := marksOf(before)
 	var snapshot runtime.Object
-	if was.copied() && resource == deployments && byPlatform(ctx) {
+	if was.copied() && resource == deployments && tenant.ByPlatform(ctx) {
 		snapshot = before.DeepCopyObject()
 	}
 	return func(after runtime.Object) error {
@@ -113,9 +113,9 @@ var formerLabel, formerFrom = tenant.Former(tenant.PublishedCopyLabel), tenant.F
 // that the publisher has begun.
 func decide(ctx context.Context, was, is marks, deleted bool) error {
 	switch {
-	case was.copied() && was.terminating && byPlatform(ctx):
+	case was.copied() && was.terminating && tenant.ByPlatform(ctx):
 		return nil
-	case was.copied() && !deleted && was == is && byPlatform(ctx) && toStatus(ctx):
+	case was.copied() && !deleted && was == is && tenant.ByPlatform(ctx) && toStatus(ctx):
 		return nil
 	case was.copied():
 		return errCopy
@@ -128,7 +128,7 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 	case was.kind == "" && is.kind == "":
 		// The annotation alone makes no copy. Objects that controllers make of a copy, such as
 		// the ReplicaSets of a Deployment, have it.
-		if was.from == is.from || deleted || byPlatform(ctx) {
+		if was.from == is.from || deleted || tenant.ByPlatform(ctx) {
 			return nil
 		}
 		return errMarks
@@ -139,11 +139,6 @@ func decide(ctx context.Context, was, is marks, deleted bool) error {
 	default:
 		return nil
 	}
-}
-
-func byPlatform(ctx context.Context) bool {
-	n, err := tenant.UserTenant(ctx)
-	return err == nil && n == tenant.System
 }
 
 func toStatus(ctx context.Context) bool {
