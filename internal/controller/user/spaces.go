@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"encoding/json"
 	"path"
 	"strconv"
 
@@ -22,6 +23,8 @@ const FieldManager = "tenantry-user-controller"
 type spaces interface {
 	// Apply makes an object what it is to be, whoever has made one of its name.
 	Apply(ctx context.Context, n tenant.Name, o client.Object) error
+	// Read reads an object of which the name is known, and reports whether there is one.
+	Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error)
 	// Delete deletes an object, if there is one, and no other one of its name if its UID is known.
 	Delete(ctx context.Context, n tenant.Name, o client.Object) error
 	// Patch merges a change into an object, or into its subresource, if there is one.
@@ -42,6 +45,15 @@ func newWriter(config *rest.Config) (*writer, error) {
 		return nil, err
 	}
 	return &writer{&publisher.Writer{Client: client, FieldManager: FieldManager}}, nil
+}
+
+// Read implements spaces.
+func (w *writer) Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error) {
+	body, err := w.Client.Get().AbsPath(publisher.Path(n, o)).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(body, o)
+	}
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // RoleBindings implements spaces.
