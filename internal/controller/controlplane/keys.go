@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/pki"
 )
 
@@ -66,11 +67,11 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 		}
 	}
 	if w.cp.Spec.Storage.Etcd != nil && len(validation.IsDNS1123Label(string(data[identity]))) > 0 {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s is no UUID: restore it from a backup", authoritiesName(w.cp), identity)
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s is no UUID: restore it from a backup", authoritiesName(w.cp), identity)
 	}
 	found.claim = fmt.Sprintf("%s/%s/%s", w.cp.Namespace, w.cp.Name, data[identity])
 	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
 	}
 	data, err = r.once(ctx, w.cp, keysName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(clientCA)
@@ -86,7 +87,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 		return err
 	}
 	if _, err := keyutil.ParsePrivateKeyPEM(data[serviceAccount+key]); err != nil {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
 	}
 	w.authorities = found // by which the status says that there are keys: all of them
 	return nil
@@ -102,7 +103,7 @@ func (r *Reconciler) once(ctx context.Context, cp *v1alpha1.ControlPlane, name s
 		return secret.Data, err
 	}
 	if cp.Status.CertificateAuthority != "" {
-		return nil, problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
+		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
 			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
 	}
 	data, err := make()
@@ -117,7 +118,7 @@ func (r *Reconciler) once(ctx context.Context, cp *v1alpha1.ControlPlane, name s
 	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("creating Secret %q: %w", name, err)
 	}
-	r.record(cp, keysMade(name))
+	keysMade(name).Record(r.Events, cp)
 	return data, nil
 }
 
@@ -139,7 +140,7 @@ func newAuthorities(names ...string) (map[string][]byte, error) {
 func parse(secret, name string, data map[string][]byte) (*pki.Authority, error) {
 	authority, err := pki.ParseAuthority(name, data[name+crt], data[name+key])
 	if err != nil {
-		return nil, problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %v", secret, err)
+		return nil, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %v", secret, err)
 	}
 	return authority, nil
 }
@@ -170,7 +171,7 @@ func (r *Reconciler) applySecret(ctx context.Context, cp *v1alpha1.ControlPlane,
 		WithType(corev1.SecretTypeOpaque).WithData(data)
 	err := r.apply(ctx, cp, secret, &corev1.Secret{})
 	if apierrors.IsInvalid(err) { // its type, or that it is immutable
-		return problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
+		return conditions.Problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
 	}
 	return err
 }

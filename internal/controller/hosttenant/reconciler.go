@@ -14,14 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-)
-
-const (
-	// problemPeriod is after what time it is looked again whether somebody has mended what is
-	// not watched.
-	problemPeriod = time.Minute
-	// conflictPeriod is what a cache gets to learn what the operator itself has written.
-	conflictPeriod = 100 * time.Millisecond
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -56,21 +49,6 @@ type work struct {
 	released bool
 }
 
-// problem is what keeps a Tenant from its space: it is shown.
-type problem struct {
-	reason, message string
-	// unknown is true if the tenant may have a space all the same.
-	unknown bool
-	// again is when to look again, 0 if what ends it is watched.
-	again time.Duration
-}
-
-func (p *problem) Error() string { return p.message }
-
-func problemf(reason, format string, args ...any) *problem {
-	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
-}
-
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	t := &v1alpha1.Tenant{}
@@ -97,11 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case errors.Is(err, errWaiting):
 		err = nil
 	}
-	if conflicts(err) { // the cache is behind
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	if apierrors.IsConflict(err) { // the cache is behind
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
 	}
-	if commitErr := r.commit(ctx, w, err); conflicts(commitErr) {
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, errors.Join(err, commitErr)
 	}
@@ -112,14 +90,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // connection would write the status of every Tenant twice.
 var errTooEarly = errors.New("too early")
 
-func conflicts(err error) bool { return apierrors.IsConflict(err) }
-
 // next says when to look again if nothing that is watched changes.
 func (w *work) next(err error) (reconcile.Result, error) {
-	p, is := errors.AsType[*problem](err)
+	p, is := errors.AsType[*conditions.Problem](err)
 	switch {
 	case is:
-		return reconcile.Result{RequeueAfter: p.again}, nil
+		return reconcile.Result{RequeueAfter: p.Again}, nil
 	case apierrors.IsInvalid(err):
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	case err != nil:
@@ -134,7 +110,7 @@ func (w *work) next(err error) (reconcile.Result, error) {
 // checkName refuses what is the platform's own in every control plane.
 func (*Reconciler) checkName(_ context.Context, w *work) error {
 	if isReserved(w.tenant.Name) {
-		return problemf(v1alpha1.ReasonNameReserved, "%q is the platform's own tenant in every control plane: give the Tenant another name", w.tenant.Name)
+		return conditions.Problemf(v1alpha1.ReasonNameReserved, "%q is the platform's own tenant in every control plane: give the Tenant another name", w.tenant.Name)
 	}
 	return nil
 }
@@ -151,7 +127,7 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 		w.ref = chosen
 	}
 	if !slices.Contains(r.Namespaces, w.ref.Namespace) {
-		return problemf(v1alpha1.ReasonControlPlaneMissing, "the operator does not look after ControlPlanes of namespace %q: name a ControlPlane of another one, or give the operator its rights there and --namespace", w.ref.Namespace)
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneMissing, "the operator does not look after ControlPlanes of namespace %q: name a ControlPlane of another one, or give the operator its rights there and --namespace", w.ref.Namespace)
 	}
 	cp := &v1alpha1.ControlPlane{}
 	err := r.Client.Get(ctx, keyOf(*w.ref), cp)
@@ -160,7 +136,7 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return problemf(v1alpha1.ReasonControlPlaneMissing, "there is no ControlPlane %q", w.ref)
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneMissing, "there is no ControlPlane %q", w.ref)
 	case err != nil:
 		return fmt.Errorf("reading ControlPlane %q: %w", w.ref, err)
 	}
@@ -176,16 +152,14 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 func (r *Reconciler) connect(ctx context.Context, w *work) error {
 	space, err := r.Connect(ctx, w.cp)
 	if err != nil {
-		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true, again: problemPeriod,
-			message: fmt.Sprintf("ControlPlane %q cannot be asked: %v", w.ref, err)}
+		return conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "ControlPlane %q cannot be asked: %v", w.ref, err)
 	}
 	switch {
 	case space.Synced():
 	case !space.Late() && meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionMirrored) != nil:
 		return errTooEarly
 	default:
-		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true,
-			message: fmt.Sprintf("waiting for the servers of ControlPlane %q to answer", w.ref)}
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneUnreachable, "waiting for the servers of ControlPlane %q to answer", w.ref)
 	}
 	w.space = space
 	return nil

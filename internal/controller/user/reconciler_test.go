@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -62,9 +61,26 @@ func (m *memory) note(n tenant.Name, verb string, o client.Object) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failing == nil {
-		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, strings.TrimPrefix(publisher.Path(n, o), n.Root())))
+		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, pathOf(o)))
 	}
 	return m.failing
+}
+
+// pathOf returns the path of an object in its space.
+func pathOf(o client.Object) string {
+	const rbac = "/apis/" + rbacv1.GroupName + "/v1"
+	switch o.(type) {
+	case *v1alpha1.User:
+		return "/apis/" + v1alpha1.GroupVersion.String() + "/users/" + o.GetName()
+	case *corev1.Namespace:
+		return "/api/v1/namespaces/" + o.GetName()
+	case *rbacv1.ClusterRoleBinding:
+		return rbac + "/clusterrolebindings/" + o.GetName()
+	case *rbacv1.RoleBinding:
+		return rbac + "/namespaces/" + o.GetNamespace() + "/rolebindings/" + o.GetName()
+	default:
+		return rbac + "/namespaces/" + o.GetNamespace() + "/roles/" + o.GetName()
+	}
 }
 
 func (m *memory) Apply(ctx context.Context, n tenant.Name, o client.Object) error {

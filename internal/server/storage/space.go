@@ -261,17 +261,17 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 // and completes the object.
 func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		if res.ResourceVersion == 0 {
-			if err := s.mayCreate(ctx, n); err != nil {
-				return nil, nil, err
-			}
-		}
 		before := existing(input, res)
 		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
 		already := hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
-		if err != nil {
+		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err
+		}
+		if before == nil {
+			if err := s.mayCreate(ctx, n); err != nil {
+				return nil, nil, err
+			}
 		}
 		if err := complete(output); err != nil {
 			return nil, nil, err
