@@ -141,8 +141,8 @@ type item struct {
 	timer    *time.Timer
 }
 
-// errShare ends requests beyond the share.
-var errShare = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
+// ErrNotInTurn ends requests of a tenant beyond its share, and those that are not its turn.
+var ErrNotInTurn = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
 
 // share is how many items a tenant may have while others wait, or it has slow time.
 func (s *shares) share() int { return s.workers / shareDivisor }
@@ -165,10 +165,10 @@ func (s *shares) enter(ctx context.Context, n tenant.Name, owner types.UID) (_ c
 	current := a.owners[owner]
 	switch {
 	case current != nil && current.waits:
-		return nil, nil, errShare
+		return nil, nil, ErrNotInTurn
 	case current != nil: // one more in parallel
 	case (a.waiting > 0 || s.slowTime(a, time.Now()) > 0) && (len(a.items) >= s.share() || s.isFull(a)):
-		return nil, nil, errShare
+		return nil, nil, ErrNotInTurn
 	default:
 		current = s.begin(a, owner)
 	}
@@ -194,7 +194,7 @@ func (s *shares) begin(a *account, owner types.UID) *item {
 		case s.mayWait(a):
 			s.setWaits(a, begun, true)
 		default:
-			begun.cancel(errShare)
+			begun.cancel(ErrNotInTurn)
 		}
 	})
 	a.items[begun] = struct{}{}
@@ -239,7 +239,7 @@ func (s *shares) mayWait(a *account) bool {
 		}
 	}
 	s.setWaits(most, oldest, false)
-	oldest.cancel(errShare)
+	oldest.cancel(ErrNotInTurn)
 	return true
 }
 
@@ -307,7 +307,7 @@ func (s *shares) roundTrip(req *http.Request, n tenant.Name, owner types.UID, se
 	}
 	defer leave()
 	response, err := send(req.WithContext(ctx))
-	if err != nil && (errors.Is(err, errShare) || errors.Is(context.Cause(ctx), errShare)) {
+	if err != nil && (errors.Is(err, ErrNotInTurn) || errors.Is(context.Cause(ctx), ErrNotInTurn)) {
 		return refused(req, n)
 	}
 	return response, err
@@ -319,6 +319,6 @@ func refused(req *http.Request, n tenant.Name) (*http.Response, error) {
 		Status:   metav1.StatusFailure,
 		Reason:   metav1.StatusReasonTooManyRequests,
 		Code:     http.StatusTooManyRequests,
-		Message:  fmt.Sprintf("tenant %q: %v", n, errShare),
+		Message:  fmt.Sprintf("tenant %q: %v", n, ErrNotInTurn),
 	})
 }

@@ -174,4 +174,8 @@ var controllersTable = []mutant{
                         description: limits`, `[0-9]+)?$
                           x-kubernetes-int-or-string: true
                         description: limits`},
+	{"what ends in a namespace of many limits is not compared with each", by("internal/kubecontrollers", "TestReplenished"),
+		"internal/kubecontrollers/quotas.go", `if limits > maxReplenished {`, `if false && limits > maxReplenished {`},
+	{"what waits for its turn is not logged each time", by("internal/kubecontrollers", "TestQuiet"),
+		"internal/kubecontrollers/quiet.go", `if err != nil && strings.Contains(`, `if false && err != nil && strings.Contains(`},
 }
