@@ -106,6 +106,9 @@ Two kinds of files are of interest to others:
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
 	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
 		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
+	fs.StringVar(&kube.Audit.WebhookOptions.ConfigFile, "audit-webhook-config-file", "",
+		"Kubeconfig of a webhook that audit events are sent to, in batches.")
+	o.Server.AddHostFlags(fs)
 	o.Server.AddCacheFlags(fs)
 	o.Server.FlowControl.AddFlags(fs)
 	o.Server.Egress.AddFlags(fs)
