@@ -23,6 +23,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/flattened"
 	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -155,7 +156,7 @@ func (r *Reconciler) list(ctx context.Context, k key, to client.ObjectList, opti
 // deleted.
 func (r *Reconciler) namespace(ctx context.Context, k key, name string) (*corev1.Namespace, error) {
 	ns := &corev1.Namespace{}
-	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(k.tenant, name).String()}, ns)
+	found, err := flattened.Get(ctx, r.Children, types.NamespacedName{Name: tenant.Flatten(k.tenant, name).String()}, ns)
 	if err != nil || !found || ns.DeletionTimestamp != nil || keyOf(ns) != k {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (r *Reconciler) ensure(ctx context.Context, k key, desired, observed client
 	if name.Namespace == "" {
 		name.Name = tenant.Flatten(k.tenant, name.Name).String()
 	}
-	found, err := r.observe(ctx, name, observed)
+	found, err := flattened.Get(ctx, r.Children, name, observed)
 	if err != nil || found && equal(desired, observed) {
 		return err
 	}
@@ -205,18 +206,6 @@ func equal(desired, observed client.Object) bool {
 		return d.RoleRef == o.RoleRef && apiequality.Semantic.DeepEqual(d.Subjects, o.Subjects)
 	default:
 		return apiequality.Semantic.DeepEqual(desired.(*rbacv1.Role).Rules, observed.(*rbacv1.Role).Rules)
-	}
-}
-
-// observe reads an object from the cache and reports whether there is one.
-func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName, to client.Object) (bool, error) {
-	switch err := r.Children.Get(ctx, name, to); {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err):
-		return false, nil
-	default:
-		return false, fmt.Errorf("reading %s from the cache: %w", name, err)
 	}
 }
 
@@ -315,7 +304,7 @@ func (r *Reconciler) endLate(ctx context.Context, k key, u *v1alpha1.User, names
 	if err != nil || ns == nil {
 		return err
 	}
-	bound, err := r.observe(ctx, types.NamespacedName{Namespace: ns.Name, Name: ownerName}, &rbacv1.RoleBinding{})
+	bound, err := flattened.Get(ctx, r.Children, types.NamespacedName{Namespace: ns.Name, Name: ownerName}, &rbacv1.RoleBinding{})
 	if err != nil || !bound && u.Spec.NamespacePolicy != v1alpha1.UserNamespacesDelete {
 		return err
 	}
