@@ -19,6 +19,8 @@ const FieldManager = "tenantry-user-controller"
 type spaces interface {
 	// Apply makes an object what it is to be, whoever has made one of its name.
 	Apply(ctx context.Context, n tenant.Name, o client.Object) error
+	// Read reads an object of which the name is known, and reports whether there is one.
+	Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error)
 	// Delete deletes an object, if there is one, and no other one of its name if its UID is known.
 	Delete(ctx context.Context, n tenant.Name, o client.Object) error
 	// Patch merges a change into an object, or into its subresource, if there is one.
@@ -36,6 +38,12 @@ var _ spaces = writer{}
 func newWriter(config *rest.Config) (writer, error) {
 	all, err := spaceclient.New(spaceclient.AsPublisher(config), FieldManager)
 	return writer{all}, err
+}
+
+// Read implements spaces.
+func (w writer) Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error) {
+	err := w.In(n.Scope()).Get(ctx, client.ObjectKeyFromObject(o), o)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // RoleBindings implements spaces.

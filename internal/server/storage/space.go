@@ -37,6 +37,8 @@ type Space struct {
 	prepare Preparation
 	// closed, if set, returns an error if a space accepts no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
+	// frozen, if set, returns an error if a space is being emptied; see RESTOptionsGetter.Frozen.
+	frozen func(ctx context.Context, n tenant.Name) error
 	// removal says why an object must not go yet.
 	removal removal
 	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
@@ -118,7 +120,11 @@ func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
 	if cleansUp(ctx) {
 		ctx = etcdstore.WithReserve(ctx)
 	}
-	return etcdstore.WithFence(ctx, s.fence(n, uid))
+	fence := s.fence(n, uid)
+	if isBound(ctx, n) && !cleansUp(ctx) {
+		fence = strict{fence}
+	}
+	return etcdstore.WithFence(ctx, fence)
 }
 
 // cleansUp reports whether a request is a deletion, which may only mark an object, or one of the platform.
@@ -254,7 +260,7 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before := existing(input, res)
-		mayBecome, complete := s.mayChange(ctx, n, before), s.completes(ctx, n, before)
+		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
 		already := hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
@@ -272,6 +278,9 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if err := checkItems(output, already); err != nil {
+			return nil, nil, err
+		}
+		if err := mayStill(output); err != nil {
 			return nil, nil, err
 		}
 		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
