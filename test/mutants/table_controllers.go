@@ -85,7 +85,7 @@ var controllersTable = []mutant{
 	{"parked objects come when a worker is done", by("internal/kubecontrollers", "TestEventsWait"),
 		"internal/kubecontrollers/fairinformer.go", `go i.release(n)`, `_ = i.release`},
 	{"parked objects come when no worker is", by("internal/kubecontrollers", "TestHandlersTakeTurns"),
-		"internal/kubecontrollers/fairinformer.go", `func() { i.releaseAgain(n) }`, `func() {}`},
+		"internal/kubecontrollers/fairrelease.go", `func() { i.releaseAgain(n) }`, `func() {}`},
 	{"long queues count as debt", by("internal/kubecontrollers", "TestTurns"),
 		"internal/kubecontrollers/debts.go", `d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt`, `d.owes(n) > maxDebt+0*time.Duration(items)`},
 	{"the garbage collector refuses while others wait", by("internal/kubecontrollers", "TestRequestsTakeTurns"),
