@@ -182,7 +182,7 @@ var controllersTable = []mutant{
 		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); false && err != nil {`},
 	{"an operator that cannot read Tenants is not ready", by("internal/operator", "TestReady"),
 		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); false && err != nil {`},
-	{"long exponents in the definition of ControlPlanes", by("internal/server/registry/definition", "Quantit|SpecsOf"),
+	{"long exponents in the definition of ControlPlanes", by("internal/server/definition", "Quantit|SpecsOf"),
 		"config/crd/tenantry.io_controlplanes.yaml", `[0-9]{1,2})?$
                       x-kubernetes-int-or-string: true
                     description: |-
