@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +17,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/docs"
 )
 
 const (
@@ -188,6 +192,53 @@ var _ = Describe("The configuration of a ControlPlane", func() {
 		}
 		Expect(get(ctx, &appsv1.Deployment{}, "placed-manager").Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String()).To(Equal("2Gi"))
 	})
+})
+
+var _ = Describe("A Tenant of the host", func() {
+	It("asks for no more than its ControlPlane lets it have", func(ctx SpecContext) {
+		s := createServed(ctx, "bounded")
+		t := newTenant("greedy")
+		t.Spec.ControlPlaneRef = s.ref()
+		t.Spec.NodePlacement = &v1alpha1.NodePlacement{Mode: v1alpha1.NodePlacementEnabled}
+		createTenant(ctx, t)
+		condition := expectOfTenant(ctx, t.Name, v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
+		Expect(condition.Message).To(ContainSubstring("let the platform raise spec.tenantLimits.nodePlacement of the ControlPlane"))
+		changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) { t.Spec.NodePlacement = nil })
+		expectReady(ctx, t.Name)
+
+		changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) {
+			t.Spec.NodePlacement = &v1alpha1.NodePlacement{Mode: v1alpha1.NodePlacementEnabled}
+		})
+		expectOfTenant(ctx, t.Name, v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
+		Expect(s.mirror(ctx, t.Name).Spec.NodePlacement).To(BeNil())
+	}, NodeTimeout(specTimeout))
+})
+
+var _ = Describe("The page", func() {
+	pages, err := docs.Read("../../..")
+	if err != nil {
+		panic(err)
+	}
+	for _, page := range pages {
+		for _, block := range page.Blocks {
+			if !slices.Contains([]string{"audit.md", "configure-a-control-plane.md", "connect-oidc.md"}, filepath.Base(page.Path)) ||
+				block.File() == "" || !strings.Contains(block.Text, "kind: ControlPlane") {
+				continue
+			}
+			It(page.Path+" has "+block.File()+", which an operator makes a control plane of", func(ctx SpecContext) {
+				for document := range strings.SplitSeq(block.Text, "\n---\n") {
+					object := &unstructured.Unstructured{}
+					Expect(yaml.Unmarshal([]byte(document), object)).To(Succeed())
+					if object.GetKind() != "ControlPlane" {
+						createFor(ctx, object)
+						continue
+					}
+					createAvailable(ctx, newFrom(object))
+					expectCondition(ctx, object.GetName(), v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+				}
+			})
+		}
+	}
 })
 
 // replaced is a configuration, of a key in the copy, with another issuer or level.

@@ -213,7 +213,9 @@ func serve(ctx context.Context, name string, changes ...func(*standalone.Options
 			Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 		}
 	}
-	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir = dir })...)
+	limits := filepath.Join(dir, "tenant-limits.yaml")
+	Expect(os.WriteFile(limits, secret(ctx, name+"-configuration").Data["tenant-limits.tenant-limits.yaml"], 0o600)).To(Succeed())
+	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir, o.Server.HostTenantLimits = dir, limits })...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(running.Stop)
 	return running
