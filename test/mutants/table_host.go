@@ -50,7 +50,7 @@ var hostTable = []mutant{
 	{"no limit is more than a host may ask for", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `		case *n.wanted == 0:`, `		case false:`},
 	{"a quota limits all that a host's must", by("api/v1alpha1", "TestTenantLimits"),
-		"api/v1alpha1/tenant_limits.go", `		case !is:`, `		case false:`},
+		"api/v1alpha1/tenant_limits.go", `		case !is:`, `		case !is && false:`},
 	{"a kubeconfig that somebody has edited is made anew", by("internal/controller/controlplane", "TestAdmin"),
 		"internal/kubeconfig/renew.go", `err == nil && isPlain(current) &&`, `err == nil &&`},
 	{"a control plane does not say where a tenant is", by("internal/controller/hosttenant", "TestOwnConditions"),
