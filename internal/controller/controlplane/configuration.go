@@ -78,7 +78,8 @@ func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
 	before, all, problems := unpack(live.Data), sections{}, []error{w.remaining}
 	for _, given := range givenIn(&w.cp.Spec) {
 		files, err := r.files(ctx, w.cp, given)
-		if kept := before[given.section]; err != nil && conditions.IgnoreProblem(err) == nil && configuration.Check(given.section, kept) == nil {
+		_, wrong := errors.AsType[*conditions.Problem](err)
+		if kept := before[given.section]; wrong && configuration.Check(given.section, kept) == nil {
 			problems, files, err = append(problems, err), kept, nil
 		}
 		if err != nil {
