@@ -47,4 +47,23 @@ var hostTable = []mutant{
 		"internal/kubeconfig/renew.go", `err == nil && isPlain(current) &&`, `err == nil &&`},
 	{"a control plane does not say where a tenant is", by("internal/controller/hosttenant", "TestOwnConditions"),
 		"internal/controller/hosttenant/status.go", `	if w.cp != nil || status.ControlPlaneRef != nil {`, `	if false {`},
+	{"servers that are slow have a share of the workers", by("internal/controller/hosttenant", "TestShareOfWorkers"),
+		"internal/controller/hosttenant/sharing.go", `s.next.RoundTrip(request.WithContext(ctx))`, `s.next.RoundTrip(request)`},
+	{"the end of an answer counts, too", by("internal/controller/hosttenant", "TestShareOfWorkers"),
+		"internal/controller/hosttenant/sharing.go", `		err = readAll(response, s.of.String())
+`, ``},
+	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
+		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
+		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
+	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
+		"internal/controller/hosttenant/guard.go", `	ends := time.AfterFunc(limit, cancel)`, `	ends := time.AfterFunc(1000*limit, cancel)`},
+	{"events of a control plane have a rate", by("internal/controller/hosttenant", "TestPace|TestEventsArePaced"),
+		"internal/controller/hosttenant/pace.go", `	if delay == 0 {`, `	if delay < 1<<62 {`},
+	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
+		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
+	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),
+		"internal/controller/hosttenant/reconciler.go", `	case errors.Is(err, errBusy): // which is no news
+		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
+`, ``},
 }

@@ -50,7 +50,7 @@ func controlPlane(t *testing.T) (*v1alpha1.ControlPlane, []client.Object) {
 func newConnections(t *testing.T, life time.Duration, objects []client.Object) (*connections, client.Client) {
 	t.Helper()
 	host := newHostWith(t, append(objects, onHost())...).WithIndex(&v1alpha1.Tenant{}, byControlPlane, controlPlaneOf).Build()
-	c := &connections{host: host, life: life, outside: true}
+	c := &connections{host: host, life: life, outside: true, shares: newWorkerShares(concurrency)}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
 	if err := c.Start(t.Context(), queue); err != nil {

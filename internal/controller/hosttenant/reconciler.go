@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +21,9 @@ const (
 	// problemPeriod is after what time it is looked again whether somebody has mended what is
 	// not watched.
 	problemPeriod = time.Minute
+	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
+	// its share of the workers.
+	busyPeriod = 5 * time.Second
 	// conflictPeriod is what a cache gets to learn what the operator itself has written.
 	conflictPeriod = 100 * time.Millisecond
 )
@@ -94,6 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errTooEarly):
 		return reconcile.Result{}, nil
+	case errors.Is(err, errBusy): // which is no news
+		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
 	case errors.Is(err, errWaiting):
 		err = nil
 	}

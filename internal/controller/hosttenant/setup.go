@@ -26,7 +26,7 @@ import (
 
 const (
 	// concurrency is the number of Tenants that are reconciled at once. A reconcile mostly
-	// waits for servers.
+	// waits for servers, and those of a ControlPlane that are slow have a share of the workers.
 	concurrency = 16
 	// minBackoff and maxBackoff bound the time after which what has failed is tried again.
 	minBackoff = 50 * time.Millisecond
@@ -53,7 +53,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Tenant{}, byControlPlane, controlPlaneOf); err != nil {
 		return err
 	}
-	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside}
+	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside, shares: newWorkerShares(concurrency)}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now,
