@@ -34,6 +34,8 @@ var admissionTable = []mutant{
 		"internal/server/admission/ondemand.go", `return p.shared.Definition.Check(shown, n)`, `_ = p.shared.Definition.Check(shown, n); return nil`},
 	{"redirects of webhooks", by("internal/server/egress", ""),
 		"internal/server/egress/answers.go", `response.StatusCode >= 300 &&`, `response.StatusCode >= 400 &&`},
+	{"answers of webhooks that are no JSON", by("internal/server/egress", "TestAnswersAreReadAsUpstreamReadsThem"),
+		"internal/server/egress/answers.go", `!yaml.IsJSONBuffer(body)`, `!yaml.IsJSONBuffer(body) && false`},
 	{"webhooks that send without end", by("internal/server/egress", ""),
 		"internal/server/egress/answers.go", `&bounded{answer, most}`, `&bounded{answer, 1000 * most}`},
 	{"who may change the quota of a tenant", bySpec("test/integration/quota", "cannot be changed or deleted in the space"),

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const (
@@ -23,6 +22,7 @@ const (
 
 var (
 	errRedirect = errors.New("the webhook answers with a redirect, and none is followed")
+	errNotJSON  = errors.New("the webhook answers with what is no JSON object, and nothing else is read")
 	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes and %d for each byte that it is asked or, of a conversion, %d for each object and %d for each byte",
 		maxAnswer, growth, objectBytes, byteFactor)
 )
@@ -44,16 +44,15 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, errRedirect
 	}
-	// Upstream reads other formats, too, and text of errors.
-	mediaType, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	if read := mediaType == "" || mediaType == runtime.ContentTypeJSON; response.StatusCode/100 == 2 && !read {
-		_ = response.Body.Close()
-		return nil, fmt.Errorf("the webhook answers with the content type %.100q, and only %s is read", mediaType, runtime.ContentTypeJSON)
-	}
 	body, err := readAnswer(req, response.Body)
 	_ = response.Body.Close()
 	if err != nil {
 		return nil, err
+	}
+	// Upstream reads YAML and protobuf, too, by what the body begins with and whatever the
+	// header says. It reads no response in the text of an error, and none in nothing.
+	if response.StatusCode/100 == 2 && len(body) > 0 && !yaml.IsJSONBuffer(body) {
+		return nil, errNotJSON
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil

@@ -72,7 +72,8 @@ func TestLargeAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = io.CopyN(w, endless{}, int64(tc.size)) // the client goes away
+				answer := io.MultiReader(strings.NewReader("{"), endless{})
+				_, _ = io.CopyN(w, answer, int64(tc.size)) // the client goes away
 			}))
 			defer hook.Close()
 			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(strings.Repeat(" ", tc.asked)))
@@ -107,8 +108,12 @@ func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
 	slow := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec","value":{"overhead":{"cpu":"1e-1000000000"}}}]`))
 	quick := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"1"}]`))
 	for name, tc := range map[string]struct{ contentType, answer, message string }{
-		"YAML":                 {"application/yaml", "response: {patch: " + slow + "}", `the content type "application/yaml"`},
-		"protobuf":             {"application/vnd.kubernetes.protobuf", "k8s", "the content type"},
+		"YAML":                 {"application/yaml", "response: {patch: " + slow + "}", "no JSON object"},
+		"YAML, named JSON":     {"application/json", "response: {patch: " + slow + "}", "no JSON object"},
+		"protobuf":             {"application/vnd.kubernetes.protobuf", "k8s\x00", "no JSON object"},
+		"text, as Go names it": {"text/plain; charset=utf-8", `{"response":{"patch":"` + slow + `"}}`, "the number"},
+		"JSON, named text":     {"text/plain; charset=utf-8", " \n" + `{"response":{}}`, ""},
+		"no answer":            {"application/json", "", ""},
 		"two patches":          {"application/json; charset=utf-8", `{"response":{"patch":"` + quick + `","patch":"` + slow + `"}}`, "the number"},
 		"two responses":        {"application/json", `{"response":{"patch":"` + slow + `"},"response":{"uid":"u"}}`, "the number"},
 		"a name with escapes":  {"application/json", `{"response":{"p\u0061tch":"` + slow + `"}}`, "the number"},
@@ -117,7 +122,7 @@ func TestAnswersAreReadAsUpstreamReadsThem(t *testing.T) {
 		"no name of a type":    {"", `{"response":{"patch":"` + slow + `"}}`, "the number"},
 		"an answer without it": {"application/json", `{"response":{}}`, ""},
 		"no response":          {"application/json", `{"kind":"AdmissionReview"}`, ""},
-		"no JSON":              {"application/json", `not allowed`, ""},
+		"no JSON":              {"application/json", `not allowed`, "no JSON object"},
 		"no review":            {"application/json", `{"response":{"patch":"` + slow + `"},"request":[]}`, ""},
 		"no patch":             {"application/json", `{"response":{"patch":"` + base64.StdEncoding.EncodeToString([]byte(`{"cpu":"1e-1000000000"}`)) + `"}}`, ""},
 	} {

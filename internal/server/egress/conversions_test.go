@@ -63,7 +63,7 @@ func TestConversions(t *testing.T) {
 		"two responses": {review(large), strings.Replace(answer(object(strings.Repeat("[", 300)+strings.Repeat("]", 300))),
 			`"response":`, `"response":{"convertedObjects":[]},"response":`, 1), "levels of lists and maps"},
 		"no response":       {review(large), `{"kind":"ConversionReview"}`, ""},
-		"no JSON":           {review(large), "no conversion", ""},
+		"no JSON":           {review(large), "no conversion", "no JSON object"},
 		"no conversion":     {`{"kind":"AdmissionReview"}`, answer(object(list(10_001, "{}"))), ""},
 		"what asks nothing": {"", answer(object(list(10_001, "{}"))), ""},
 	} {
