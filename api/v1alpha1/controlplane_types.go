@@ -26,6 +26,7 @@ const (
 	ReasonNameTaken          = "NameTaken"
 	ReasonKeysMissing        = "KeysMissing"
 	ReasonKeysInvalid        = "KeysInvalid"
+	ReasonKeysNotAdopted     = "KeysNotAdopted"
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	ReasonEtcdSecretMissing  = "EtcdSecretMissing"
 	ReasonEtcdSecretInvalid  = "EtcdSecretInvalid"
@@ -272,6 +273,12 @@ type ControlPlaneStatus struct {
 	// certificateAuthority is the bundle by which clients verify the servers, in PEM.
 	// +optional
 	CertificateAuthority string `json:"certificateAuthority,omitempty"`
+	// keys are the Secrets of keys that the operator has made, or was told to adopt. What is in
+	// their place otherwise is not used.
+	// +optional
+	// +listType=map
+	// +listMapKey=secretName
+	Keys []ControlPlaneKeys `json:"keys,omitempty"`
 	// version that all servers run.
 	// +optional
 	Version string `json:"version,omitempty"`
@@ -279,6 +286,23 @@ type ControlPlaneStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 }
+
+// ControlPlaneKeys is what is known of a Secret of keys.
+//
+// +k8s:openapi-gen=false
+type ControlPlaneKeys struct {
+	// secretName is the name of the Secret.
+	// +required
+	SecretName string `json:"secretName"`
+	// digest is that of what is in it. It tells nothing of the keys.
+	// +required
+	Digest string `json:"digest"`
+}
+
+// AdoptKeysAnnotation is on ControlPlanes whose Secrets of keys were there before, of an earlier
+// ControlPlane of the name or from a backup. It has their digests, as the condition Degraded shows
+// them, with commas between.
+const AdoptKeysAnnotation = "tenantry.io/adopt-keys"
 
 // ControlPlaneList is a list of ControlPlanes.
 //

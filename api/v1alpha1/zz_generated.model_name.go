@@ -26,6 +26,11 @@ func (in ControlPlaneExpose) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneKeys) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneKeys"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneList) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneList"
 }

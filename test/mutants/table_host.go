@@ -63,7 +63,13 @@ var hostTable = []mutant{
 	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
 		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
 	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),
-		"internal/controller/hosttenant/reconciler.go", `	case errors.Is(err, errBusy): // which is no news
-		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
-`, ``},
+		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, errBusy):`, `case false && errors.Is(err, errBusy):`},
+	{"keys that somebody else may know are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
+		"internal/controller/controlplane/keys.go", `return secret.Data, r.checkMade(ctx, w.cp, secret)`, `return secret.Data, nil`},
+	{"keys are those of the status where there is one", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
+		"internal/controller/controlplane/made.go", `cp.Status.CertificateAuthority != "" && !recordsKeys(cp):`, `cp.Status.CertificateAuthority != "":`},
+	{"keys are recorded before they are made", by("internal/controller/controlplane", "TestKeysAreRecordedFirst"),
+		"internal/controller/controlplane/keys.go", `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {`, `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); false && err != nil {`},
+	{"users of tenants are issued by the keys of the status", by("internal/controller/hosttenant", "TestReadAccess"),
+		"internal/controller/controlplane/access.go", `		if recordsKeys(cp) && !isRecorded(cp, secret) {`, `		if false {`},
 }

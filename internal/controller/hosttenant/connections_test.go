@@ -187,7 +187,10 @@ func TestReadAccess(t *testing.T) {
 		"a Service of nobody":      func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[3].SetLabels(nil) },
 		"authorities of another":   func(cp *v1alpha1.ControlPlane, _ []client.Object) { cp.Status.CertificateAuthority = "other" },
 		"nothing is known of them": func(cp *v1alpha1.ControlPlane, _ []client.Object) { cp.Status.CertificateAuthority = "" },
-		"keys that are none":       func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[2].(*corev1.Secret).Data = nil },
+		"keys that the status does not name": func(cp *v1alpha1.ControlPlane, _ []client.Object) {
+			cp.Status.Keys = []v1alpha1.ControlPlaneKeys{{SecretName: "a-keys", Digest: "other"}}
+		},
+		"keys that are none": func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[2].(*corev1.Secret).Data = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cp, objects := controlPlane(t)
