@@ -36,8 +36,8 @@ func isRecorded(cp *v1alpha1.ControlPlane, secret *corev1.Secret) bool {
 	return slices.Contains(cp.Status.Keys, v1alpha1.ControlPlaneKeys{SecretName: secret.Name, Digest: digestOf(secret.Data)})
 }
 
-// recordsKeys reports whether the status says what Secrets of keys have. Operators up to 0.2 did
-// not write that.
+// recordsKeys reports whether the status says what Secrets of keys have. That of a ControlPlane that
+// an operator without such records has made does not until it is written next.
 func recordsKeys(cp *v1alpha1.ControlPlane) bool { return len(cp.Status.Keys) > 0 }
 
 // checkMade reports why the content of a Secret of keys is not used: who may create Secrets, but not

@@ -207,10 +207,8 @@ var _ = Describe("A ControlPlane", func() {
 func serve(ctx context.Context, name string, changes ...func(*standalone.Options)) *env.Environment {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
-	for _, from := range []string{name + "-keys", name + "-serving"} {
-		for file, content := range secret(ctx, from).Data {
-			Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
-		}
+	for file, content := range secret(ctx, name+"-serving").Data {
+		Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 	}
 	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir = dir })...)
 	Expect(err).NotTo(HaveOccurred())
