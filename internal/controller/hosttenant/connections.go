@@ -265,9 +265,10 @@ func (c *connections) run(ctx context.Context, key types.NamespacedName, made *c
 	c.enqueueAll(c.ctx, key)
 }
 
-// enqueueAll asks for reconciles of all Tenants of a ControlPlane.
+// enqueueAll asks for reconciles of all Tenants of a ControlPlane, and of those that are in none: the
+// cache may not know yet that this has become theirs.
 func (c *connections) enqueueAll(ctx context.Context, key types.NamespacedName) {
-	for _, request := range tenantsOf(ctx, c.host, key.String()) {
+	for _, request := range ofOrUndecided(ctx, c.host, key) {
 		c.queue.Add(request)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,6 +152,24 @@ func TestConnectionRenewal(t *testing.T) {
 	}
 	if connectionLife > userValidity/2 {
 		t.Errorf("a certificate for %s is used for %s", userValidity, connectionLife)
+	}
+}
+
+// TestAllAreLookedAt checks that, once servers answer, the Tenants are looked at that wait for them,
+// also one of which the cache does not know that it does.
+func TestAllAreLookedAt(t *testing.T) {
+	_, objects := controlPlane(t)
+	c, _ := newConnections(t, time.Hour, append(objects,
+		onHost(named("undecided"), func(t *v1alpha1.Tenant) { t.Spec.ControlPlaneRef = nil }),
+		onHost(named("elsewhere"), in("own", "b"))))
+	c.enqueueAll(t.Context(), types.NamespacedName{Namespace: "own", Name: "a"})
+	asked := map[string]bool{}
+	for range c.queue.Len() {
+		request, _ := c.queue.Get()
+		asked[request.Name] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"acme": true, "undecided": true}, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

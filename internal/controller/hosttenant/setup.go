@@ -67,9 +67,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 		return err
 	}
 	toTenants := func(ctx context.Context, cp client.Object) []reconcile.Request {
-		return slices.Concat(
-			tenantsOf(ctx, mgr.GetClient(), client.ObjectKeyFromObject(cp).String()),
-			tenantsOf(ctx, mgr.GetClient(), undecided))
+		return ofOrUndecided(ctx, mgr.GetClient(), client.ObjectKeyFromObject(cp))
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("host-tenant").
@@ -113,6 +111,11 @@ func controlPlaneOf(object client.Object) []string {
 		return []string{ref.String()}
 	}
 	return []string{undecided}
+}
+
+// ofOrUndecided returns requests for the Tenants of a ControlPlane, and for those of none.
+func ofOrUndecided(ctx context.Context, host client.Reader, cp types.NamespacedName) []reconcile.Request {
+	return slices.Concat(tenantsOf(ctx, host, cp.String()), tenantsOf(ctx, host, undecided))
 }
 
 // tenantsOf returns requests for the Tenants of a value of the index.

@@ -172,7 +172,7 @@ var _ = Describe("What is made for a ControlPlane", func() {
 func adopt(ctx context.Context, name string) {
 	GinkgoHelper()
 	said := expectCondition(ctx, name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysNotAdopted).Message
-	Expect(said).To(MatchRegexp(`"kubectl -n `+namespace+` annotate --overwrite controlplane `+name+` tenantry.io/adopt-keys=[0-9a-f,]+"`))
+	Expect(said).To(MatchRegexp(`"kubectl -n ` + namespace + ` annotate --overwrite controlplane ` + name + ` tenantry.io/adopt-keys=[0-9a-f,]+"`))
 	_, digests, _ := strings.Cut(said, v1alpha1.AdoptKeysAnnotation+"=")
 	digests, _, _ = strings.Cut(digests, `"`)
 	change(ctx, newControlPlane(name), name, func(cp *v1alpha1.ControlPlane) {
