@@ -29,6 +29,9 @@ const (
 	// and connectionLife after what time it has another one.
 	userValidity   = 60 * 24 * time.Hour
 	connectionLife = userValidity / 3
+	// settlePeriod is after what time a Tenant is looked at that has changed in a control plane: a
+	// new one changes some times in a row, and the host is told once.
+	settlePeriod = 100 * time.Millisecond
 )
 
 // connections are those to the system spaces of ControlPlanes, one for each that has Tenants.
@@ -224,7 +227,8 @@ func (c *connections) enqueue(ctx context.Context, pace *pace, object any) {
 		object = gone.Obj
 	}
 	if t, is := object.(*v1alpha1.Tenant); is && c.isOnHost(ctx, t.Name) {
-		pace.enqueue(t.Name, func() { c.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}) })
+		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}
+		pace.enqueue(t.Name, func() { c.queue.AddAfter(request, settlePeriod) })
 	}
 }
 

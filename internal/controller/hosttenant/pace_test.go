@@ -81,10 +81,11 @@ func TestEventsArePaced(t *testing.T) {
 			t.Error("somebody looks at a Tenant that the host has not")
 		}
 	}
-	if c.enqueue(t.Context(), p, toolscache.DeletedFinalStateUnknown{Obj: named("acme")}); c.queue.Len() != 1 {
-		t.Fatal("nobody looks at the Tenant")
-	}
+	c.enqueue(t.Context(), p, toolscache.DeletedFinalStateUnknown{Obj: named("acme")})
 	request, _ := c.queue.Get()
+	if request.Name != "acme" {
+		t.Fatalf("somebody looks at %v", request)
+	}
 	c.queue.Done(request)
 	p.limit.ReserveN(time.Now(), eventBurst) // others have had it
 	if c.enqueue(t.Context(), p, named("acme")); c.queue.Len() > 0 || !p.delayed.Has("acme") {
