@@ -41,6 +41,11 @@ func (in ControlPlanePod) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlanePublish) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlanePublish"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneReference) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneReference"
 }
@@ -93,6 +98,11 @@ func (in ForeignSubject) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Grantee) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.Grantee"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostObject) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.HostObject"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -59,7 +59,7 @@ var hostTable = []mutant{
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
 		"internal/controller/hosttenant/guard.go", `	ends := time.AfterFunc(limit, cancel)`, `	ends := time.AfterFunc(1000*limit, cancel)`},
 	{"events of a control plane have a rate", by("internal/controller/hosttenant", "TestPace|TestEventsArePaced"),
-		"internal/controller/hosttenant/pace.go", `	if delay == 0 {`, `	if delay < 1<<62 {`},
+		"internal/controller/hosttenant/pace.go", `max(delay, p.limit.Reserve().Delay())`, `max(delay, 0*p.limit.Reserve().Delay())`},
 	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
 		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
 	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),

@@ -29,9 +29,6 @@ const (
 	// and connectionLife after what time it has another one.
 	userValidity   = 60 * 24 * time.Hour
 	connectionLife = userValidity / 3
-	// settlePeriod is after what time a Tenant is looked at that has changed in a control plane: a
-	// new one changes some times in a row, and the host is told once.
-	settlePeriod = 100 * time.Millisecond
 )
 
 // connections are those to the system spaces of ControlPlanes, one for each that has Tenants.
@@ -150,12 +147,7 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 	if err != nil {
 		return nil, fmt.Errorf("creating the watch: %w", err)
 	}
-	asking := rest.CopyConfig(config)
-	asking.Timeout = answerTimeout
-	asking.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &breaker{next: &sharing{next: next, shares: c.shares, of: key}}
-	})
-	live, err := client.New(asking, client.Options{Scheme: scheme, Mapper: mapper})
+	live, err := client.New(Bound(config, c.shares, key), client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("creating the client: %w", err)
 	}
@@ -176,7 +168,13 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 
 // config is that of the operator's user in the system space.
 func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Access) (*rest.Config, error) {
-	certPEM, keyPEM, err := access.System.ClientCertificate(userValidity, tenant.System, userName, userGroup)
+	return Config(cp, access, c.outside, userName, userGroup)
+}
+
+// Config is that of a user of the operator in the system space of a ControlPlane, at the address of its
+// Service or, if the operator is outside of the host, at that for clients.
+func Config(cp *v1alpha1.ControlPlane, access controlplane.Access, outside bool, user string, groups ...string) (*rest.Config, error) {
+	certPEM, keyPEM, err := access.System.ClientCertificate(userValidity, tenant.System, user, groups...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +184,37 @@ func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Acce
 			ServerName: access.ServerName, CAData: access.System.ServerCA.PEM(), CertData: certPEM, KeyData: keyPEM,
 		},
 	}
-	if c.outside {
+	if outside {
 		config.Host = cp.Status.Endpoint
 	}
 	of := client.ObjectKeyFromObject(cp).String()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next, of: of} })
 	return config, nil
 }
+
+// Shares are those of ControlPlanes in the workers of a controller.
+type Shares = workerShares
+
+// NewShares returns the shares in so many workers.
+func NewShares(workers int) *Shares { return newWorkerShares(workers) }
+
+// Bound gives the requests of a config to the servers of a ControlPlane an end, their answers a bound,
+// and the ControlPlane its share of the workers.
+func Bound(config *rest.Config, workers *Shares, of types.NamespacedName) *rest.Config {
+	bound := rest.CopyConfig(config)
+	bound.Timeout = answerTimeout
+	bound.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &breaker{next: &sharing{next: next, shares: workers, of: of}}
+	})
+	return bound
+}
+
+// Names of the operator's own user in control planes.
+const (
+	User, UserGroup = userName, userGroup
+	// ConnectionLife is for how long a connection is used, a third of what its certificate is good for.
+	ConnectionLife = connectionLife
+)
 
 // kinds are those that the operator knows in a control plane. It asks for no discovery.
 func kinds() (*runtime.Scheme, meta.RESTMapper) {
@@ -228,7 +250,7 @@ func (c *connections) enqueue(ctx context.Context, pace *pace, object any) {
 	}
 	if t, is := object.(*v1alpha1.Tenant); is && c.isOnHost(ctx, t.Name) {
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}
-		pace.enqueue(t.Name, func() { c.queue.AddAfter(request, settlePeriod) })
+		pace.enqueue(t.Name, func() { c.queue.Add(request) })
 	}
 }
 

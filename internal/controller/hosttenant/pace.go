@@ -15,10 +15,13 @@ const (
 	// eventRate is how many Tenants of a ControlPlane are looked at each second because
 	// something changes in it, and eventBurst how many at once. Each costs the host a few
 	// requests at most.
-	eventRate, eventBurst = 20, 100
-	// eventsOfChange is how many events a change of the host may have in the control plane:
-	// these are looked at as they come. maxCredit bounds what of it is saved.
-	eventsOfChange, maxCredit = 6, 100_000
+	eventRate, eventBurst = 20, 200
+	// settlePeriod is after what time a Tenant is looked at that has changed in a control plane: a
+	// new one changes some times in a row, and the host is told once.
+	settlePeriod = 100 * time.Millisecond
+	// looksOfChange is how often a Tenant may have to be looked at after a change of the host until
+	// it is Ready and counted: then none waits for its turn. maxCredit bounds what of it is saved.
+	looksOfChange, maxCredit = 16, 100_000
 )
 
 // pace bounds how often the Tenants of a ControlPlane are looked at because of its own events, so
@@ -52,7 +55,7 @@ func (p *pace) changed(t *v1alpha1.Tenant) {
 	defer p.mu.Unlock()
 	if is := (change{t.UID, t.Generation}); p.known[t.Name] != is {
 		p.known[t.Name] = is
-		p.credit = min(p.credit+eventsOfChange, maxCredit)
+		p.credit = min(p.credit+looksOfChange, maxCredit)
 	}
 }
 
@@ -63,22 +66,18 @@ func (p *pace) forget(name string) {
 	delete(p.known, name)
 }
 
-// enqueue calls add for a Tenant now or, unless it waits already, when it is its turn.
+// enqueue calls add for a Tenant in a moment or, unless it waits already, when it is its turn.
 func (p *pace) enqueue(name string, add func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.delayed.Has(name):
-		return
-	case p.credit > 0:
-		p.credit--
-		add()
+	if p.delayed.Has(name) {
 		return
 	}
-	delay := p.limit.Reserve().Delay()
-	if delay == 0 {
-		add()
-		return
+	delay := settlePeriod
+	if p.credit > 0 {
+		p.credit--
+	} else {
+		delay = max(delay, p.limit.Reserve().Delay())
 	}
 	p.delayed.Insert(name)
 	time.AfterFunc(delay, func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/internal/process/shares"
 )
 
-// tenantBytes is how large an answer about one Tenant may be: etcd stores no larger objects.
+// tenantBytes is how large an answer about one object may be: etcd stores no larger ones.
 const tenantBytes = 4 << 20
 
 // errBusy ends what is beyond the share of a ControlPlane.
