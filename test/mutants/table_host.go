@@ -72,4 +72,24 @@ var hostTable = []mutant{
 		"internal/controller/controlplane/keys.go", `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {`, `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); false && err != nil {`},
 	{"users of tenants are issued by the keys of the status", by("internal/controller/hosttenant", "TestReadAccess"),
 		"internal/controller/controlplane/access.go", `		if recordsKeys(cp) && !isRecorded(cp, secret) {`, `		if false {`},
+	{"Secrets are published to their own ControlPlane", by("internal/controller/hostpublish", "TestPublished"),
+		"internal/controller/hostpublish/wanted.go", `object.GetLabels()[controlplane.OfLabel] == cp.Name &&`, `true &&`},
+	{"what the operator has made is not published", by("internal/controller/hostpublish", "TestPublished"),
+		"internal/controller/hostpublish/wanted.go", `object.GetLabels()[controlplane.ManagedLabel] != controlplane.FieldManager &&`, `true &&`},
+	{"what nobody has annotated is not published", by("internal/controller/hostpublish", "TestPublished"),
+		"internal/controller/hostpublish/wanted.go", `		case !isPublished(object) || !isGiven(cp, k, object):`, `		case !isGiven(cp, k, object):`},
+	{"Secrets are published by name alone", by("internal/controller/hostpublish", "TestPublished"),
+		"internal/controller/hostpublish/wanted.go", `		case k.Resource == "secrets" && k.Group == "" || slices.Contains(byNameAlone, k.Group):`, `		case slices.Contains(byNameAlone, k.Group):`},
+	{"what is not the host's is not written", by("internal/controller/hostpublish", "TestFollowing"),
+		"internal/controller/hostpublish/space.go", `	case !isOurs(found):`, `	case false:`},
+	{"what the host does not let the operator read is not deleted", by("internal/controller/hostpublish", "TestUnreadable"),
+		"internal/controller/hostpublish/reconciler.go", `		if err == nil {
+			readable`, `		if err == nil || isProblem(err) {
+			readable`},
+	{"labels of ours are not copied from the host", by("internal/controller/hostpublish", "TestCopy"),
+		"internal/controller/hostpublish/wanted.go", `if domain != "tenantry.io" && !strings.HasSuffix(domain, ".tenantry.io") {`, `if domain != "" {`},
+	{"the publisher writes in one namespace", by("internal/controller/hostpublish", "TestRights"),
+		"internal/controller/hostpublish/space.go", `		if k.namespaced {
+			within`, `		if k.namespaced && false {
+			within`},
 }

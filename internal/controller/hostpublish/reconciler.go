@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -68,9 +69,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	all, err := kinds(cp, r.Mapper)
-	if err == nil {
-		r.Follow(cp, all)
-		if len(all) == 0 && len(cp.Status.Published) == 0 {
+	if err == nil && len(all) == 0 {
+		r.Follow(cp, nil)
+		if len(cp.Status.Published) == 0 {
 			return reconcile.Result{}, r.commit(ctx, cp, cp.Status.Published, nil)
 		}
 	}
@@ -99,7 +100,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // publish makes the copies of all kinds what the host says, and returns how many there are, and of
-// which resources there may be some. What fails for one kind keeps none of the others.
+// which resources there may be some. What fails for one kind keeps none of the others. As long as
+// it is not known what the host has of a kind, none is deleted. What cannot be read is not watched.
 func (r *Reconciler) publish(ctx context.Context, cp *v1alpha1.ControlPlane, all []*kind) (copies int, published []string, _ error) {
 	space, err := r.Connect(ctx, cp)
 	if err != nil {
@@ -118,11 +120,18 @@ func (r *Reconciler) publish(ctx context.Context, cp *v1alpha1.ControlPlane, all
 		}
 	}
 	var failures []error
+	var readable []*kind
 	for _, k := range all {
-		n, err := r.publishKind(ctx, cp, space, k)
-		copies += n
+		wanted, err := r.wanted(ctx, cp, k)
+		if err == nil {
+			readable = append(readable, k)
+			var n int
+			n, err = r.publishKind(ctx, cp, space, k, wanted)
+			copies += n
+		}
 		failures = append(failures, err)
 	}
+	r.Follow(cp, readable)
 	for _, resource := range cp.Status.Published {
 		if slices.Contains(names, resource) {
 			continue
@@ -135,13 +144,10 @@ func (r *Reconciler) publish(ctx context.Context, cp *v1alpha1.ControlPlane, all
 	return copies, names, errors.Join(failures...)
 }
 
-// publishKind makes the copies of a kind what the host says. As long as that is not known, none is
-// deleted.
-func (r *Reconciler) publishKind(ctx context.Context, cp *v1alpha1.ControlPlane, space *Space, k *kind) (copies int, _ error) {
-	wanted, err := r.wanted(ctx, cp, k)
-	if err != nil {
-		return 0, err
-	}
+// publishKind makes the copies of a kind what is wanted.
+func (*Reconciler) publishKind(ctx context.Context, cp *v1alpha1.ControlPlane, space *Space, k *kind,
+	wanted map[string]*unstructured.Unstructured,
+) (copies int, _ error) {
 	var failures []error
 	for name, object := range wanted {
 		switch err := space.put(ctx, object); {

@@ -26,8 +26,9 @@ import (
 
 const (
 	// concurrency is the number of Tenants that are reconciled at once. A reconcile mostly
-	// waits for servers, and those of a ControlPlane that are slow have a share of the workers.
-	concurrency = 16
+	// waits for servers. Those of a ControlPlane that are slow have a quarter of the workers, which
+	// must be enough for one that all Tenants are in, on machines that are busy.
+	concurrency = 64
 	// minBackoff and maxBackoff bound the time after which what has failed is tried again.
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Minute
