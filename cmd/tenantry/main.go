@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -20,7 +22,9 @@ func main() {
 	// One failing request or controller must not end the process for everybody.
 	utilruntime.ReallyCrash = false
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	if err := newCommand().ExecuteContext(genericapiserver.SetupSignalContext()); err != nil {
+	ctx := genericapiserver.SetupSignalContext()
+	// Who is asked to end while it starts has not failed.
+	if err := newCommand().ExecuteContext(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		fmt.Fprintf(os.Stderr, "tenantry: %v\n", err)
 		os.Exit(1)
 	}

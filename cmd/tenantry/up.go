@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/etcd"
@@ -17,13 +18,17 @@ import (
 // them, on the disk of etcd.
 const auditBackups = 10
 
+// up is what the command is given.
+type up struct {
+	standalone.Options
+	tuning        process.Options
+	logs          logFlags
+	managerConfig string
+}
+
 func newUpCommand() *cobra.Command {
-	o := standalone.NewOptions()
-	o.Dir, o.Port = ".tenantry", 6443
-	kube, users := o.Server.Kube, &o.Server.Authentication
-	tuning := process.NewOptions()
-	var logs logFlags
-	managerConfig := ""
+	u := &up{Options: standalone.NewOptions(), tuning: process.NewOptions()}
+	u.Dir, u.Port = ".tenantry", 6443
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process",
@@ -42,52 +47,67 @@ Two kinds of files are of interest to others:
   tenantry kubeconfig acme > acme.kubeconfig
   kubectl --kubeconfig acme.kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if err := tuning.Validate(); err != nil {
-				return err
-			}
-			tuning.Apply(ctx)
-			if o.RenewPeriod <= 0 {
-				return fmt.Errorf("--certificate-check-period is %s, and must be positive", o.RenewPeriod)
-			}
-			var err error
-			if o.Manager, err = configv1alpha1.LoadManagerConfiguration(managerConfig); err != nil {
-				return err
-			}
-			return standalone.Run(ctx, o, func(r standalone.Running) error {
-				logs.errorsUntil(ctx)
-				if r.AdminKubeconfig == "" {
-					_, err := fmt.Fprintf(cmd.OutOrStdout(), "Tenantry is ready at https://%s\n", r.Address)
-					return err
-				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], o.Dir)
-				return err
-			})
-		},
+		RunE: u.run,
 	}
-	fs := cmd.Flags()
-	tuning.AddFlags(fs)
-	fs.StringVar(&o.Dir, "dir", o.Dir, "Directory of all state.")
-	fs.StringVar(&o.PKIDir, "pki-dir", "",
+	u.addFlags(cmd.Flags())
+	u.addServerFlags(cmd.Flags())
+	return cmd
+}
+
+// run runs everything until ctx ends.
+func (u *up) run(cmd *cobra.Command, _ []string) error {
+	ctx := cmd.Context()
+	if err := u.tuning.Validate(); err != nil {
+		return err
+	}
+	u.tuning.Apply(ctx)
+	if u.RenewPeriod <= 0 {
+		return fmt.Errorf("--certificate-check-period is %s, and must be positive", u.RenewPeriod)
+	}
+	var err error
+	if u.Manager, err = configv1alpha1.LoadManagerConfiguration(u.managerConfig); err != nil {
+		return err
+	}
+	return standalone.Run(ctx, u.Options, func(r standalone.Running) error {
+		u.logs.errorsUntil(ctx)
+		if r.AdminKubeconfig == "" {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Tenantry is ready at https://%s\n", r.Address)
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], u.Dir)
+		return err
+	})
+}
+
+func (u *up) addFlags(fs *pflag.FlagSet) {
+	u.tuning.AddFlags(fs)
+	fs.StringVar(&u.Dir, "dir", u.Dir, "Directory of all state.")
+	fs.StringVar(&u.PKIDir, "pki-dir", "",
 		"Directory of keys and certificates that somebody else keeps and renews, such as one of mounted Secrets, instead of DIR/pki: "+
 			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key. "+
 			"System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
-	fs.IntVar(&o.Port, "secure-port", o.Port, "Port of the API server.")
-	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of the API server.")
-	fs.StringVar(&o.AdvertiseAddress, "advertise-address", "",
+	fs.IntVar(&u.Port, "secure-port", u.Port, "Port of the API server.")
+	fs.StringVar(&u.BindAddress, "bind-address", u.BindAddress, "IP address of the API server.")
+	fs.StringVar(&u.AdvertiseAddress, "advertise-address", "",
 		"IP address by which pods reach the API server. By default --bind-address or, if that is a loopback address or all of them, "+
 			"that of the default route. Without a route there is none.")
-	fs.StringArrayVar(&o.TLSNames, "tls-san", nil,
+	fs.StringArrayVar(&u.TLSNames, "tls-san", nil,
 		"Further host name or IP address by which clients reach the API server, for its certificate. Can be repeated.")
-	fs.StringVar(&o.EtcdListenClientURL, "etcd-listen-client-url", "",
+	fs.StringVar(&u.EtcdListenClientURL, "etcd-listen-client-url", "",
 		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
-	fs.Int64Var(&o.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
+	fs.Int64Var(&u.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
 		fmt.Sprintf("Size of etcd's database, in bytes, from which on only deletions are written, until less is in use. "+
 			"At least %d; 0 is the default, a negative number no quota.", etcd.MinQuotaBackendBytes))
-	fs.StringVar(&o.Server.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
-	fs.StringVar(&managerConfig, "manager-config", "",
+	fs.StringVar(&u.managerConfig, "manager-config", "",
 		"Configuration file of the manager, a ManagerConfiguration of config.tenantry.io/v1alpha1. Built-in defaults if empty.")
+	fs.DurationVar(&u.RenewPeriod, "certificate-check-period", 12*time.Hour,
+		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
+	u.logs.add(fs)
+}
+
+func (u *up) addServerFlags(fs *pflag.FlagSet) {
+	kube, users := u.Server.Kube, &u.Server.Authentication
+	fs.StringVar(&u.Server.DefaultTenant, "default-tenant", "", "Tenant of users whose credentials carry none. It is created if it is missing.")
 	fs.StringVar(&kube.Admission.GenericAdmission.ConfigFile, "admission-control-config-file", "",
 		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)
@@ -104,14 +124,10 @@ Two kinds of files are of interest to others:
 	kube.Audit.LogOptions.MaxBackups = auditBackups
 	fs.StringVar(&kube.Audit.LogOptions.Path, "audit-log-path", "",
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
-	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
-		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
-	o.Server.AddCacheFlags(fs)
-	o.Server.FlowControl.AddFlags(fs)
-	o.Server.Egress.AddFlags(fs)
-	o.Server.Usage.AddFlags(fs)
-	logs.add(fs)
-	return cmd
+	u.Server.AddCacheFlags(fs)
+	u.Server.FlowControl.AddFlags(fs)
+	u.Server.Egress.AddFlags(fs)
+	u.Server.Usage.AddFlags(fs)
 }
 
 const welcome = `Tenantry is ready at https://%[1]s

@@ -253,6 +253,7 @@ func TestNew(t *testing.T) {
 		"a tab":                  {clouds: "clouds:\n  a:\n\tauth: {user_id: u, password: s3cret}\n", err: "(line 3); YAML is not indented by tabs"},
 		"a tab in secure.yaml":   {clouds: "clouds: {a: {auth: {user_id: u}}}", secure: "clouds:\n\ta: s3cret\n", err: "secure.yaml is not YAML"},
 		"part of the system":     {clouds: "clouds: {a: {auth: {user_id: u, password: s3cret, system_scope: some}}}", err: "its system_scope is not all"},
+		"a project of no domain": {clouds: "clouds: {a: {auth: {user_id: u, password: s3cret, project_name: p}}}", err: "has a scope that Keystone cannot find"},
 		"no domain":              {clouds: "clouds: {a: {auth: {username: u, password: s3cret, system_scope: all}}}", err: "user_domain_name or user_domain_id"},
 		"no domain of a credential's user": {clouds: "clouds: {a: {auth: {username: u, application_credential_name: c, application_credential_secret: s3cret}}}",
 			err: "user_domain_name or user_domain_id"},

@@ -213,7 +213,7 @@ func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
 	// The EndpointSlices of absent Endpoints would be deleted.
-	endpoints := offeredFairly(e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.refusing()), corelisters.NewEndpointsLister)
+	endpoints := offeredFairly(e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.failParked()), corelisters.NewEndpointsLister)
 	return endpointslicemirroring.NewController(ctx, endpoints, e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }

@@ -40,13 +40,13 @@ type fairInformer struct {
 
 // sharing is how tenants share the workers of a controller.
 type sharing struct {
-	// absent is whether an object that is not in turn is shown as one that is not there. It is for
+	// hidesParked is whether an object that is not in turn is shown as one that is not there. It is for
 	// controllers that have nothing to do then. An error takes a worker longer: it logs and waits.
-	absent bool
-	// open is whether single objects are shown whoever's turn it is. It is for controllers that forget
+	hidesParked bool
+	// showsParked is whether single objects are shown whoever's turn it is. It is for controllers that forget
 	// what they have done for an object that is not there: its events wait instead, and those of pods that
 	// it selects (see selecting).
-	open bool
+	showsParked bool
 	// most is how many objects of a tenant that owes much are given to the controller at a time, and countQueued
 	// is whether those count that are queued, and not only those that a worker works on.
 	most        int
@@ -80,22 +80,22 @@ func (p *parked) add(key string, was any) {
 	}
 }
 
-// refusing is for controllers that do something for what is not there.
-func (t *debts) refusing() sharing {
+// failParked is for controllers that do something for what is not there.
+func (t *debts) failParked() sharing {
 	return sharing{most: int(max(1, t.parallel/2)), countQueued: true, retries: true}
 }
 
-// absent is for controllers that have nothing to do for what is not there.
-func (t *debts) absent() sharing {
-	s := t.refusing()
-	s.absent = true
+// hideParked is for controllers that have nothing to do for what is not there.
+func (t *debts) hideParked() sharing {
+	s := t.failParked()
+	s.hidesParked = true
 	return s
 }
 
-// open is for controllers that get all objects, and whose events wait.
-func (t *debts) open() sharing {
-	s := t.refusing()
-	s.open, s.most = true, max(1, min(releasedAtOnce, t.workers/2))
+// showParked is for controllers that get all objects, and whose events wait.
+func (t *debts) showParked() sharing {
+	s := t.failParked()
+	s.showsParked, s.most = true, max(1, min(releasedAtOnce, t.workers/2))
 	return s
 }
 
@@ -104,12 +104,12 @@ func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer 
 		debts: t, handling: newDebts(1), sharing: s,
 		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, slots: map[tenant.Name]time.Time{},
 	}
-	i.SharedIndexInformer = wrapping{of, i.hears}
+	i.SharedIndexInformer = wrapping{of, i.wrapHandler}
 	return i
 }
 
-// hears notes the handler of a controller, which hears of what was parked.
-func (i *fairInformer) hears(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+// wrapHandler notes the handler of a controller, which hears of what was parked.
+func (i *fairInformer) wrapHandler(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 	handler = exempted{handler}
 	i.handlers = append(i.handlers, handler)
 	return i.delayed(handler)
@@ -117,7 +117,7 @@ func (i *fairInformer) hears(handler cache.ResourceEventHandler) cache.ResourceE
 
 // delayed returns the handler of a controller that is to hear of objects in turn.
 func (i *fairInformer) delayed(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
-	if !i.sharing.open {
+	if !i.sharing.showsParked {
 		return handler
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
@@ -141,8 +141,8 @@ func (i *fairInformer) delay(was, obj any) bool {
 	if !ok {
 		return false
 	}
-	n := tenant.Flat(object.GetNamespace()).Space()
-	if !n.IsSpace() {
+	n, is := tenant.Flat(object.GetNamespace()).Tenant()
+	if !is {
 		return false
 	}
 	gets, _ := i.give(n, object.GetNamespace()+"/"+object.GetName(), was, false)
@@ -156,7 +156,7 @@ func (i *fairInformer) give(n tenant.Name, key string, was any, working bool) (g
 	defer i.mu.Unlock()
 	_, known = i.given[n][key]
 	if !known && (i.parked[n] != nil || i.room(n) <= 0) {
-		i.of(n).add(key, was)
+		i.parkedOf(n).add(key, was)
 		return false, false
 	}
 	i.note(n, key, working)
@@ -191,7 +191,7 @@ func (i *fairInformer) note(n tenant.Name, key string, working bool) {
 func (i *fairInformer) room(n tenant.Name) int {
 	most, countQueued := i.sharing.most, i.sharing.countQueued
 	if !i.debts.owesMuch(n, len(i.given[n])) {
-		if !i.sharing.absent || i.debts.debt(n) > 0 {
+		if !i.sharing.hidesParked || i.debts.debt(n) > 0 {
 			return releasedAtOnce
 		}
 		// How long workers will work for it is not known before one of them is done.
@@ -254,7 +254,7 @@ func (i fairIndexer) GetByKey(key string) (any, bool, error) {
 		return nil, false, nil
 	case i.of.take(n, key):
 		return obj, true, nil
-	case i.of.sharing.absent:
+	case i.of.sharing.hidesParked:
 		return nil, false, nil
 	default:
 		return nil, false, errNotInTurn(n)
@@ -283,7 +283,7 @@ func (i *fairInformer) take(n tenant.Name, key string) bool {
 		i.done(n, key)
 		i.again(n, key, failed)
 	}
-	if i.sharing.open {
+	if i.sharing.showsParked {
 		// A worker may ask for the owner of each of thousands of pods.
 		if !i.isWorkedOn(n, key) && workers.OnDone(done) {
 			i.mu.Lock()
@@ -303,14 +303,14 @@ func (i *fairInformer) take(n tenant.Name, key string) bool {
 func (i *fairInformer) parkAll(n tenant.Name, namespace string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.of(n).namespaces.Insert(namespace)
+	i.parkedOf(n).namespaces.Insert(namespace)
 }
 
 // look calls find, which looks for objects that an event concerns, and charges the tenant of the namespace
 // for it. If its events have taken long, it parks all objects of the namespace instead, and returns false.
 func (i *fairInformer) look(namespace string, find func()) bool {
-	n := tenant.Flat(namespace).Space()
-	if !n.IsSpace() {
+	n, is := tenant.Flat(namespace).Tenant()
+	if !is {
 		find()
 		return true
 	}
@@ -324,9 +324,9 @@ func (i *fairInformer) look(namespace string, find func()) bool {
 	return true
 }
 
-// of returns what is parked of a tenant. It is called with the lock. There is one timer for each tenant
+// parkedOf returns what is parked of a tenant. It is called with the lock. There is one timer for each tenant
 // that has parked objects.
-func (i *fairInformer) of(n tenant.Name) *parked {
+func (i *fairInformer) parkedOf(n tenant.Name) *parked {
 	p := i.parked[n]
 	if p == nil {
 		p = &parked{was: map[string]any{}, namespaces: sets.New[string]()}

@@ -151,7 +151,7 @@ func TestTakingTurns(t *testing.T) {
 			}},
 		"Endpoints": {core.Endpoints().Informer(), func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Endpoints{ObjectMeta: meta} },
 			func(t *debts) (cache.SharedIndexInformer, func(string, string) error) {
-				offered := offeredFairly(t.informer(core.Endpoints().Informer(), t.refusing()), corelisters.NewEndpointsLister)
+				offered := offeredFairly(t.informer(core.Endpoints().Informer(), t.failParked()), corelisters.NewEndpointsLister)
 				return offered.Informer(), func(namespace, name string) error {
 					_, err := offered.Lister().Endpoints(namespace).Get(name)
 					return err
@@ -488,11 +488,11 @@ func TestEventsWait(t *testing.T) {
 func TestHalfOfTheWorkers(t *testing.T) {
 	for workers, want := range map[int]int{1: 1, 5: 2, 10: 5, 100: releasedAtOnce} {
 		debts := newDebts(workers)
-		if got := debts.open().most; got != want {
+		if got := debts.showParked().most; got != want {
 			t.Errorf("%d of %d workers, whose events wait; want %d", got, workers, want)
 		}
 		debts.parallel = time.Duration(workers) // more cores than workers
-		if got := debts.refusing().most; got != max(1, workers/2) {
+		if got := debts.failParked().most; got != max(1, workers/2) {
 			t.Errorf("%d of %d workers", got, workers)
 		}
 	}

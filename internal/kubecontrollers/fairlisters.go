@@ -19,7 +19,7 @@ import (
 
 // services returns those of which Endpoints or EndpointSlices are made.
 func (t *debts) services(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
-	services := t.informer(smallServices{informer}.Informer(), t.refusing())
+	services := t.informer(smallServices{informer}.Informer(), t.failParked())
 	return offered[corelisters.ServiceLister]{services, fairServices{corelisters.NewServiceLister(services.GetIndexer()), services}}
 }
 
@@ -50,7 +50,7 @@ func (l servicesIn) List(selector labels.Selector) (found []*corev1.Service, err
 // budgets returns PodDisruptionBudgets, for each of which the controller asks for the scale of all
 // that controls a pod.
 func (t *debts) budgets(from offered[policylisters.PodDisruptionBudgetLister]) offered[policylisters.PodDisruptionBudgetLister] {
-	budgets := t.informer(from.informer, t.absent())
+	budgets := t.informer(from.informer, t.hideParked())
 	lister := fairBudgets{from.lister, budgets, policylisters.NewPodDisruptionBudgetLister(budgets.GetIndexer())}
 	return offered[policylisters.PodDisruptionBudgetLister]{budgets, lister}
 }
@@ -78,7 +78,7 @@ func (l fairBudgets) PodDisruptionBudgets(namespace string) policylisters.PodDis
 // namespaces returns Namespaces, of which the controller asks for everything in one that is deleted, again
 // and again while something has a finalizer.
 func (t *debts) namespaces(informer coreinformers.NamespaceInformer) offered[corelisters.NamespaceLister] {
-	s := t.absent()
+	s := t.hideParked()
 	// The controller waits for seconds before it takes one that it hears of.
 	s.most, s.countQueued = deletionWorkers/2, false
 	return offeredFairly(t.informer(informer.Informer(), s), corelisters.NewNamespaceLister)
@@ -88,7 +88,7 @@ func (t *debts) namespaces(informer coreinformers.NamespaceInformer) offered[cor
 // namespaces of which the controller hears when it is their turn. An absent ConfigMap would be created.
 func (t *debts) rootConfigMaps(configMaps coreinformers.ConfigMapInformer, informer coreinformers.NamespaceInformer) (
 	offered[corelisters.ConfigMapLister], offered[corelisters.NamespaceLister]) {
-	namespaces := offeredFairly(t.informer(informer.Informer(), t.refusing()), corelisters.NewNamespaceLister)
+	namespaces := offeredFairly(t.informer(informer.Informer(), t.failParked()), corelisters.NewNamespaceLister)
 	return offered[corelisters.ConfigMapLister]{configMaps.Informer(), takingConfigMaps{configMaps.Lister(), namespaces.lister}}, namespaces
 }
 
@@ -155,14 +155,14 @@ func (m limitedPodsIn) List(selector labels.Selector) ([]*corev1.Pod, error) {
 // autoscalers returns HorizontalPodAutoscalers, for each of which the controller asks for all of its
 // metrics.
 func (t *debts) autoscalers(informer autoscalinginformers.HorizontalPodAutoscalerInformer) offered[autoscalinglisters.HorizontalPodAutoscalerLister] {
-	s := t.refusing()
+	s := t.failParked()
 	s.retries = false // all come again after the same time, failures or not
 	return offeredFairly(t.informer(informer.Informer(), s), autoscalinglisters.NewHorizontalPodAutoscalerLister)
 }
 
 // offeredIfInTurn is for a controller that has nothing to do for what is not there.
 func offeredIfInTurn[L any](t *debts, informer cache.SharedIndexInformer, lister func(cache.Indexer) L) offered[L] {
-	return offeredFairly(t.informer(informer, t.absent()), lister)
+	return offeredFairly(t.informer(informer, t.hideParked()), lister)
 }
 
 func offeredFairly[L any](i *fairInformer, lister func(cache.Indexer) L) offered[L] {

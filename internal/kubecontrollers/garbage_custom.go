@@ -25,12 +25,6 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// isOfOneSpace reports whether a kind or resource carries the name of a space.
-func isOfOneSpace(name string) bool {
-	space := tenant.Flat(name).Space()
-	return space.IsSpace()
-}
-
 // Indexes of the definitions, by what they define in which space. Only accepted
 // names count: of two definitions of one kind, the server serves the first.
 const (
@@ -110,7 +104,7 @@ var _ meta.ResettableRESTMapper = customMapper{}
 
 // KindFor implements meta.RESTMapper.
 func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	if !isOfOneSpace(resource.Resource) {
+	if !isTenants(resource.Resource) {
 		return m.DeferredDiscoveryRESTMapper.KindFor(resource)
 	}
 	definition, err := m.custom.find(resourceIndex, resource.GroupResource().String())
@@ -126,7 +120,7 @@ func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.Grou
 
 // RESTMapping implements meta.RESTMapper.
 func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	if !isOfOneSpace(kind.Kind) {
+	if !isTenants(kind.Kind) {
 		return m.DeferredDiscoveryRESTMapper.RESTMapping(kind, versions...)
 	}
 	definition, err := m.custom.find(kindIndex, kind.String())

@@ -139,7 +139,7 @@ func newDeployments(deployments appsinformers.DeploymentInformer, replicaSets ap
 	offered[appslisters.DeploymentLister], offered[appslisters.ReplicaSetLister], error) {
 	s, err := newSelecting(deployments.Informer(), func(d *appsv1.Deployment) *metav1.LabelSelector { return notEmpty(d.Spec.Selector) })
 	handled := &atomic.Pointer[appsv1.ReplicaSet]{}
-	fair := t.informer(deployments.Informer(), t.absent())
+	fair := t.informer(deployments.Informer(), t.hideParked())
 	return offered[appslisters.DeploymentLister]{fair, deploymentLister{appslisters.NewDeploymentLister(fair.GetIndexer()), s, handled}},
 		offered[appslisters.ReplicaSetLister]{newNotedReplicaSets(replicaSets.Informer(), handled), replicaSets.Lister()}, err
 }

@@ -20,9 +20,10 @@ import (
 // object that was stored before may have greater ones, with which a controller would end the
 // process each time it starts. Such a controller does not see it until it is changed.
 
-// isTenants reports whether an object with a namespace is in a tenant's space.
-func isTenants(namespace string) bool {
-	return tenant.Flat(namespace).Space() != tenant.System
+// isTenants reports whether a namespace, a resource or a kind is one of a tenant's space.
+func isTenants(name string) bool {
+	_, is := tenant.Flat(name).Tenant()
+	return is
 }
 
 // smallSets are the StatefulSets whose replicas fit into memory.

@@ -76,7 +76,7 @@ func newCarefulQuotas(client coreclient.ResourceQuotasGetter, lister corelisters
 // ResourceQuotas implements corev1client.ResourceQuotasGetter.
 func (c *carefulQuotas) ResourceQuotas(namespace string) coreclient.ResourceQuotaInterface {
 	client := c.ResourceQuotasGetter.ResourceQuotas(namespace)
-	if n := tenant.Flat(namespace).Space(); !n.IsSpace() {
+	if _, is := tenant.Flat(namespace).Tenant(); !is {
 		return client
 	}
 	return carefulNamespace{client, c}

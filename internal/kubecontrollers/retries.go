@@ -54,7 +54,7 @@ func (i *fairInformer) slot(n tenant.Name) time.Duration {
 // retry has the controller hear of an object when it is its turn.
 func (i *fairInformer) retry(n tenant.Name, key string) {
 	i.mu.Lock()
-	i.of(n).add(key, nil)
+	i.parkedOf(n).add(key, nil)
 	i.mu.Unlock()
 	i.release(n)
 }

@@ -26,7 +26,7 @@ type selecting[T metav1.Object] struct {
 
 // taking returns the same for events of pods that take turns, and the informer to offer.
 func (s selecting[T]) taking(t *debts, informer cache.SharedIndexInformer) (selecting[T], *fairInformer) {
-	s.events = t.informer(informer, t.open())
+	s.events = t.informer(informer, t.showParked())
 	return s, s.events
 }
 

@@ -23,7 +23,7 @@ func newServiceAccountToken(ctx context.Context, e *environment) (runner, error)
 	}
 	core := e.informers.Core().V1()
 	// The references to absent secrets would be removed.
-	secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.refusing()), corelisters.NewSecretLister)
+	secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.failParked()), corelisters.NewSecretLister)
 	return serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), secrets,
 		tokenClient{e.client}, serviceaccount.TokensControllerOptions{TokenGenerator: tokens, RootCA: e.server.RootCA()})
 }

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -47,6 +48,12 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 		return nil, fmt.Errorf("creating the directory for keys: %w", err)
 	}
 	p := &PKI{dir: dir, hosts: hosts}
+	if err := p.checkMissing(); err != nil {
+		return nil, err
+	}
+	if _, err := ensureKey(p.ServiceAccountKey()); err != nil {
+		return nil, err
+	}
 	for _, ca := range []struct {
 		name, commonName string
 		authority        **Authority
@@ -60,10 +67,31 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 			return nil, err
 		}
 	}
-	if _, err := ensureKey(p.ServiceAccountKey()); err != nil {
-		return nil, err
-	}
 	return p, p.Renew()
+}
+
+// made are the keys that Ensure makes at the first start, in this order, so that of those that a crash leaves none is missing
+// before another one. The certificate of an authority is made anew of its key.
+var made = []string{"service-account.key", "server-ca.key", "client-ca.key", "front-proxy-ca.key"}
+
+// checkMissing refuses to make a key beside others that are there: it was lost, and all that it has signed would be refused.
+func (p *PKI) checkMissing() error {
+	missing := ""
+	for _, name := range made {
+		switch _, err := os.Stat(p.path(name)); {
+		case errors.Is(err, os.ErrNotExist):
+			missing = cmp.Or(missing, name)
+		case err != nil:
+			return fmt.Errorf("reading the keys: %w", err)
+		case missing == made[0]:
+			return fmt.Errorf("%s is missing, and %s is there: with another key, every token of a service account would be refused. Restore it from a backup; "+
+				"if there is none, make one, and all tokens end: openssl ecparam -name prime256v1 -genkey -noout -out %s", p.path(missing), name, p.path(missing))
+		case missing != "":
+			return fmt.Errorf("%s is missing, and %s is there: with another authority, every certificate of this one would be refused. Restore it and its certificate from a backup; "+
+				"if there is none, move %s away, and all keys are made anew", p.path(missing), name, p.dir)
+		}
+	}
+	return nil
 }
 
 // Renew replaces the serving and the front-proxy certificate if they are about to expire,

@@ -126,6 +126,25 @@ func TestEnsureAfterCrash(t *testing.T) {
 	}
 }
 
+// TestEnsureGoesOn checks that a first start that has crashed is gone on with, wherever that was.
+func TestEnsureGoesOn(t *testing.T) {
+	for i := range made {
+		dir := t.TempDir()
+		p := ensure(t, dir)
+		for _, name := range made[i:] {
+			_ = os.Remove(p.path(name))
+			_ = os.Remove(p.path(strings.TrimSuffix(name, ".key") + ".crt"))
+		}
+		kept := read(t, dir)
+		ensure(t, dir)
+		for _, name := range made[:i] {
+			if read(t, dir)[name] != kept[name] {
+				t.Errorf("%s was made anew", name)
+			}
+		}
+	}
+}
+
 func TestEnsureRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		breakIt func(t *testing.T, p *PKI)
@@ -135,7 +154,13 @@ func TestEnsureRefuses(t *testing.T) {
 		"corrupt key":         {func(t *testing.T, p *PKI) { write(t, p.path("server-ca.key"), "junk") }, "server-ca.key holds no private key"},
 		"corrupt token key":   {func(t *testing.T, p *PKI) { write(t, p.path("service-account.key"), "") }, "service-account.key holds no private key"},
 		"corrupt leaf":        {func(t *testing.T, p *PKI) { write(t, p.path("server.crt"), "") }, "server.crt holds no certificate"},
-		"lost key":            {func(t *testing.T, p *PKI) { _ = os.Remove(p.path("client-ca.key")) }, "client-ca.key: no such file"},
+		"lost key":            {func(t *testing.T, p *PKI) { _ = os.Remove(p.path("client-ca.key")) }, "client-ca.key is missing, and front-proxy-ca.key is there"},
+		"lost authority": {func(t *testing.T, p *PKI) {
+			_ = os.Remove(p.path("client-ca.key"))
+			_ = os.Remove(p.path("client-ca.crt"))
+		}, "with another authority, every certificate of this one would be refused"},
+		"lost token key": {func(t *testing.T, p *PKI) { _ = os.Remove(p.ServiceAccountKey()) },
+			"every token of a service account would be refused. Restore it from a backup"},
 		"foreign key": {func(t *testing.T, p *PKI) {
 			data, err := os.ReadFile(p.path("server-ca.key"))
 			if err != nil {

@@ -83,7 +83,11 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if b.views, err = spaces.NewInformerFactory(generic.LoopbackClientConfig, 0); err != nil {
 		return nil, err
 	}
-	b.lives = &filters.NamespaceWatch{UIDOf: b.namespaceUID}
+	known := b.views.Core().V1().Namespaces().Lister()
+	b.lives = &filters.NamespaceWatch{
+		Known: func(name tenant.Flat) types.UID { return uidOf(known.Get(name.String())) },
+		UIDOf: func(name tenant.Flat) types.UID { return uidOf(b.namespace(name)) },
+	}
 	_, err = b.views.Core().V1().Namespaces().Informer().AddEventHandler(b.lives.Handler())
 	return b, err
 }
@@ -98,9 +102,9 @@ func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
 	return found, err
 }
 
-// namespaceUID returns the UID of a namespace of the flattened view, empty if the cache does not know it.
-func (b *base) namespaceUID(name tenant.Flat) types.UID {
-	found, err := b.views.Core().V1().Namespaces().Lister().Get(name.String())
+// uidOf returns the UID of a namespace that was found, and none after an error: what is changed in a namespace for which a
+// request was not authorized is refused.
+func uidOf(found *corev1.Namespace, err error) types.UID {
 	if err != nil {
 		return ""
 	}

@@ -106,7 +106,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy) {
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
 		options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger
-		options.Terminating = s.lookup.Terminating
+		options.Frozen, options.Terminating = s.frozen, s.lookup.Terminating
 		options.Protect = storage.ProtectAll(quota.Protect, p.published.Of, spacepolicy.Namespaces(b.namespace).Protect)
 		return options
 	}

@@ -50,6 +50,30 @@ func patient(name string, hook genericapiserver.PostStartHookFunc, pause time.Du
 	}
 }
 
+// startTime is how long a server that is to end goes on starting.
+const startTime = 10 * time.Second
+
+// notBefore returns a context that ends with ctx, but not before all signals were given or, after ctx has ended, a time
+// is over. The hook of upstream that gives the signal of definitions ends the process, with all stacks, if it is interrupted.
+func notBefore(ctx context.Context, signals map[string]<-chan struct{}, limit time.Duration) (context.Context, context.CancelFunc) {
+	later, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer end()
+		over := time.NewTimer(limit)
+		defer over.Stop()
+		for _, given := range signals {
+			select {
+			case <-given:
+			case <-over.C:
+				return
+			case <-later.Done():
+				return
+			}
+		}
+	})
+	return later, func() { stop(); end() }
+}
+
 // syncPoll is how often a starting server looks whether its views have read everything.
 const syncPoll = 20 * time.Millisecond
 

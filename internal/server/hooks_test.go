@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
@@ -45,5 +47,45 @@ func TestPatientHookEndsWithTheServer(t *testing.T) {
 	}
 	if err := waitUntil(server, func() bool { return false }); err != nil {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestEndWhileStarting checks that a server which is to end while it starts does not interrupt the hooks that upstream
+// cannot have interrupted, and that it does not wait for them for ever.
+func TestEndWhileStarting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given bool // before the end
+		after time.Duration
+		want  time.Duration // from the end of ctx to that of the server
+	}{
+		"started":  {given: true},
+		"starting": {after: time.Second, want: time.Second},
+		"stuck":    {after: time.Hour, want: startTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				first, second := make(chan struct{}), make(chan struct{})
+				close(first)
+				if tc.given {
+					close(second)
+				}
+				serving, stop := notBefore(ctx, map[string]<-chan struct{}{"first": first, "second": second}, startTime)
+				defer stop()
+				synctest.Wait()
+				if serving.Err() != nil {
+					t.Fatal("it has ended by itself")
+				}
+				began := time.Now()
+				end()
+				if !tc.given {
+					time.AfterFunc(tc.after, func() { close(second) })
+				}
+				<-serving.Done()
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("it ends after %s, want %s", took, tc.want)
+				}
+			})
+		})
 	}
 }

@@ -169,7 +169,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, s.start.end)()
-	return prepared.Run(ctx)
+	serving, end := notBefore(ctx, s.aggregator.GenericAPIServer.MuxAndDiscoveryCompleteSignals(), startTime)
+	defer end()
+	return prepared.Run(serving)
 }
 
 // Informers returns those of all spaces, in the flattened view.

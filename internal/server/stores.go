@@ -101,12 +101,21 @@ func (s *stores) over(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGe
 // tenant may have gone, or have been followed by another one of its name, while
 // the request waited for a webhook.
 func (s *stores) closed(ctx context.Context, n tenant.Name) error {
+	return s.stillOpen(ctx, n, filters.Terminating)
+}
+
+// frozen returns why users of the space of n change nothing in it any more, if it is being emptied.
+func (s *stores) frozen(ctx context.Context, n tenant.Name) error {
+	return s.stillOpen(ctx, n, filters.Ending)
+}
+
+func (s *stores) stillOpen(ctx context.Context, n tenant.Name, refuse func(tenant.Name) error) error {
 	state, exists, err := s.lookup.Get(ctx, n)
 	switch {
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	case !exists || state.Terminating:
-		return filters.Terminating(n)
+		return refuse(n)
 	default:
 		return ctx.Err()
 	}

@@ -35,6 +35,12 @@ func (f Flat) Space() Name {
 	return n
 }
 
+// Tenant returns the tenant in whose space f is a name, if it is one of a tenant's space.
+func (f Flat) Tenant() (Name, bool) {
+	n := f.Space()
+	return n, n.IsSpace()
+}
+
 // Plain returns the name that f has in its space.
 func (f Flat) Plain() string {
 	_, name := f.Split()

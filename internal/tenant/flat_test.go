@@ -21,6 +21,9 @@ func TestFlatten(t *testing.T) {
 		if n, plain := flat.Split(); !tc.irrelevant && (n != tc.name || plain != tc.plain) {
 			t.Errorf("%q splits into %q, %q, want %q, %q", flat, n, plain, tc.name, tc.plain)
 		}
+		if n, is := flat.Tenant(); !tc.irrelevant && (n != tc.name || is == (n == System)) {
+			t.Errorf("%q is of tenant %q: %v", flat, n, is)
+		}
 		if n, plain := flat.Split(); flat.Space() != n || flat.Plain() != plain {
 			t.Errorf("%q is %q of %q, and splits into %q, %q", flat, flat.Plain(), flat.Space(), n, plain)
 		}

@@ -35,7 +35,7 @@ type Request struct {
 	// uid is the UID of the tenant Authenticated for which the credentials were checked,
 	// empty if there was none of that name.
 	uid *types.UID
-	// namespace is the UID of the namespace for which the request was authorized, empty if it was not known, nil
+	// namespace is the UID of the namespace for which the request was authorized, empty if there was none, nil
 	// if the request is about none.
 	namespace *types.UID
 	// admitted is the foreign tenant whose user a policy of Requested lets in.
@@ -64,7 +64,7 @@ func (r *Request) NoteUID(uid types.UID) bool {
 // false for credentials that were not checked.
 func (r *Request) HasUID(uid types.UID) bool { return r != nil && r.uid != nil && *r.uid == uid }
 
-// NoteNamespace notes the UID of the namespace for which a request was authorized, empty if no such namespace is known.
+// NoteNamespace notes the UID of the namespace for which a request was authorized, empty if there was none.
 func (r *Request) NoteNamespace(uid types.UID) { r.namespace = &uid }
 
 // Namespace returns what was noted, and whether something was.

@@ -9,8 +9,8 @@ var controllersTable = []mutant{
 	{"handlers do not wait for a turn", by("internal/kubecontrollers", "TestTakingTurns"),
 		"internal/kubecontrollers/fairinformer.go", `if err != nil || isExempted() {`, `if err != nil {`},
 	{"items are heard of again", by("internal/kubecontrollers", "TestTakingTurns"),
-		"internal/kubecontrollers/fairinformer.go", `		i.of(n).add(key, was)
-		return false, false`, `		_ = i.of(n)
+		"internal/kubecontrollers/fairinformer.go", `		i.parkedOf(n).add(key, was)
+		return false, false`, `		_ = i.parkedOf(n)
 		return false, false`},
 	{"requests of controllers run a few at a time", by("internal/spaces", "TestBursts"),
 		"internal/spaces/client.go", `leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")`, `leave, err := (*Bursts)(nil).enter(req.Context(), r.space, req.ContentLength, r.owner == "")`},
@@ -111,11 +111,11 @@ var controllersTable = []mutant{
 	{"Endpoints that are mirrored take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `endpointslicemirroring.NewController(ctx, endpoints,`, `endpointslicemirroring.NewController(ctx, smallEndpoints{core.Endpoints()},`},
 	{"Endpoints that are mirrored are small", by("internal/kubecontrollers", "TestMirroredEndpoints"),
-		"internal/kubecontrollers/controllers.go", `e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.refusing())`, `e.debts.informer(core.Endpoints().Informer(), e.debts.refusing())`},
+		"internal/kubecontrollers/controllers.go", `e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.failParked())`, `e.debts.informer(core.Endpoints().Informer(), e.debts.failParked())`},
 	{"what a worker has failed with comes again", by("internal/kubecontrollers", "TestFailuresComeAgain"),
 		"internal/kubecontrollers/retries.go", `func() { i.retry(n, key) }`, `func() {}`},
 	{"who is not measured has half of the workers", by("internal/kubecontrollers", "TestUnmeasured"),
-		"internal/kubecontrollers/fairinformer.go", `if !i.sharing.absent || i.debts.debt(n) > 0 {`, `if true {`},
+		"internal/kubecontrollers/fairinformer.go", `if !i.sharing.hidesParked || i.debts.debt(n) > 0 {`, `if true {`},
 	{"time in which pods of a space fail", by("internal/kubecontrollers", "TestUnscheduledPods"),
 		"internal/kubecontrollers/podgc.go", `time.Since(begin) > podGCTime`, `false`},
 	{"finished Jobs take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
@@ -161,7 +161,7 @@ var controllersTable = []mutant{
 	{"namespaces that need the authority take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/fairlisters.go", `if _, err := l.namespaces.Get(l.namespace); err != nil`, `if err := error(nil); err != nil`},
 	{"secrets with tokens take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
-		"internal/kubecontrollers/tokens.go", `secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.refusing()), corelisters.NewSecretLister)`, `secrets, _ := core.Secrets(), corelisters.NewSecretLister`},
+		"internal/kubecontrollers/tokens.go", `secrets := offeredFairly(e.debts.informer(core.Secrets().Informer(), e.debts.failParked()), corelisters.NewSecretLister)`, `secrets, _ := core.Secrets(), corelisters.NewSecretLister`},
 	{"PersistentVolumes take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `volumes := offeredIfInTurn(e.debts, e.informers.Core().V1().PersistentVolumes().Informer(), corelisters.NewPersistentVolumeLister)`, `volumes := e.informers.Core().V1().PersistentVolumes()`},
 	{"an operator that cannot read ControlPlanes is not ready", by("internal/operator", "TestReady"),

@@ -15,7 +15,7 @@ var hostTable = []mutant{
 }`, `	return nil
 }`},
 	{"a Tenant is abandoned only if its ControlPlane is gone", by("internal/controller/hosttenant", "TestReconcile"),
-		"internal/controller/hosttenant/deletion.go", `	if !is || p.reason`, `	if is && p.reason`},
+		"internal/controller/hosttenant/deletion.go", `	if !is || p.Reason`, `	if is && p.Reason`},
 	{"the system is nobody's tenant", by("internal/controller/hosttenant", "TestReconcile"),
 		"internal/controller/hosttenant/reconciler.go", `	if isReserved(w.tenant.Name) {`, `	if false {`},
 	{"ControlPlanes of other namespaces are not looked for", by("internal/controller/hosttenant", "TestReconcile"),

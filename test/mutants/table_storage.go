@@ -20,6 +20,8 @@ var storageTable = []mutant{
 		"internal/server/storage/oldest.go", `if err == nil && version < oldest {`, `if false && err == nil && version < oldest {`},
 	{"a namespace itself is asked for, too", bySpec("test/integration/users", "earlier namespace of the name"),
 		"internal/server/storage/oldest.go", `return info.Name`, `return ""`},
+	{"an update creates nothing in a space that takes no new objects", by("internal/server/storage", "TestClosedSpace"),
+		"internal/server/storage/space.go", `		if before == nil {`, `		if false {`},
 	{"the server says since when a name is a tenant's", bySpec("test/integration/storage", "earlier tenant of the name"),
 		"internal/server/config.go", `options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger`, `options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger`},
 	{"deletions are recorded in every etcd", by("internal/server/registry/tenant", "TestBorn"),
@@ -64,6 +66,28 @@ var storageTable = []mutant{
 		"internal/server/storage/space.go", `return ctx.Err() // the tenant`, `return nil // the tenant`},
 	{"updates that outlive their tenant", by("internal/server/storage", "TestEndedRequests"),
 		"internal/server/storage/space.go", `if err := ctx.Err(); err != nil { // the tenant`, `if err := ctx.Err(); false && err != nil { // the tenant`},
+	{"a count stops where the space is not empty", by("internal/server/storage", "TestCountsReadLittle"),
+		"internal/server/storage/occupied.go", `return found == 0`, `return true`},
+	{"a count reads values only where keys do not tell", by("internal/server/storage", "TestCountsReadLittle"),
+		"internal/server/storage/occupied.go", `case isNested(o.key, key):`, `case !o.stored.custom && isNested(o.key, key):`},
+	{"ranges that nobody defines are forgotten", by("internal/server/storage", "TestRangesForget"),
+		"internal/server/storage/tidy.go", `if len(custom) <= max(fewRanges, 2*r.tidied) {`, `if true || len(custom) <= max(fewRanges, 2*r.tidied) {`},
+	{"those of published definitions are not", by("internal/server/storage", "TestRangesForget"),
+		"internal/server/storage/tidy.go", `if answer.GetResponseRange().Count > 0 {`, `if answer.GetResponseRange().Count > 1 {`},
+	{"nor those in which there is something", by("internal/server/storage", "TestRangesForget"),
+		"internal/server/storage/tidy.go", `if len(answer.Kvs) == 0 {`, `if answer != nil {`},
+	{"nor those that were learned meanwhile", by("internal/server/storage", "TestRangesForget"),
+		"internal/server/storage/tidy.go", `return unused.Has(stored.prefix) && !r.touched.Has(stored.prefix)`, `return unused.Has(stored.prefix)`},
+	{"changes that outlive the life of their space", by("internal/server/storage", "TestChangesOfEndingSpaces"),
+		"internal/server/storage/space.go", `if err := mayStill(output); err != nil {`, `if err := mayStill(output); false && err != nil {`},
+	{"what only lets an object go", by("internal/server/storage", "TestChangesOfEndingSpaces"),
+		"internal/server/storage/ending.go", `return len(is.GetFinalizers()) < len(finalizers) &&`, `return len(is.GetFinalizers()) <= len(finalizers) ||`},
+	{"changes by a server that has stalled", by("internal/server/storage", "TestFrozenByEtcd"),
+		"internal/server/storage/space.go", `if isBound(ctx, n) && !cleansUp(ctx) {`, `if false && isBound(ctx, n) && !cleansUp(ctx) {`},
+	{"storage knows which spaces end", by("test/integration/storage", "TestStorage"),
+		"internal/server/config.go", `options.Frozen, options.Terminating = s.frozen, s.lookup.Terminating`, `options.Terminating = s.lookup.Terminating`},
+	{"guests end with their own tenant", by("internal/server/filters", "TestGuestsEndWithTheirTenant"),
+		"internal/server/filters/space.go", `if !own.IsSpace() || own == n {`, `if true || !own.IsSpace() || own == n {`},
 	{"the tenant of a stored object is the server's", by("internal/server/storage", ""),
 		"internal/server/storage/space.go", `if err := setTenant(output, n); err != nil || ttl == nil {`, `if err := error(nil); err != nil || ttl == nil {`},
 	{"the second lock below the cache", by("internal/server/storage", ""),
@@ -109,9 +133,9 @@ var storageTable = []mutant{
 	{"the watch of a cache ends before the cache", by("internal/server/storage", "TestStopOfBusyCache", "-timeout=60s"),
 		"internal/server/storage/history.go", `h.endWatch()`, ``},
 	{"definitions of spaces stay with their objects", by("internal/server/storage", "TestDefinitionsStay"),
-		"internal/server/storage/removal.go", `if count > 0 {`, `if count < 0 {`},
+		"internal/server/storage/removal.go", `if has {`, `if false && has {`},
 	{"what no definition speaks of is counted", by("internal/server/storage", "TestRangesLearnWithoutDefinitions"),
-		"internal/server/storage/ranges.go", `if err := r.learnStored(ctx); err != nil {`, `if err := error(nil); err != nil {`},
+		"internal/server/storage/ranges.go", `append(slices.Clip(now), stored...)`, `append(slices.Clip(now), stored[:0]...)`},
 	{"custom resources have keys whatever their scope", by("internal/server/storage", "TestObjectsOfAnotherScope", "-timeout=100s"),
 		"internal/server/storage/decorator.go", `		keyFunc = customKey(prefix)
 `, ``},
@@ -131,11 +155,5 @@ var storageTable = []mutant{
 	{"since when a namespace of the system space is there", by("internal/server/registry/tenant", "TestBorn"),
 		"internal/server/registry/tenant/deletions.go", `if n == tenant.System {`, `if false {`},
 	{"what is learned while a space is counted", by("internal/server/storage", "TestRangesLearnMeanwhile"),
-		"internal/server/storage/ranges.go", `r.snapshot()[known:]); err != nil {
-		return nil, err
-	}
-	return sums`, `r.snapshot()[len(r.snapshot()):]); err != nil {
-		return nil, err
-	}
-	return sums`},
+		"internal/server/storage/ranges.go", `without(append(slices.Clip(now), stored...), known)`, `without(stored, known)`},
 }

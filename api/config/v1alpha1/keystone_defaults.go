@@ -42,6 +42,7 @@ func (c *KeystoneConfiguration) Validate() error {
 	if c.Cloud == "" {
 		return fmt.Errorf("cloud: it is missing; name an entry of %s", c.CloudsFile)
 	}
+	const shortest = time.Second // what is less was meant in another unit, and nothing would be remembered
 	for _, d := range []struct {
 		field   string
 		value   time.Duration
@@ -51,8 +52,8 @@ func (c *KeystoneConfiguration) Validate() error {
 		{"requestTimeout", c.RequestTimeout.Duration, 30 * time.Second},
 		{"negativeCacheTTL", c.NegativeCacheTTL.Duration, c.CacheTTL.Duration},
 	} {
-		if d.value <= 0 || d.value > d.longest {
-			return fmt.Errorf("%s: %s is not between 0 and %s; leave it out for the default", d.field, d.value, d.longest)
+		if d.value < shortest || d.value > d.longest {
+			return fmt.Errorf("%s: %s is not between %s and %s; leave it out for the default", d.field, d.value, shortest, d.longest)
 		}
 	}
 	if c.CacheTTL.Duration < c.RequestTimeout.Duration {

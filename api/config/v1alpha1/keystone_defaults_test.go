@@ -39,16 +39,23 @@ func TestLoadKeystoneConfiguration(t *testing.T) {
 		"below version 3":     {file: header + "url: https://k.example/v3/auth/tokens\n" + account, err: "let it end in /v3"},
 		"no clouds file":      {file: header + "url: https://k.example/v3\ncloud: c\n", err: "cloudsFile: it is missing"},
 		"no cloud":            {file: header + "url: https://k.example/v3\ncloudsFile: f\n", err: "cloud: it is missing; name an entry of f"},
-		"long timeout":        {file: minimal + "requestTimeout: 1m\n", err: "requestTimeout: 1m0s is not between 0 and 30s"},
+		"long timeout":        {file: minimal + "requestTimeout: 1m\n", err: "requestTimeout: 1m0s is not between 1s and 30s"},
 		"long cache":          {file: minimal + "cacheTTL: 2h\n", err: "cacheTTL: 2h0m0s is not between"},
 		"negative":            {file: minimal + "cacheTTL: -1s\n", err: "cacheTTL: -1s is not between"},
-		"longer denials":      {file: minimal + "negativeCacheTTL: 2m\n", err: "negativeCacheTTL: 2m0s is not between 0 and 1m0s"},
-		"unknown trusts":      {file: minimal + "trusts: Maybe\n", err: "trusts: \"Maybe\" is not Refuse or Accept"},
-		"wrong name":          {file: minimal + "name: a b\n", err: "name: \"a b\""},
-		"unknown field":       {file: minimal + "clouds: f\n", err: "unknown field"},
-		"field twice":         {file: minimal + "cloud: d\n", err: "already set"},
-		"another kind":        {file: "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n", err: "want"},
-		"not a duration":      {file: minimal + "cacheTTL: soon\n", err: "invalid duration"},
+		"in nanoseconds":      {file: minimal + "cacheTTL: 1ns\n", err: "cacheTTL: 1ns is not between 1s and 1h0m0s"},
+		"below a second":      {file: minimal + "cacheTTL: 999ms\n", err: "cacheTTL: 999ms is not between 1s and 1h0m0s"},
+		"a second": {file: minimal + "cacheTTL: 1s\n", change: func(c *KeystoneConfiguration) {
+			c.CacheTTL, c.NegativeCacheTTL, c.RequestTimeout = seconds(1), seconds(1), seconds(1)
+		}},
+		"short timeout":  {file: minimal + "requestTimeout: 10ms\n", err: "requestTimeout: 10ms is not between 1s and 30s"},
+		"short denials":  {file: minimal + "negativeCacheTTL: 1ms\n", err: "negativeCacheTTL: 1ms is not between 1s and 1m0s"},
+		"longer denials": {file: minimal + "negativeCacheTTL: 2m\n", err: "negativeCacheTTL: 2m0s is not between 1s and 1m0s"},
+		"unknown trusts": {file: minimal + "trusts: Maybe\n", err: "trusts: \"Maybe\" is not Refuse or Accept"},
+		"wrong name":     {file: minimal + "name: a b\n", err: "name: \"a b\""},
+		"unknown field":  {file: minimal + "clouds: f\n", err: "unknown field"},
+		"field twice":    {file: minimal + "cloud: d\n", err: "already set"},
+		"another kind":   {file: "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n", err: "want"},
+		"not a duration": {file: minimal + "cacheTTL: soon\n", err: "invalid duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keystone.yaml")

@@ -49,16 +49,16 @@ type KeystoneConfiguration struct {
 	CloudsFile string `json:"cloudsFile"`
 	// cloud is the name of the account in cloudsFile.
 	Cloud string `json:"cloud"`
-	// requestTimeout is how long one answer of Keystone is waited for, at most 30s and cacheTTL.
-	// Defaults to 10s, or cacheTTL if that is less.
+	// requestTimeout is how long one answer of Keystone is waited for, from 1s to 30s and at most
+	// cacheTTL. Defaults to 10s, or cacheTTL if that is less.
 	// +optional
 	RequestTimeout metav1.Duration `json:"requestTimeout,omitempty"`
-	// cacheTTL is for how long a token is taken as valid without asking again, at most 1h: a
+	// cacheTTL is for how long a token is taken as valid without asking again, from 1s to 1h: a
 	// token that is revoked works that long. Defaults to 60s.
 	// +optional
 	CacheTTL metav1.Duration `json:"cacheTTL,omitempty"`
-	// negativeCacheTTL is for how long a token is taken as not valid without asking again, at
-	// most cacheTTL. Defaults to 10s, or cacheTTL if that is less.
+	// negativeCacheTTL is for how long a token is taken as not valid without asking again, from
+	// 1s to cacheTTL. Defaults to 10s, or cacheTTL if that is less.
 	// +optional
 	NegativeCacheTTL metav1.Duration `json:"negativeCacheTTL,omitempty"`
 	// trusts is what becomes of tokens by a trust that impersonates the user who gave it: Refuse

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/pki"
 )
 
@@ -47,11 +48,11 @@ func ReadAccess(ctx context.Context, host client.Reader, cp *v1alpha1.ControlPla
 	}
 	authorities, keys := secrets[authoritiesName(cp)], secrets[keysName(cp)]
 	if authority := cp.Status.CertificateAuthority; authority != string(authorities.Data[serverCA+crt]) {
-		return Access{}, problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the authority that status.certificateAuthority names", authorities.Name)
+		return Access{}, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the authority that status.certificateAuthority names", authorities.Name)
 	}
 	for _, secret := range secrets {
 		if recordsKeys(cp) && !isRecorded(cp, secret) {
-			return Access{}, problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the keys that status.keys names", secret.Name)
+			return Access{}, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the keys that status.keys names", secret.Name)
 		}
 	}
 	version := fmt.Sprintf("%s/%s %s/%s %s", authorities.UID, authorities.ResourceVersion, keys.UID, keys.ResourceVersion, service.Spec.ClusterIP)
@@ -78,7 +79,7 @@ func ReadAccess(ctx context.Context, host client.Reader, cp *v1alpha1.ControlPla
 func readMade(ctx context.Context, host client.Reader, cp *v1alpha1.ControlPlane, kind, name string, live client.Object) error {
 	found, err := checked(cp, kind, name, live, host.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: name}, live))
 	if err == nil && !found {
-		return problemf(v1alpha1.ReasonServersNotReady, "%s %q of ControlPlane %q is not there yet", kind, name, cp.Name)
+		return conditions.Problemf(v1alpha1.ReasonServersNotReady, "%s %q of ControlPlane %q is not there yet", kind, name, cp.Name)
 	}
 	return err
 }

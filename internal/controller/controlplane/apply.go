@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // desired is an object as it is to be.
@@ -57,7 +58,7 @@ func checked(cp *v1alpha1.ControlPlane, kind, name string, live client.Object, e
 	case err != nil:
 		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
 	case !isOf(cp, live):
-		return true, problemf(v1alpha1.ReasonNameTaken,
+		return true, conditions.Problemf(v1alpha1.ReasonNameTaken,
 			"%s %q is there and is not of this ControlPlane: delete it, or create a ControlPlane of another name", kind, name)
 	default:
 		return true, nil

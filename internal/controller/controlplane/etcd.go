@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 const (
@@ -35,7 +37,7 @@ func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
 		return nil
 	}
 	data, err := r.givenEtcd(ctx, w.cp)
-	if isProblem(err) {
+	if _, is := errors.AsType[*conditions.Problem](err); is {
 		copied := &corev1.Secret{}
 		if _, readErr := r.read(ctx, w.cp, "Secret", etcdName(w.cp), copied); readErr != nil {
 			return readErr
@@ -66,11 +68,11 @@ func (r *Reconciler) givenEtcd(ctx context.Context, cp *v1alpha1.ControlPlane) (
 		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
 	// Who may create ControlPlanes could otherwise have any Secret mounted into an image of theirs.
 	case err != nil, given.Labels[ofLabel] != cp.Name, given.Labels[managedLabel] == FieldManager:
-		return nil, problemf(v1alpha1.ReasonEtcdSecretMissing, "spec.storage.etcd.secretName: there is no Secret %q with the label %s=%s "+
+		return nil, conditions.Problemf(v1alpha1.ReasonEtcdSecretMissing, "spec.storage.etcd.secretName: there is no Secret %q with the label %s=%s "+
 			"that the operator has not made: create it with %s, %s and %s, or label it", name, ofLabel, cp.Name, tlsCert, tlsKey, etcdAuthority)
 	}
 	if err := checkEtcd(given.Data, r.now()); err != nil {
-		return nil, problemf(v1alpha1.ReasonEtcdSecretInvalid, "Secret %q: %v: correct it; servers go on with what they had", name, err)
+		return nil, conditions.Problemf(v1alpha1.ReasonEtcdSecretInvalid, "Secret %q: %v: correct it; servers go on with what they had", name, err)
 	}
 	return given.Data, nil
 }

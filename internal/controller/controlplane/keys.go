@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/pki"
 )
 
@@ -70,11 +71,11 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 		}
 	}
 	if w.cp.Spec.Storage.Etcd != nil && len(validation.IsDNS1123Label(string(data[identity]))) > 0 {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s is no UUID: restore it from a backup", authoritiesName(w.cp), identity)
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s is no UUID: restore it from a backup", authoritiesName(w.cp), identity)
 	}
 	found.claim = fmt.Sprintf("%s/%s/%s", w.cp.Namespace, w.cp.Name, data[identity])
 	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
 	}
 	data, err = r.once(ctx, w, keysName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(clientCA)
@@ -90,7 +91,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 		return err
 	}
 	if _, err := keyutil.ParsePrivateKeyPEM(data[serviceAccount+key]); err != nil {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
 	}
 	found.signing = map[string][]byte{
 		clientCA + crt: data[clientCA+crt], clientCA + key: data[clientCA+key], serviceAccount + key: data[serviceAccount+key],
@@ -113,7 +114,7 @@ func (r *Reconciler) once(ctx context.Context, w *work, name string, make func()
 	case found:
 		return secret.Data, r.checkMade(ctx, w.cp, secret)
 	case w.cp.Status.CertificateAuthority != "":
-		return nil, problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
+		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
 			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
 	}
 	data, err := make()
@@ -131,7 +132,7 @@ func (r *Reconciler) once(ctx context.Context, w *work, name string, make func()
 	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("creating Secret %q: %w", name, err)
 	}
-	r.record(w.cp, keysMade(name))
+	keysMade(name).Record(r.Events, w.cp)
 	return data, nil
 }
 
@@ -153,7 +154,7 @@ func newAuthorities(names ...string) (map[string][]byte, error) {
 func parse(secret, name string, data map[string][]byte) (*pki.Authority, error) {
 	authority, err := pki.ParseAuthority(name, data[name+crt], data[name+key])
 	if err != nil {
-		return nil, problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %v", secret, err)
+		return nil, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %v", secret, err)
 	}
 	return authority, nil
 }
@@ -185,7 +186,7 @@ func (r *Reconciler) applySecret(ctx context.Context, cp *v1alpha1.ControlPlane,
 		WithType(corev1.SecretTypeOpaque).WithData(data)
 	err := r.apply(ctx, cp, secret, &corev1.Secret{})
 	if apierrors.IsInvalid(err) { // its type, or that it is immutable
-		return problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
+		return conditions.Problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
 	}
 	return err
 }

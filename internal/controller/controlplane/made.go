@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // digestOf returns a digest of the content of a Secret of keys, with its private keys: nobody else
@@ -57,10 +58,10 @@ func (r *Reconciler) checkMade(ctx context.Context, cp *v1alpha1.ControlPlane, s
 	}
 	how := fmt.Sprintf("run \"kubectl -n %s annotate --overwrite controlplane %s %s=%s\"", cp.Namespace, cp.Name, v1alpha1.AdoptKeysAnnotation, digests)
 	if cp.Status.CertificateAuthority != "" {
-		return problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other keys than this ControlPlane was made with (status.keys): "+
+		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other keys than this ControlPlane was made with (status.keys): "+
 			"restore it from a backup; if these are right, %s", secret.Name, how)
 	}
-	return problemf(v1alpha1.ReasonKeysNotAdopted, "Secret %q was there before this ControlPlane, and whoever has made it may know its keys. "+
+	return conditions.Problemf(v1alpha1.ReasonKeysNotAdopted, "Secret %q was there before this ControlPlane, and whoever has made it may know its keys. "+
 		"If it is of an earlier ControlPlane of the name, or from a backup, %s; otherwise delete it", secret.Name, how)
 }
 

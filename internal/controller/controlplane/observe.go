@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // observed is what there is of the pods of a workload.
@@ -34,7 +35,7 @@ type observed struct {
 func (r *Reconciler) observe(ctx context.Context, w *work) error {
 	servers, found, err := r.workload(ctx, w.cp)
 	if err != nil || !found {
-		return ignoreProblem(err)
+		return conditions.IgnoreProblem(err)
 	}
 	if w.servers, err = r.observed(ctx, w.cp, servers, serversPart); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, w *work) error {
 	}
 	managers := &appsv1.Deployment{}
 	if found, err = r.read(ctx, w.cp, "Deployment", managerName(w.cp), managers); err != nil || !found {
-		return ignoreProblem(err)
+		return conditions.IgnoreProblem(err)
 	}
 	w.managers, err = r.observed(ctx, w.cp, ofDeployment(managers), managersPart)
 	return err
@@ -70,14 +71,6 @@ func (r *Reconciler) observed(ctx context.Context, cp *v1alpha1.ControlPlane, of
 		return observed{}, fmt.Errorf("listing the pods of ControlPlane %q: %w", cp.Name, err)
 	}
 	return of.observed(pods.Items, r.now()), nil
-}
-
-// ignoreProblem returns nil for a problem, which a step has met before.
-func ignoreProblem(err error) error {
-	if isProblem(err) {
-		return nil
-	}
-	return err
 }
 
 // workload is what a StatefulSet or a Deployment says of its pods.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // named returns a ControlPlane of the tests.
@@ -34,9 +35,8 @@ var (
 
 // reasonOf returns the reason of a problem, empty if an error is none.
 func reasonOf(err error) string {
-	var p *problem
-	if errors.As(err, &p) {
-		return p.reason
+	if p, is := errors.AsType[*conditions.Problem](err); is {
+		return p.Reason
 	}
 	return ""
 }
@@ -83,8 +83,8 @@ func TestAgain(t *testing.T) {
 	}{
 		"all is well":            {after: renewalPeriod},
 		"a pod waits":            {starting: true, after: startPeriod},
-		"somebody has to mend":   {err: problemf(v1alpha1.ReasonNameTaken, "x"), after: problemPeriod},
-		"while a pod waits":      {starting: true, err: problemf(v1alpha1.ReasonNameTaken, "x"), after: problemPeriod},
+		"somebody has to mend":   {err: conditions.Problemf(v1alpha1.ReasonNameTaken, "x"), after: conditions.ProblemPeriod},
+		"while a pod waits":      {starting: true, err: conditions.Problemf(v1alpha1.ReasonNameTaken, "x"), after: conditions.ProblemPeriod},
 		"the host refuses it":    {err: errRefused, want: reconcile.TerminalError(nil)},
 		"the host fails":         {err: errRead, want: errRead},
 		"the host fails at once": {starting: true, err: errRead, want: errRead},
@@ -185,8 +185,8 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, told := range transitions([]metav1.Condition{tc.before}, []metav1.Condition{tc.after}) {
-				got = append(got, told.kind+" "+told.reason+" "+told.message)
+			for _, told := range conditions.Transitions([]metav1.Condition{tc.before}, []metav1.Condition{tc.after}, eventType) {
+				got = append(got, told.Type+" "+told.Reason+" "+told.Message)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

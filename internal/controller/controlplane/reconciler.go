@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,16 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 const (
 	// renewalPeriod is how often certificates are looked at.
 	renewalPeriod = 12 * time.Hour
-	// problemPeriod is after what time it is looked again whether somebody has mended what
-	// is not watched.
-	problemPeriod = time.Minute
-	// conflictPeriod is what a cache gets to learn what the operator itself has written.
-	conflictPeriod = 100 * time.Millisecond
 	// startPeriod is how long a pod may wait for a node and a volume.
 	startPeriod = 20 * time.Second
 )
@@ -39,15 +34,6 @@ type Reconciler struct {
 	// fileGroup is the group of the servers' volumes, nil for that of the host.
 	fileGroup *int64
 	now       func() time.Time
-}
-
-// problem is what somebody has to mend: it is shown, and what it concerns is left as it is.
-type problem struct{ reason, message string }
-
-func (p *problem) Error() string { return p.message }
-
-func problemf(reason, format string, args ...any) error {
-	return &problem{reason, fmt.Sprintf(format, args...)}
 }
 
 // controllerOptions lets a few ControlPlanes be reconciled at once.
@@ -99,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	switch commitErr := r.commit(ctx, w, err); {
 	case apierrors.IsConflict(commitErr): // the cache is behind, and what was made is made
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
 	case commitErr != nil:
 		return reconcile.Result{}, commitErr
 	}
@@ -131,10 +117,10 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 
 // again says when to look again if nothing that is watched changes.
 func again(w *work, err error) (reconcile.Result, error) {
-	var p *problem
+	_, is := errors.AsType[*conditions.Problem](err)
 	switch {
-	case errors.As(err, &p):
-		return reconcile.Result{RequeueAfter: problemPeriod}, nil
+	case is:
+		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsInvalid(err):
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	case err != nil:

@@ -8,18 +8,12 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
-
-func isProblem(err error) bool {
-	var p *problem
-	return errors.As(err, &p)
-}
 
 // conditionsOf says what a reconcile has come to. failed is the error of its steps.
 func conditionsOf(w *work, failed error) []metav1.Condition {
@@ -29,11 +23,11 @@ func conditionsOf(w *work, failed error) []metav1.Condition {
 func available(w *work) metav1.Condition {
 	switch {
 	case w.servers.ready == 0:
-		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersNotReady, "no server answers requests")
+		return conditions.New(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersNotReady, "no server answers requests")
 	case w.endpoint == "":
-		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
+		return conditions.New(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
 	default:
-		return condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
+		return conditions.New(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
 			fmt.Sprintf("requests are answered at %s", w.endpoint))
 	}
 }
@@ -43,50 +37,39 @@ const awaitingAddress = "the Service has no address for clients yet: does the ho
 func progressing(w *work, failed error) metav1.Condition {
 	switch {
 	case failed != nil:
-		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
+		return conditions.New(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
 	case w.endpoint == "":
-		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
+		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
 	case !w.servers.settled:
-		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the servers to be as the spec says and ready")
+		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the servers to be as the spec says and ready")
 	case !w.managers.settled:
-		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the managers to be as the spec says and ready")
+		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the managers to be as the spec says and ready")
 	default:
-		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonAsDesired, "everything is as the spec says")
+		return conditions.New(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonAsDesired, "everything is as the spec says")
 	}
 }
 
 func degraded(w *work, failed error) metav1.Condition {
-	var p *problem
+	p, is := errors.AsType[*conditions.Problem](failed)
 	switch {
-	case errors.As(failed, &p):
-		return condition(v1alpha1.ConditionDegraded, true, p.reason, p.message)
+	case is:
+		return conditions.New(v1alpha1.ConditionDegraded, true, p.Reason, p.Message)
 	case apierrors.IsInvalid(failed):
-		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonInvalid, failed.Error())
+		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonInvalid, failed.Error())
 	case failed != nil:
-		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
+		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
 	case cmp.Or(w.servers.failing, w.managers.failing) != "":
-		return condition(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing))
+		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing))
 	default:
-		return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		return conditions.New(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}
-}
-
-func condition(kind string, is bool, reason, message string) metav1.Condition {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: conditions.Message(message)}
 }
 
 // commit writes the status if it says something new, and tells of what has changed.
 func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	changed := w.cp.DeepCopy()
 	status := &changed.Status
-	for _, c := range conditionsOf(w, failed) {
-		c.ObservedGeneration = w.cp.Generation
-		meta.SetStatusCondition(&status.Conditions, c)
-	}
+	conditions.Set(&status.Conditions, w.cp.Generation, conditionsOf(w, failed)...)
 	status.ObservedGeneration = w.cp.Generation
 	status.Endpoint = w.endpoint
 	status.Replicas = w.servers.ready
@@ -107,8 +90,8 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of ControlPlane %q: %w", w.cp.Name, err)
 	}
-	for _, e := range transitions(w.cp.Status.Conditions, status.Conditions) {
-		r.record(w.cp, e)
+	for _, e := range conditions.Transitions(w.cp.Status.Conditions, status.Conditions, eventType) {
+		e.Record(r.Events, w.cp)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 const (
@@ -64,7 +65,7 @@ func (r *Reconciler) applyBudget(ctx context.Context, cp *v1alpha1.ControlPlane,
 // ensureServers makes the servers, if they are of a version that the operator knows.
 func (r *Reconciler) ensureServers(ctx context.Context, w *work) error {
 	if pinned := w.cp.Spec.Version; pinned != "" && pinned != r.Version {
-		return problemf(v1alpha1.ReasonUnsupportedVersion, "spec.version is %s and this operator runs %s: "+
+		return conditions.Problemf(v1alpha1.ReasonUnsupportedVersion, "spec.version is %s and this operator runs %s: "+
 			"the servers stay as they are; leave spec.version out, or install the operator of that version", pinned, r.Version)
 	}
 	if w.cp.Spec.Storage.Etcd == nil {

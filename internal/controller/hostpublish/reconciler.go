@@ -22,10 +22,8 @@ const (
 	// FieldManager owns what this controller writes on the host.
 	FieldManager = "tenantry-host-publish"
 
-	// problemPeriod is after what time it is looked again whether somebody has mended what is not
-	// watched, and driftPeriod whether somebody has changed copies.
-	problemPeriod = time.Minute
-	driftPeriod   = 10 * time.Minute
+	// driftPeriod is after what time it is looked again whether somebody has changed copies.
+	driftPeriod = 10 * time.Minute
 	// conflictPeriod is what others get to write a status.
 	conflictPeriod = time.Second
 )
@@ -44,15 +42,13 @@ type Reconciler struct {
 	Follow func(cp *v1alpha1.ControlPlane, all []*kind)
 }
 
-// problem is what somebody has to mend: it is shown.
-type problem struct{ message string }
-
-func (p *problem) Error() string { return p.message }
-
-func problemf(format string, args ...any) error { return &problem{fmt.Sprintf(format, args...)} }
+// problemf returns what somebody has to mend.
+func problemf(format string, args ...any) error {
+	return conditions.Unwatchedf(v1alpha1.ReasonNotPublished, format, args...)
+}
 
 func isProblem(err error) bool {
-	_, is := errors.AsType[*problem](err)
+	_, is := errors.AsType[*conditions.Problem](err)
 	return is
 }
 
@@ -87,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	switch {
 	case err != nil && isProblem(err):
-		return reconcile.Result{RequeueAfter: problemPeriod}, nil
+		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
 	case err != nil:

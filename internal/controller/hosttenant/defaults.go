@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // Default says which ControlPlane Tenants are in that name none.
@@ -24,7 +25,7 @@ func (d Default) choose(ctx context.Context, host client.Reader) (*v1alpha1.Cont
 		return &d.ControlPlane, nil
 	}
 	if d.Namespace == "" {
-		return nil, problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and the operator has no default: name a ControlPlane, or start the operator with --default-control-plane")
+		return nil, conditions.Problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and the operator has no default: name a ControlPlane, or start the operator with --default-control-plane")
 	}
 	all := &v1alpha1.ControlPlaneList{}
 	if err := host.List(ctx, all, client.InNamespace(d.Namespace)); err != nil {
@@ -32,10 +33,10 @@ func (d Default) choose(ctx context.Context, host client.Reader) (*v1alpha1.Cont
 	}
 	switch len(all.Items) {
 	case 0:
-		return nil, problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and there is no ControlPlane in namespace %q: create one, or name one elsewhere", d.Namespace)
+		return nil, conditions.Problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and there is no ControlPlane in namespace %q: create one, or name one elsewhere", d.Namespace)
 	case 1:
 		return &v1alpha1.ControlPlaneReference{Namespace: d.Namespace, Name: all.Items[0].Name}, nil
 	default:
-		return nil, problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and there are %d ControlPlanes in namespace %q: name one, or start the operator with --default-control-plane", len(all.Items), d.Namespace)
+		return nil, conditions.Problemf(v1alpha1.ReasonNoControlPlane, "spec.controlPlaneRef is missing and there are %d ControlPlanes in namespace %q: name one, or start the operator with --default-control-plane", len(all.Items), d.Namespace)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // releaseUnheld ends the work on a Tenant that never had a space, or has none any more.
@@ -21,15 +22,15 @@ func (*Reconciler) releaseUnheld(_ context.Context, w *work) error {
 // somebody has to say that it does not matter.
 func (r *Reconciler) abandon(ctx context.Context, w *work) error {
 	err := r.find(ctx, w)
-	p, is := errors.AsType[*problem](err)
-	if !is || p.reason != v1alpha1.ReasonControlPlaneMissing && p.reason != v1alpha1.ReasonNoControlPlane {
+	p, is := errors.AsType[*conditions.Problem](err)
+	if !is || p.Reason != v1alpha1.ReasonControlPlaneMissing && p.Reason != v1alpha1.ReasonNoControlPlane {
 		return err
 	}
 	if w.tenant.Annotations[v1alpha1.AbandonAnnotation] == "true" {
-		r.tell(w.tenant, abandoned(w))
+		abandoned(w).Record(r.Events, w.tenant)
 		return r.release(ctx, w)
 	}
-	p.message += fmt.Sprintf("; what is in the space is left in its volume. Bring the ControlPlane back or, to delete the Tenant all the same, "+
+	p.Message += fmt.Sprintf("; what is in the space is left in its volume. Bring the ControlPlane back or, to delete the Tenant all the same, "+
 		"run \"kubectl annotate tenant %s %s=true\"", w.tenant.Name, v1alpha1.AbandonAnnotation)
 	return p
 }
@@ -41,12 +42,12 @@ func (r *Reconciler) deleteMirror(ctx context.Context, w *work) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		w.space.pace.forget(w.tenant.Name)
-		r.tell(w.tenant, deleted(w))
+		deleted(w).Record(r.Events, w.tenant)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the Tenant in ControlPlane %q: %w", w.ref, err)
 	case !isOurs(w.tenant, found):
-		r.tell(w.tenant, left(w))
+		left(w).Record(r.Events, w.tenant)
 		return nil
 	}
 	w.mirror, w.settled = found, true

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -36,18 +37,16 @@ const (
 type issued struct {
 	secret types.NamespacedName
 	// failed says why there is none, or not the right one.
-	failed *problem
+	failed *conditions.Problem
 	// again is when to look again.
 	again time.Duration
 }
 
 func (i *issued) condition() metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionKubeconfig, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssued,
-		Message: fmt.Sprintf("Secret %q has the kubeconfig", i.secret)}
 	if i.failed != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, i.failed.reason, i.failed.message
+		return conditions.New(v1alpha1.ConditionKubeconfig, false, i.failed.Reason, i.failed.Message)
 	}
-	return c
+	return conditions.New(v1alpha1.ConditionKubeconfig, true, v1alpha1.ReasonIssued, fmt.Sprintf("Secret %q has the kubeconfig", i.secret))
 }
 
 // ensureKubeconfig makes the Secret that the Tenant asks for, renews what is in it, and empties
@@ -58,24 +57,24 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, w *work) error {
 	}
 	w.kubeconfig = &issued{secret: types.NamespacedName{Namespace: w.ref.Namespace, Name: secretName(w.tenant)}}
 	err := r.issue(ctx, w)
-	p, is := errors.AsType[*problem](err)
+	p, is := errors.AsType[*conditions.Problem](err)
 	switch {
 	case is: // the Tenant is mirrored all the same
-		w.kubeconfig.failed, w.kubeconfig.again = p, p.again
+		w.kubeconfig.failed, w.kubeconfig.again = p, p.Again
 		return nil
 	case err != nil:
-		w.kubeconfig.failed = problemf(v1alpha1.ReasonFailed, "%v", err)
+		w.kubeconfig.failed = conditions.Problemf(v1alpha1.ReasonFailed, "%v", err)
 	}
 	return err
 }
 
 func (r *Reconciler) issue(ctx context.Context, w *work) error {
 	if w.cp.Status.Endpoint == "" {
-		return problemf(v1alpha1.ReasonAwaitingAddress, "ControlPlane %q has no address for clients yet", w.ref)
+		return conditions.Problemf(v1alpha1.ReasonAwaitingAddress, "ControlPlane %q has no address for clients yet", w.ref)
 	}
 	if since := w.mirror.Status.CredentialsNotBefore; since != nil && r.now().Before(since.Time) {
-		return &problem{reason: v1alpha1.ReasonProgressing, again: since.Sub(r.now()) + time.Second,
-			message: "waiting for the time from which on credentials of this tenant are good"}
+		return &conditions.Problem{Reason: v1alpha1.ReasonProgressing, Again: since.Sub(r.now()) + time.Second,
+			Message: "waiting for the time from which on credentials of this tenant are good"}
 	}
 	current, err := r.readKubeconfig(ctx, w)
 	if err != nil {
@@ -128,8 +127,8 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, w *work) (*corev1.Secre
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %q: %w", key, err)
 	case !isKubeconfigOf(w.tenant, found):
-		return nil, &problem{reason: v1alpha1.ReasonNameTaken, again: problemPeriod,
-			message: fmt.Sprintf("Secret %q is there and is not of this Tenant: delete it, or leave spec.kubeconfigSecret out", key)}
+		return nil, conditions.Unwatchedf(v1alpha1.ReasonNameTaken,
+			"Secret %q is there and is not of this Tenant: delete it, or leave spec.kubeconfigSecret out", key)
 	default:
 		return found, nil
 	}
@@ -156,8 +155,8 @@ func (r *Reconciler) applyKubeconfig(ctx context.Context, w *work, key types.Nam
 	err := r.Client.Apply(ctx, secret, client.FieldOwner(controlplane.FieldManager), client.ForceOwnership)
 	switch {
 	case apierrors.IsInvalid(err): // its type, or that it is immutable
-		return &problem{reason: v1alpha1.ReasonNameTaken, again: problemPeriod,
-			message: fmt.Sprintf("Secret %q cannot be changed: delete it, and it is made again if it is asked for (%v)", key, err)}
+		return conditions.Unwatchedf(v1alpha1.ReasonNameTaken,
+			"Secret %q cannot be changed: delete it, and it is made again if it is asked for (%v)", key, err)
 	case err != nil:
 		return fmt.Errorf("applying Secret %q: %w", key, err)
 	default:

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // desired returns the Tenant that there is to be in the control plane. What is about the host is
@@ -69,7 +70,7 @@ func (r *Reconciler) ensureMirror(ctx context.Context, w *work) error {
 // notAdopted says of a Tenant that somebody else has made how the host may have it. It takes an
 // administrator of the control plane, and who may write Tenants on the host is none.
 func notAdopted(w *work) error {
-	return &problem{reason: v1alpha1.ReasonNotAdopted, message: fmt.Sprintf(
+	return conditions.Problemf(v1alpha1.ReasonNotAdopted,
 		"ControlPlane %q has a Tenant of this name that is not of this host: give this one another name, or let an administrator of the control plane "+
-			"hand it over with \"kubectl annotate --overwrite tenant %s %s=%s\"", w.ref, w.tenant.Name, v1alpha1.HostTenantAnnotation, w.tenant.UID)}
+			"hand it over with \"kubectl annotate --overwrite tenant %s %s=%s\"", w.ref, w.tenant.Name, v1alpha1.HostTenantAnnotation, w.tenant.UID)
 }

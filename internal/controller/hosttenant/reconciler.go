@@ -15,17 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 const (
-	// problemPeriod is after what time it is looked again whether somebody has mended what is
-	// not watched.
-	problemPeriod = time.Minute
 	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
 	// its share of the workers.
 	busyPeriod = 5 * time.Second
-	// conflictPeriod is what a cache gets to learn what the operator itself has written.
-	conflictPeriod = 100 * time.Millisecond
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -60,21 +56,6 @@ type work struct {
 	released bool
 }
 
-// problem is what keeps a Tenant from its space: it is shown.
-type problem struct {
-	reason, message string
-	// unknown is true if the tenant may have a space all the same.
-	unknown bool
-	// again is when to look again, 0 if what ends it is watched.
-	again time.Duration
-}
-
-func (p *problem) Error() string { return p.message }
-
-func problemf(reason, format string, args ...any) *problem {
-	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
-}
-
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	t := &v1alpha1.Tenant{}
@@ -103,11 +84,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case errors.Is(err, errWaiting):
 		err = nil
 	}
-	if conflicts(err) { // the cache is behind
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	if apierrors.IsConflict(err) { // the cache is behind
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
 	}
-	if commitErr := r.commit(ctx, w, err); conflicts(commitErr) {
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, errors.Join(err, commitErr)
 	}
@@ -118,14 +99,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // connection would write the status of every Tenant twice.
 var errTooEarly = errors.New("too early")
 
-func conflicts(err error) bool { return apierrors.IsConflict(err) }
-
 // next says when to look again if nothing that is watched changes.
 func (w *work) next(err error) (reconcile.Result, error) {
-	p, is := errors.AsType[*problem](err)
+	p, is := errors.AsType[*conditions.Problem](err)
 	switch {
 	case is:
-		return reconcile.Result{RequeueAfter: p.again}, nil
+		return reconcile.Result{RequeueAfter: p.Again}, nil
 	case apierrors.IsInvalid(err):
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	case err != nil:
@@ -140,7 +119,7 @@ func (w *work) next(err error) (reconcile.Result, error) {
 // checkName refuses what is the platform's own in every control plane.
 func (*Reconciler) checkName(_ context.Context, w *work) error {
 	if isReserved(w.tenant.Name) {
-		return problemf(v1alpha1.ReasonNameReserved, "%q is the platform's own tenant in every control plane: give the Tenant another name", w.tenant.Name)
+		return conditions.Problemf(v1alpha1.ReasonNameReserved, "%q is the platform's own tenant in every control plane: give the Tenant another name", w.tenant.Name)
 	}
 	return nil
 }
@@ -157,7 +136,7 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 		w.ref = chosen
 	}
 	if !slices.Contains(r.Namespaces, w.ref.Namespace) {
-		return problemf(v1alpha1.ReasonControlPlaneMissing, "the operator does not look after ControlPlanes of namespace %q: name a ControlPlane of another one, or give the operator its rights there and --namespace", w.ref.Namespace)
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneMissing, "the operator does not look after ControlPlanes of namespace %q: name a ControlPlane of another one, or give the operator its rights there and --namespace", w.ref.Namespace)
 	}
 	cp := &v1alpha1.ControlPlane{}
 	err := r.Client.Get(ctx, keyOf(*w.ref), cp)
@@ -166,7 +145,7 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return problemf(v1alpha1.ReasonControlPlaneMissing, "there is no ControlPlane %q", w.ref)
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneMissing, "there is no ControlPlane %q", w.ref)
 	case err != nil:
 		return fmt.Errorf("reading ControlPlane %q: %w", w.ref, err)
 	}
@@ -182,16 +161,14 @@ func (r *Reconciler) find(ctx context.Context, w *work) error {
 func (r *Reconciler) connect(ctx context.Context, w *work) error {
 	space, err := r.Connect(ctx, w.cp)
 	if err != nil {
-		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true, again: problemPeriod,
-			message: fmt.Sprintf("ControlPlane %q cannot be asked: %v", w.ref, err)}
+		return conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "ControlPlane %q cannot be asked: %v", w.ref, err)
 	}
 	switch {
 	case space.Synced():
 	case !space.Late() && meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionMirrored) != nil:
 		return errTooEarly
 	default:
-		return &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true,
-			message: fmt.Sprintf("waiting for the servers of ControlPlane %q to answer", w.ref)}
+		return conditions.Problemf(v1alpha1.ReasonControlPlaneUnreachable, "waiting for the servers of ControlPlane %q to answer", w.ref)
 	}
 	w.space = space
 	return nil

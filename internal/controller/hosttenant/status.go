@@ -33,8 +33,8 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	if err := r.write(ctx, w, changed); err != nil {
 		return err
 	}
-	for _, h := range transitions(before.Status.Conditions, changed.Status.Conditions) {
-		r.tell(before, h)
+	for _, e := range conditions.Transitions(before.Status.Conditions, changed.Status.Conditions, eventType) {
+		e.Record(r.Events, before)
 	}
 	return nil
 }
@@ -59,20 +59,19 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 	if w.mirror != nil {
 		status = mirrored(w)
 	}
-	set := func(c metav1.Condition) {
-		c.ObservedGeneration, c.Message = w.tenant.Generation, conditions.Message(c.Message)
-		meta.SetStatusCondition(&status.Conditions, c)
-	}
+	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, w.tenant.Generation, c) }
 	if w.cp != nil || status.ControlPlaneRef != nil {
 		status.ControlPlaneRef = w.ref
 	}
-	p, _ := errors.AsType[*problem](failed)
+	p, _ := errors.AsType[*conditions.Problem](failed)
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	// A space whose control plane does not answer is as it was.
+	shown := p != nil && (p.Reason != v1alpha1.ReasonControlPlaneUnreachable || ready == nil)
 	switch {
 	case w.mirror != nil && meta.FindStatusCondition(w.mirror.Status.Conditions, v1alpha1.ConditionReady) == nil:
-		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, Message: "waiting for the space"})
-	case w.mirror == nil && p != nil && (!p.unknown || ready == nil):
-		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: p.reason, Message: p.message})
+		set(conditions.New(v1alpha1.ConditionReady, false, v1alpha1.ReasonProgressing, "waiting for the space"))
+	case w.mirror == nil && shown:
+		set(conditions.New(v1alpha1.ConditionReady, false, p.Reason, p.Message))
 	}
 	set(mirroring(w, failed))
 	switch k := w.kubeconfig; {
@@ -113,20 +112,17 @@ func mirrored(w *work) *v1alpha1.TenantStatus {
 
 // mirroring says whether the Tenant in the control plane is as the one on the host.
 func mirroring(w *work, failed error) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionMirrored, Status: metav1.ConditionFalse}
-	p, is := errors.AsType[*problem](failed)
+	p, is := errors.AsType[*conditions.Problem](failed)
 	switch {
 	case is:
-		c.Reason, c.Message = p.reason, p.message
+		return conditions.New(v1alpha1.ConditionMirrored, false, p.Reason, p.Message)
 	case w.settled:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonMirrored
-		c.Message = fmt.Sprintf("the Tenant in ControlPlane %q is as this one", w.ref)
+		return conditions.New(v1alpha1.ConditionMirrored, true, v1alpha1.ReasonMirrored, fmt.Sprintf("the Tenant in ControlPlane %q is as this one", w.ref))
 	case apierrors.IsInvalid(failed):
-		c.Reason, c.Message = v1alpha1.ReasonInvalid, failed.Error()
+		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonInvalid, failed.Error())
 	case unreachable(failed):
-		c.Reason, c.Message = v1alpha1.ReasonControlPlaneUnreachable, failed.Error()
+		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonControlPlaneUnreachable, failed.Error())
 	default:
-		c.Reason, c.Message = v1alpha1.ReasonFailed, failed.Error()
+		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonFailed, failed.Error())
 	}
-	return c
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 // TestObservedGeneration checks that a condition is about the spec of the host only when the
@@ -35,7 +36,7 @@ func TestObservedGeneration(t *testing.T) {
 
 func problemIf(is bool) error {
 	if is {
-		return problemf(v1alpha1.ReasonFailed, "failed")
+		return conditions.Problemf(v1alpha1.ReasonFailed, "failed")
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func TestOwnConditions(t *testing.T) {
 func TestLastKnown(t *testing.T) {
 	w := &work{tenant: onHost()}
 	w.tenant.Status = inSpace(hostUID).Status
-	got := statusOf(w, &problem{reason: v1alpha1.ReasonControlPlaneUnreachable, unknown: true})
+	got := statusOf(w, conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "it does not answer"))
 	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionFalse(got.Conditions, v1alpha1.ConditionMirrored) {
 		t.Errorf("conditions %v", got.Conditions)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/controller/publisher"
+	"github.com/tenantry/tenantry/internal/controller/spaceclient"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -44,7 +43,7 @@ type cluster interface {
 type writer struct {
 	// system reads and writes the system space, past any cache.
 	system client.Client
-	spaces *publisher.Writer
+	spaces *spaceclient.Spaces
 }
 
 var _ cluster = &writer{}
@@ -54,13 +53,8 @@ func newWriter(config *rest.Config, scheme *runtime.Scheme) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
 	}
-	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
-	spaces, err := publisher.NewClient(config)
-	if err != nil {
-		return nil, err
-	}
-	return &writer{system, &publisher.Writer{Client: spaces, FieldManager: FieldManager}}, nil
+	spaces, err := spaceclient.New(spaceclient.AsPublisher(config), FieldManager)
+	return &writer{system, spaces}, err
 }
 
 // Tenants implements cluster.
@@ -81,24 +75,17 @@ func (w *writer) Tenant(ctx context.Context, name string) (*v1alpha1.Tenant, err
 	return t, nil
 }
 
-const (
-	namespacesPath          = "/api/v1/namespaces"
-	roleBindingsPath        = "/apis/rbac.authorization.k8s.io/v1/rolebindings"
-	clusterRolesPath        = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-	clusterRoleBindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-)
-
 // list reads what carries the label with a value. Copies of published objects may carry it,
 // too.
-func (w *writer) list(ctx context.Context, at, value string, to runtime.Object) error {
+func (w *writer) list(ctx context.Context, of tenant.Scope, value string, to client.ObjectList) error {
 	const selector = "!" + tenant.PublishedCopyLabel + "," + tenant.KeystoneLabel + "="
-	return w.spaces.Client.Get().AbsPath(at).Param("labelSelector", selector+value).Do(ctx).Into(to)
+	return w.spaces.In(of).List(ctx, to, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector + value}})
 }
 
 // Namespaces implements cluster.
 func (w *writer) Namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 	list := &corev1.NamespaceList{}
-	if err := w.list(ctx, tenant.All.Root()+namespacesPath, tenant.KeystoneProject, list); err != nil {
+	if err := w.list(ctx, tenant.All, tenant.KeystoneProject, list); err != nil {
 		return nil, fmt.Errorf("listing the namespaces of projects: %w", err)
 	}
 	return list.Items, nil
@@ -107,8 +94,8 @@ func (w *writer) Namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 // Bindings implements cluster.
 func (w *writer) Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBinding, []rbacv1.ClusterRoleBinding, error) {
 	bindings, clusterBindings := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleBindingList{}
-	err := errors.Join(w.list(ctx, n.Root()+roleBindingsPath, tenant.KeystoneBinding, bindings),
-		w.list(ctx, n.Root()+clusterRoleBindingsPath, tenant.KeystoneBinding, clusterBindings))
+	err := errors.Join(w.list(ctx, n.Scope(), tenant.KeystoneBinding, bindings),
+		w.list(ctx, n.Scope(), tenant.KeystoneBinding, clusterBindings))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the bindings of tenant %q: %w", n, err)
 	}
@@ -117,7 +104,7 @@ func (w *writer) Bindings(ctx context.Context, n tenant.Name) ([]rbacv1.RoleBind
 
 // HasClusterRole implements cluster.
 func (w *writer) HasClusterRole(ctx context.Context, n tenant.Name, name string) (bool, error) {
-	err := w.spaces.Client.Get().AbsPath(n.Root()+clusterRolesPath, name).Do(ctx).Error()
+	err := w.spaces.In(n.Scope()).Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading ClusterRole %q of tenant %q: %w", name, n, err)
 	}
@@ -194,7 +181,7 @@ func (w *writer) applyNamespace(ctx context.Context, c change) error {
 		return err
 	}
 	there := &corev1.Namespace{}
-	if err := w.spaces.Client.Get().AbsPath(publisher.Path(n, c.after)).Do(ctx).Into(there); err != nil {
+	if err := w.spaces.In(n.Scope()).Get(ctx, client.ObjectKeyFromObject(c.after), there); err != nil {
 		return err
 	}
 	if !maps.Equal(only(there.Labels), only(c.after.GetLabels())) || !maps.Equal(only(there.Annotations), only(c.after.GetAnnotations())) {
@@ -205,7 +192,7 @@ func (w *writer) applyNamespace(ctx context.Context, c change) error {
 
 // create creates an object.
 func (w *writer) create(ctx context.Context, n tenant.Name, o client.Object) error {
-	return w.spaces.Client.Post().AbsPath(path.Dir(publisher.Path(n, o))).Param("fieldManager", FieldManager).Body(o).Do(ctx).Error()
+	return w.spaces.In(n.Scope()).Create(ctx, o.DeepCopyObject().(client.Object))
 }
 
 // only returns the entries that are of this controller.

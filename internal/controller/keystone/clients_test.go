@@ -9,10 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/tenantry/tenantry/internal/controller/publisher"
+	"github.com/tenantry/tenantry/internal/controller/spaceclient"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -43,11 +42,11 @@ func TestNamespaceThatIsThere(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		spaces, err := spaceclient.New(&rest.Config{Host: server.URL}, FieldManager)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &writer{spaces: &publisher.Writer{Client: clients.CoreV1().RESTClient()}}
+		w := &writer{spaces: spaces}
 		err = w.applyNamespace(t.Context(), change{tenant: "acme", after: namespace(tenant.KeystoneProject, "p")})
 		if taken := new(conflict); errors.As(err, taken) == tc.own || tc.own && err != nil {
 			t.Errorf("%s: got %v", name, err)

@@ -86,33 +86,9 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 	here := map[string]bool{}
 	for _, domain := range listed.Domains {
 		here[domain.ID] = true
-		if !selects(&s.Spec.Domains, domain.Ref) {
-			continue
+		if selects(&s.Spec.Domains, domain.Ref) {
+			w.add(item{domain: domain, projects: projects[domain.ID]}, name, k)
 		}
-		i := item{domain: domain, projects: projects[domain.ID]}
-		if why := i.find(name, k); why != "" {
-			w.conflicts = append(w.conflicts, why)
-			continue
-		}
-		if i.tenant != nil {
-			if i.tenant.DeletionTimestamp != nil {
-				continue // in a later run
-			}
-			w.domainCensus.see(domain.ID, false, !domain.Enabled && !i.tenant.Spec.Suspended)
-			i.namespaces = k.namespaces[i.tenant.Name]
-			ids := idsOf(i.projects)
-			for _, project := range i.projects {
-				if ns := i.namespaces[project.ID]; ns != nil {
-					w.projectCensus.see(project.ID, false, newlyDisabled(project, ns))
-				}
-			}
-			for id, ns := range i.namespaces {
-				if _, before := goneSince(ns); !ids[id] && !before {
-					w.projectCensus.see(id, true, false)
-				}
-			}
-		}
-		w.items = append(w.items, i)
 	}
 	for id, tenants := range k.tenants {
 		for _, t := range tenants {
@@ -129,6 +105,35 @@ func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k 
 	slices.SortFunc(w.items, func(a, b item) int { return cmp.Compare(a.domain.ID, b.domain.ID) })
 	slices.SortFunc(w.gone, func(a, b *v1alpha1.Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	return w
+}
+
+// add adds a domain that is there, with what there is of it.
+func (w *work) add(i item, name string, k *known) {
+	if why := i.find(name, k); why != "" {
+		w.conflicts = append(w.conflicts, why)
+		return
+	}
+	if i.tenant == nil {
+		w.items = append(w.items, i)
+		return
+	}
+	if i.tenant.DeletionTimestamp != nil {
+		return // in a later run
+	}
+	w.domainCensus.see(i.domain.ID, false, !i.domain.Enabled && !i.tenant.Spec.Suspended)
+	i.namespaces = k.namespaces[i.tenant.Name]
+	ids := idsOf(i.projects)
+	for _, project := range i.projects {
+		if ns := i.namespaces[project.ID]; ns != nil {
+			w.projectCensus.see(project.ID, false, newlyDisabled(project, ns))
+		}
+	}
+	for id, ns := range i.namespaces {
+		if _, before := goneSince(ns); !ids[id] && !before {
+			w.projectCensus.see(id, true, false)
+		}
+	}
+	w.items = append(w.items, i)
 }
 
 func idsOf(projects []keystone.Project) map[string]bool {

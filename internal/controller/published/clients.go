@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/tenantry/tenantry/internal/controller/publisher"
+	"github.com/tenantry/tenantry/internal/controller/spaceclient"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,7 +49,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of published objects: %w", err)
 	}
-	writer, err := rest.RESTClientFor(publisher.Config(shared))
+	writer, err := rest.RESTClientFor(spaceclient.AsPublisher(shared))
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the publisher: %w", err)
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,14 +30,7 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 	if found && observed.RoleRef == desired.RoleRef && apiequality.Semantic.DeepEqual(observed.Subjects, desired.Subjects) {
 		return outcome{}, nil
 	}
-	if found && observed.RoleRef != desired.RoleRef {
-		return outcome{}, r.replaceBinding(ctx, n, desired)
-	}
-	err = r.Spaces.ApplyBinding(ctx, n, desired)
-	if apierrors.IsInvalid(err) { // it has another role, and the cache has not seen it yet
-		return outcome{}, r.replaceBinding(ctx, n, desired)
-	}
-	return outcome{}, wrap(err, "applying clusterrolebinding %q", AdminBinding)
+	return outcome{}, wrap(r.Spaces.Apply(ctx, n, desired), "applying clusterrolebinding %q", AdminBinding)
 }
 
 const (
@@ -55,7 +48,7 @@ func (r *Reconciler) verifyAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 		return outcome{}, nil
 	}
 	for _, subject := range adminBinding(t.Spec.Admins).Subjects {
-		allowed, err := r.Spaces.IsAdmin(ctx, tenant.Name(t.Name), subject)
+		allowed, err := r.isAdmin(ctx, tenant.Name(t.Name), subject)
 		if err != nil {
 			return outcome{}, fmt.Errorf("reviewing the rights of %s %q: %w", subject.Kind, subject.Name, err)
 		}
@@ -71,12 +64,18 @@ func waitLonger(t *v1alpha1.Tenant) time.Duration {
 	return min(max(minWait, conditions.Waited(t.Status.Conditions, v1alpha1.ConditionReady)), maxWait)
 }
 
-// replaceBinding deletes and applies: the role of a binding cannot be changed.
-func (r *Reconciler) replaceBinding(ctx context.Context, n tenant.Name, desired *rbacv1.ClusterRoleBinding) error {
-	if err := r.Spaces.DeleteBinding(ctx, n, desired.Name); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting clusterrolebinding %q: %w", desired.Name, err)
+// isAdmin asks the server whether a user or group has every right in the space of n.
+func (r *Reconciler) isAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subject) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+	}}
+	if subject.Kind == rbacv1.GroupKind {
+		review.Spec.Groups = []string{subject.Name}
+	} else {
+		review.Spec.User = subject.Name
 	}
-	return wrap(r.Spaces.ApplyBinding(ctx, n, desired), "applying clusterrolebinding %q", desired.Name)
+	err := r.Spaces.In(n.Scope()).Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 func adminBinding(admins []v1alpha1.Subject) *rbacv1.ClusterRoleBinding {

@@ -38,15 +38,12 @@ func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 	inDefault := func(name string) fields.Selector {
 		return fields.Set{"metadata.namespace": metav1.NamespaceDefault, "metadata.name": name}.AsSelector()
 	}
-	children, err := flattened.NewCache(config, clientgoscheme.Scheme, flattened.Slim,
-		flattened.Selected{
-			&corev1.Namespace{}:          {Label: labels.NewSelector().Add(*names)},
-			&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", AdminBinding)},
-		},
-		flattened.Selected{
-			&corev1.ServiceAccount{}: {Field: inDefault(serviceAccountName)},
-			&corev1.ResourceQuota{}:  {Field: inDefault(v1alpha1.TenantQuota)},
-		})
+	children, err := flattened.NewCache(config, clientgoscheme.Scheme, flattened.Slim, flattened.Selected{
+		&corev1.Namespace{}:          {Label: labels.NewSelector().Add(*names)},
+		&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", AdminBinding)},
+		&corev1.ServiceAccount{}:     {Field: inDefault(serviceAccountName)},
+		&corev1.ResourceQuota{}:      {Field: inDefault(v1alpha1.TenantQuota)},
+	})
 	return &childrenCache{children}, err
 }
 

@@ -86,10 +86,11 @@ func rank(resource schema.GroupResource) int {
 // namespace controller would do the same, but asks in every namespace for every
 // resource there is; here etcd has said which there are.
 func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left remaining) (outcome, error) {
-	list, err := r.Spaces.ListNamespaces(ctx, n)
-	if err != nil {
+	all := &corev1.NamespaceList{}
+	if err := r.Spaces.In(n.Scope()).List(ctx, all); err != nil {
 		return outcome{}, fmt.Errorf("listing namespaces: %w", err)
 	}
+	list := all.Items
 	if err := r.deleteNamespaces(ctx, n, list); err != nil {
 		return outcome{}, err
 	}
@@ -115,7 +116,7 @@ func (r *Reconciler) deleteNamespaces(ctx context.Context, n tenant.Name, list [
 		if namespace.DeletionTimestamp != nil {
 			return nil
 		}
-		return wrap(r.Spaces.DeleteNamespace(ctx, n, namespace.Name), "deleting namespace %q", namespace.Name)
+		return wrap(r.Spaces.In(n.Scope()).Delete(ctx, &namespace), "deleting namespace %q", namespace.Name)
 	})
 }
 
@@ -184,7 +185,7 @@ func (r *Reconciler) finalizeNamespaces(ctx context.Context, n tenant.Name, list
 		empty = append(empty, namespace)
 	}
 	err := forEach(ctx, empty, func(ctx context.Context, namespace *corev1.Namespace) error {
-		return wrap(r.Spaces.FinalizeNamespace(ctx, n, namespace), "finalizing namespace %q", namespace.Name)
+		return wrap(r.Spaces.In(n.Scope()).SubResource("finalize").Update(ctx, namespace), "finalizing namespace %q", namespace.Name)
 	})
 	if err != nil || len(held) == 0 {
 		return outcome{}, err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -51,47 +53,64 @@ func (s *fakeSpaces) sorted() []string {
 	return s.calls
 }
 
-func (s *fakeSpaces) CreateNamespace(_ context.Context, _ tenant.Name, name string) error {
-	return s.call("create namespace " + name)
-}
+func (s *fakeSpaces) In(tenant.Scope) client.Client { return fakeSpace{spaces: s} }
 
-func (s *fakeSpaces) ListNamespaces(context.Context, tenant.Name) ([]corev1.Namespace, error) {
-	return s.namespaces, s.call("list namespaces")
-}
-
-func (s *fakeSpaces) DeleteNamespace(_ context.Context, _ tenant.Name, name string) error {
-	return s.call("delete namespace " + name)
-}
-
-func (s *fakeSpaces) FinalizeNamespace(_ context.Context, _ tenant.Name, namespace *corev1.Namespace) error {
-	return s.call(fmt.Sprintf("finalize namespace %s to %v", namespace.Name, namespace.Spec.Finalizers))
-}
-
-func (s *fakeSpaces) CreateServiceAccount(_ context.Context, _ tenant.Name, namespace, name string) error {
-	return s.call("create service account " + namespace + "/" + name)
-}
-
-func (s *fakeSpaces) CreateQuota(_ context.Context, _ tenant.Name, quota *corev1.ResourceQuota) error {
-	s.quota = quota
-	return s.call("create quota")
-}
-
-func (s *fakeSpaces) UpdateQuota(_ context.Context, _ tenant.Name, quota *corev1.ResourceQuota) error {
-	s.quota = quota
-	return s.call("update quota")
-}
-
-func (s *fakeSpaces) ApplyBinding(_ context.Context, _ tenant.Name, binding *rbacv1.ClusterRoleBinding) error {
-	s.binding = binding
+func (s *fakeSpaces) Apply(_ context.Context, _ tenant.Name, o client.Object) error {
+	s.binding = o.(*rbacv1.ClusterRoleBinding)
 	return s.call("apply binding")
 }
 
-func (s *fakeSpaces) DeleteBinding(context.Context, tenant.Name, string) error {
-	return s.call("delete binding")
+// fakeSpace is a client of it.
+type fakeSpace struct {
+	client.Client
+	spaces *fakeSpaces
 }
 
-func (s *fakeSpaces) IsAdmin(_ context.Context, _ tenant.Name, subject rbacv1.Subject) (bool, error) {
-	return !slices.Contains(s.powerless, subject.Name), s.errors["review "+subject.Name]
+func (f fakeSpace) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		return f.spaces.call("create namespace " + o.Name)
+	case *corev1.ServiceAccount:
+		return f.spaces.call("create service account " + o.Namespace + "/" + o.Name)
+	case *corev1.ResourceQuota:
+		f.spaces.quota = o
+		return f.spaces.call("create quota")
+	case *authorizationv1.SubjectAccessReview:
+		subject := strings.Join(append(o.Spec.Groups, o.Spec.User), "")
+		o.Status.Allowed = !slices.Contains(f.spaces.powerless, subject)
+		return f.spaces.errors["review "+subject]
+	default:
+		return fmt.Errorf("unexpected creation of %T", obj)
+	}
+}
+
+func (f fakeSpace) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
+	f.spaces.quota = obj.(*corev1.ResourceQuota)
+	return f.spaces.call("update quota")
+}
+
+func (f fakeSpace) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*corev1.NamespaceList).Items = f.spaces.namespaces
+	return f.spaces.call("list namespaces")
+}
+
+func (f fakeSpace) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
+	return f.spaces.call("delete namespace " + obj.(*corev1.Namespace).Name)
+}
+
+func (f fakeSpace) SubResource(subresource string) client.SubResourceClient {
+	return fakeSubresource{spaces: f.spaces, name: subresource}
+}
+
+type fakeSubresource struct {
+	client.SubResourceClient
+	spaces *fakeSpaces
+	name   string
+}
+
+func (f fakeSubresource) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+	namespace := obj.(*corev1.Namespace)
+	return f.spaces.call(fmt.Sprintf("%s namespace %s to %v", f.name, namespace.Name, namespace.Spec.Finalizers))
 }
 
 func (s *fakeSpaces) ListObjects(_ context.Context, _ tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {

@@ -27,7 +27,7 @@ func (r *Reconciler) ensureNamespace(name string) step {
 		case found:
 			return outcome{}, nil
 		}
-		err = r.Spaces.CreateNamespace(ctx, n, name)
+		err = r.Spaces.In(n.Scope()).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		return outcome{}, wrap(client.IgnoreAlreadyExists(err), "creating namespace %q", name)
 	}
 }
@@ -42,6 +42,6 @@ func (r *Reconciler) ensureServiceAccount(ctx context.Context, t *v1alpha1.Tenan
 	if err != nil || found {
 		return outcome{}, err
 	}
-	err = r.Spaces.CreateServiceAccount(ctx, n, metav1.NamespaceDefault, serviceAccountName)
+	err = r.Spaces.In(n.Scope()).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: serviceAccountName}})
 	return outcome{}, wrap(client.IgnoreAlreadyExists(err), "creating service account %q", serviceAccountName)
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -38,10 +37,9 @@ func (o StoredObject) String() string {
 
 // objects returns a client for the metadata of every object in the space of n. It
 // shares the connection pool and is garbage after the call.
-func (s *Spaces) objects(n tenant.Name) (metadata.Interface, error) {
-	root := rest.CopyConfig(s.config)
-	root.Host += n.Root()
-	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(root), s.http)
+func (s Spaces) objects(n tenant.Name) (metadata.Interface, error) {
+	config, connections := s.Config(n.Scope())
+	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), connections)
 	return client, wrap(err, "creating the metadata client of tenant %q", n)
 }
 
@@ -49,7 +47,7 @@ func (s *Spaces) objects(n tenant.Name) (metadata.Interface, error) {
 // its namespaces. A resource that is not served has no objects. What the server shows
 // in every space without storing it is not among them: a space that is being deleted
 // does not show it.
-func (s *Spaces) ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {
+func (s Spaces) ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error) {
 	versions, err := s.servedVersions(ctx, n, resource.Group)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
@@ -92,7 +90,7 @@ func listObjects(ctx context.Context, client metadata.Interface, resource schema
 }
 
 // DeleteObject deletes an object in the space of n.
-func (s *Spaces) DeleteObject(ctx context.Context, n tenant.Name, object StoredObject) error {
+func (s Spaces) DeleteObject(ctx context.Context, n tenant.Name, object StoredObject) error {
 	client, err := s.objects(n)
 	if err != nil {
 		return err

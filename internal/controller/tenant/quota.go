@@ -26,12 +26,13 @@ func (r *Reconciler) ensureQuota(ctx context.Context, t *v1alpha1.Tenant) (outco
 		return outcome{}, err
 	}
 	if !found {
-		if err := r.Spaces.CreateQuota(ctx, n, desired); !apierrors.IsAlreadyExists(err) {
+		if err := r.Spaces.In(n.Scope()).Create(ctx, desired); !apierrors.IsAlreadyExists(err) {
 			return outcome{}, wrap(err, "creating resourcequota %q", desired.Name)
 		}
 		// Somebody else's limits, or a quota that the cache has not seen yet.
 	}
-	return outcome{}, wrap(r.Spaces.UpdateQuota(ctx, n, desired), "restoring resourcequota %q", desired.Name)
+	// To apply it would leave limits in it that somebody else has set.
+	return outcome{}, wrap(r.Spaces.In(n.Scope()).Update(ctx, desired), "restoring resourcequota %q", desired.Name)
 }
 
 func (r *Reconciler) quotaOf(t *v1alpha1.Tenant) *corev1.ResourceQuota {

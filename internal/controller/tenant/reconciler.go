@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,21 +21,15 @@ import (
 
 // spaces is what the controller does in the spaces; Spaces does it by requests.
 type spaces interface {
-	CreateNamespace(ctx context.Context, n tenant.Name, name string) error
-	ListNamespaces(ctx context.Context, n tenant.Name) ([]corev1.Namespace, error)
-	DeleteNamespace(ctx context.Context, n tenant.Name, name string) error
-	FinalizeNamespace(ctx context.Context, n tenant.Name, namespace *corev1.Namespace) error
-	CreateServiceAccount(ctx context.Context, n tenant.Name, namespace, name string) error
-	CreateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
-	UpdateQuota(ctx context.Context, n tenant.Name, quota *corev1.ResourceQuota) error
-	ApplyBinding(ctx context.Context, n tenant.Name, binding *rbacv1.ClusterRoleBinding) error
-	DeleteBinding(ctx context.Context, n tenant.Name, name string) error
-	IsAdmin(ctx context.Context, n tenant.Name, subject rbacv1.Subject) (bool, error)
+	// In returns a client of a space.
+	In(of tenant.Scope) client.Client
+	// Apply makes an object of a space what it is to be, whoever has made one of its name.
+	Apply(ctx context.Context, n tenant.Name, o client.Object) error
 	ListObjects(ctx context.Context, n tenant.Name, resource schema.GroupResource) ([]StoredObject, error)
 	DeleteObject(ctx context.Context, n tenant.Name, object StoredObject) error
 }
 
-var _ spaces = &Spaces{}
+var _ spaces = Spaces{}
 
 // Reconciler reconciles Tenants.
 type Reconciler struct {

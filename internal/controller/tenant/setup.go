@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/spaceclient"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -46,14 +47,14 @@ func Setup(mgr manager.Manager, opts Options) error {
 	if err := mgr.Add(children); err != nil {
 		return err
 	}
-	spaces, err := NewSpaces(mgr.GetConfig())
+	spaces, err := spaceclient.New(mgr.GetConfig(), FieldManager)
 	if err != nil {
 		return err
 	}
 	r := &Reconciler{
 		Client:   mgr.GetClient(),
 		Children: children,
-		Spaces:   spaces,
+		Spaces:   Spaces{spaces},
 		Quota:    opts.Quota,
 		Publish:  opts.Publish,
 	}

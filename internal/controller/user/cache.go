@@ -30,9 +30,10 @@ func newCache(config *rest.Config, scheme *runtime.Scheme) (cache.Cache, error) 
 	if err != nil {
 		return nil, err
 	}
-	return flattened.NewCache(config, scheme, keep,
-		flattened.Selected{&v1alpha1.User{}: {}, &corev1.Namespace{}: {Label: created}, &rbacv1.ClusterRoleBinding{}: {Label: made}},
-		flattened.Selected{&rbacv1.RoleBinding{}: {Label: made}, &rbacv1.Role{}: {Label: made}})
+	return flattened.NewCache(config, scheme, keep, flattened.Selected{
+		&v1alpha1.User{}: {}, &corev1.Namespace{}: {Label: created},
+		&rbacv1.ClusterRoleBinding{}: {Label: made}, &rbacv1.RoleBinding{}: {Label: made}, &rbacv1.Role{}: {Label: made},
+	})
 }
 
 // keep keeps what the controller reads.

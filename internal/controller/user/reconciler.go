@@ -117,7 +117,7 @@ func (r *Reconciler) look(ctx context.Context, k key, i item, ending bool) (*ite
 	case i.namespace != "":
 		return nil, r.ensureOwner(ctx, k, u, i.namespace)
 	}
-	if err := r.ensure(ctx, k, creatorBinding(u), &rbacv1.ClusterRoleBinding{}); err != nil {
+	if err := r.ensure(ctx, k, u, nil, creatorBinding(u), &rbacv1.ClusterRoleBinding{}); err != nil {
 		return nil, err
 	}
 	namespaces, err := r.namespaces(ctx, k)
@@ -168,15 +168,15 @@ func (r *Reconciler) ensureOwner(ctx context.Context, k key, u *v1alpha1.User, n
 	if err != nil || ns == nil {
 		return err
 	}
-	err = errors.Join(r.ensure(ctx, k, ownerRole(u, namespace), &rbacv1.Role{}), r.ensure(ctx, k, ownerBinding(u, namespace), &rbacv1.RoleBinding{}))
+	err = errors.Join(r.ensure(ctx, k, u, ns, ownerRole(u, namespace), &rbacv1.Role{}), r.ensure(ctx, k, u, ns, ownerBinding(u, namespace), &rbacv1.RoleBinding{}))
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // the cache does not know yet that it is being deleted
 	}
 	return err
 }
 
-// ensure makes an object what it is to be. observed is an empty one.
-func (r *Reconciler) ensure(ctx context.Context, k key, desired, observed client.Object) error {
+// ensure makes an object what it is to be, in a namespace if there is one. observed is an empty one.
+func (r *Reconciler) ensure(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace, desired, observed client.Object) error {
 	name := types.NamespacedName{Namespace: tenant.Flatten(k.tenant, desired.GetNamespace()).String(), Name: desired.GetName()}
 	if name.Namespace == "" {
 		name.Name = tenant.Flatten(k.tenant, name.Name).String()
@@ -185,10 +185,33 @@ func (r *Reconciler) ensure(ctx context.Context, k key, desired, observed client
 	if err != nil || found && equal(desired, observed) {
 		return err
 	}
+	if current, err := r.isCurrent(ctx, k, u, ns); err != nil || !current {
+		return err // the cache will know it
+	}
 	if err := r.spaces.Apply(ctx, k.tenant, desired); err != nil {
 		return fmt.Errorf("applying %T %q: %w", desired, desired.GetName(), err)
 	}
 	return nil
+}
+
+// isCurrent reports whether a User and, if there is one, its namespace are those that the space has, and are not being deleted. Objects
+// are applied by their names, and a cache that lags behind would give the rights of one User to the next one of its name, or
+// in somebody else's namespace. A namespace is there for some seconds after its deletion.
+func (r *Reconciler) isCurrent(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace) (bool, error) {
+	live := &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(u.Name).Plain()}}
+	if current, err := r.isLive(ctx, k.tenant, u, live); ns == nil || err != nil || !current {
+		return current, err
+	}
+	return r.isLive(ctx, k.tenant, ns, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(ns.Name).Plain()}})
+}
+
+// isLive reads an object anew and reports whether it is the observed one, and is not being deleted.
+func (r *Reconciler) isLive(ctx context.Context, n tenant.Name, observed, live client.Object) (bool, error) {
+	found, err := r.spaces.Read(ctx, n, live)
+	if err != nil {
+		return false, fmt.Errorf("reading %T %q: %w", live, live.GetName(), err)
+	}
+	return found && live.GetUID() == observed.GetUID() && live.GetDeletionTimestamp() == nil, nil
 }
 
 // equal compares what is said of an object that is made for a User.

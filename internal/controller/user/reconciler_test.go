@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/controller/publisher"
 	"github.com/tenantry/tenantry/internal/process/backlog"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -33,7 +32,9 @@ import (
 // memory is a space that the cache knows at once.
 type memory struct {
 	client.Client
-	mu sync.Mutex
+	// live, if set, is what the space has, of which the cache does not know yet.
+	live client.Client
+	mu   sync.Mutex
 	// done are all writes that were made, and failing is what they return.
 	done    []string
 	failing error
@@ -60,9 +61,26 @@ func (m *memory) note(n tenant.Name, verb string, o client.Object) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failing == nil {
-		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, strings.TrimPrefix(publisher.Path(n, o), n.Root())))
+		m.done = append(m.done, fmt.Sprintf("%s %T %s", verb, o, pathOf(o)))
 	}
 	return m.failing
+}
+
+// pathOf returns the path of an object in its space.
+func pathOf(o client.Object) string {
+	const rbac = "/apis/" + rbacv1.GroupName + "/v1"
+	switch o.(type) {
+	case *v1alpha1.User:
+		return "/apis/" + v1alpha1.GroupVersion.String() + "/users/" + o.GetName()
+	case *corev1.Namespace:
+		return "/api/v1/namespaces/" + o.GetName()
+	case *rbacv1.ClusterRoleBinding:
+		return rbac + "/clusterrolebindings/" + o.GetName()
+	case *rbacv1.RoleBinding:
+		return rbac + "/namespaces/" + o.GetNamespace() + "/rolebindings/" + o.GetName()
+	default:
+		return rbac + "/namespaces/" + o.GetNamespace() + "/roles/" + o.GetName()
+	}
 }
 
 func (m *memory) Apply(ctx context.Context, n tenant.Name, o client.Object) error {
@@ -74,6 +92,15 @@ func (m *memory) Apply(ctx context.Context, n tenant.Name, o client.Object) erro
 		return err
 	}
 	return m.Create(ctx, flat)
+}
+
+func (m *memory) Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error) {
+	from := m.Client
+	if m.live != nil {
+		from = m.live
+	}
+	err := from.Get(ctx, client.ObjectKeyFromObject(flatten(n, o)), o)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 func (m *memory) Delete(ctx context.Context, n tenant.Name, o client.Object) error {
@@ -196,6 +223,41 @@ const (
 	toCreator  = "*v1.ClusterRoleBinding /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/tenantry:user:alice"
 	toFinalize = "patch *v1alpha1.User /apis/tenantry.io/v1alpha1/users/alice"
 )
+
+// TestRightsOfOthers checks that a cache which lags behind gives no rights to somebody who is another one by now, or in another's
+// namespace.
+func TestRightsOfOthers(t *testing.T) {
+	another := func(u *v1alpha1.User) { u.UID = "b" }
+	for name, tc := range map[string]struct {
+		live []client.Object
+		want []string
+	}{
+		"as observed":              {live: []client.Object{alice(), namespace("hers", "a")}, want: []string{"apply " + toCreator, "apply " + toRole, "apply " + toBinding}},
+		"another User of the name": {live: []client.Object{alice(another), namespace("hers", "a")}},
+		"a deleted User":           {live: []client.Object{alice(deleted), namespace("hers", "a")}},
+		"no User":                  {live: []client.Object{namespace("hers", "a")}},
+		"another namespace": {live: []client.Object{alice(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|hers", UID: "another"}}},
+			want: []string{"apply " + toCreator}},
+		"a deleted namespace": {live: []client.Object{alice(), func() client.Object {
+			ns := namespace("hers", "a")
+			ns.DeletionTimestamp, ns.Finalizers = new(metav1.Now()), []string{"x/y"}
+			return ns
+		}()}, want: []string{"apply " + toCreator}},
+		"no namespace": {live: []client.Object{alice()}, want: []string{"apply " + toCreator}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, m := world(t, alice(), namespace("hers", "a"))
+			_, live := world(t, tc.live...)
+			m.live = live.Client
+			got := m.run(t, r)
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if diff := cmp.Diff(tc.want, slices.Compact(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
 
 func TestRights(t *testing.T) {
 	terminating := namespace("terminating", "a")

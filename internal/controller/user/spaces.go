@@ -2,15 +2,12 @@ package user
 
 import (
 	"context"
-	"path"
-	"strconv"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tenantry/tenantry/internal/controller/publisher"
+	"github.com/tenantry/tenantry/internal/controller/spaceclient"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -22,6 +19,8 @@ const FieldManager = "tenantry-user-controller"
 type spaces interface {
 	// Apply makes an object what it is to be, whoever has made one of its name.
 	Apply(ctx context.Context, n tenant.Name, o client.Object) error
+	// Read reads an object of which the name is known, and reports whether there is one.
+	Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error)
 	// Delete deletes an object, if there is one, and no other one of its name if its UID is known.
 	Delete(ctx context.Context, n tenant.Name, o client.Object) error
 	// Patch merges a change into an object, or into its subresource, if there is one.
@@ -32,22 +31,24 @@ type spaces interface {
 }
 
 // writer writes into spaces as the publisher.
-type writer struct{ *publisher.Writer }
+type writer struct{ *spaceclient.Spaces }
 
-var _ spaces = &writer{}
+var _ spaces = writer{}
 
-func newWriter(config *rest.Config) (*writer, error) {
-	client, err := publisher.NewClient(config)
-	if err != nil {
-		return nil, err
-	}
-	return &writer{&publisher.Writer{Client: client, FieldManager: FieldManager}}, nil
+func newWriter(config *rest.Config) (writer, error) {
+	all, err := spaceclient.New(spaceclient.AsPublisher(config), FieldManager)
+	return writer{all}, err
+}
+
+// Read implements spaces.
+func (w writer) Read(ctx context.Context, n tenant.Name, o client.Object) (bool, error) {
+	err := w.In(n.Scope()).Get(ctx, client.ObjectKeyFromObject(o), o)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // RoleBindings implements spaces.
-func (w *writer) RoleBindings(ctx context.Context, n tenant.Name, namespace, page string) ([]rbacv1.RoleBinding, string, error) {
+func (w writer) RoleBindings(ctx context.Context, n tenant.Name, namespace, page string) ([]rbacv1.RoleBinding, string, error) {
 	list := &rbacv1.RoleBindingList{}
-	err := w.Client.Get().AbsPath(path.Dir(publisher.Path(n, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any"}}))).
-		Param("limit", strconv.Itoa(bindingsAtOnce)).Param("continue", page).Do(ctx).Into(list)
+	err := w.In(n.Scope()).List(ctx, list, client.InNamespace(namespace), client.Limit(bindingsAtOnce), client.Continue(page))
 	return list.Items, list.Continue, err
 }

@@ -52,7 +52,7 @@ type Config struct {
 	// TenantUID returns the UID of a known tenant, so that nothing cached for a space is
 	// used for another tenant of the name. If nil, all have the same.
 	TenantUID func(tenant.Name) types.UID
-	// Namespaces returns a namespace of the flattened view, for requests that take long. It may be nil.
+	// Namespaces returns a namespace of the flattened view, to see whether it is still the one of a request. It may be nil.
 	Namespaces spacepolicy.Namespaces
 	// Published are the rules for published objects and their copies.
 	Published published.Rules

@@ -113,8 +113,7 @@ func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apie
 		return nil
 	}
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	count, err := s.Ranges.CountOf(ctx, n, resource)
-	if err != nil || count == 0 {
+	if has, err := s.Ranges.Has(ctx, n, resource); err != nil || !has {
 		return err
 	}
 	shared, err := s.definition(ctx, definition.Name)
@@ -126,8 +125,8 @@ func (s *Servers) mayDefine(ctx context.Context, n tenant.Name, definition *apie
 	}
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewForbidden(definitions.GroupResource(), definition.Name,
-			fmt.Errorf("the space has %d %s of the published definition of this name, and this one %s; delete them first, or add it",
-				count, resource, fmt.Sprintf(format, args...)))
+			fmt.Errorf("the space has %s of the published definition of this name, and this one %s; delete them first, or add it",
+				resource, fmt.Sprintf(format, args...)))
 	}
 	if string(shared.Spec.Scope) != string(definition.Spec.Scope) {
 		return refuse("has another scope than %s", shared.Spec.Scope)

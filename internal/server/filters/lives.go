@@ -18,7 +18,9 @@ var errNamespaceGone = errors.New("the namespace is gone")
 // NamespaceWatch ends long requests with the namespace that they are about. A watch would otherwise go on in the next
 // namespace of the name, for which nobody has authorized it.
 type NamespaceWatch struct {
-	// UIDOf returns the UID of a namespace of the flattened view, empty if it is not known.
+	// Known returns the UID of a namespace of the flattened view, empty if the cache does not know it.
+	Known func(tenant.Flat) types.UID
+	// UIDOf is Known, and asks the server where the cache does not know: it is empty if there is no namespace.
 	UIDOf func(tenant.Flat) types.UID
 
 	mu sync.Mutex
@@ -44,7 +46,7 @@ func (l *NamespaceWatch) Bind(ctx context.Context, name tenant.Flat) (context.Co
 		l.ends[name] = map[*bound]struct{}{}
 	}
 	l.ends[name][b] = struct{}{}
-	b.uid = l.UIDOf(name) // what changes from now on ends it
+	b.uid = l.Known(name) // what changes from now on ends it
 	l.mu.Unlock()
 	return ctx, func() {
 		end(nil)

@@ -28,8 +28,9 @@ func WithNamespace(handler http.Handler, lives *NamespaceWatch, isLong request.L
 			defer release()
 			req = req.WithContext(bound)
 		}
-		uid := lives.UIDOf(name)
-		if !reads || isNamespace(info) && uid != "" { // one of which this server has just heard is read, and the read ends with it
+		if !reads {
+			tenant.RequestFrom(ctx).NoteNamespace(lives.UIDOf(name))
+		} else if uid := lives.Known(name); isNamespace(info) && uid != "" { // one of which this server has just heard is read, and the read ends with it
 			tenant.RequestFrom(ctx).NoteNamespace(uid)
 		}
 		handler.ServeHTTP(w, req)

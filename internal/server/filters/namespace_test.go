@@ -26,7 +26,8 @@ func TestWithNamespace(t *testing.T) {
 		"update":              {http.MethodPut, "known", "", "acme", "uid of acme|known", true},
 		"patch":               {http.MethodPatch, "known", "", tenant.System.Scope(), "uid of known", true},
 		"delete":              {http.MethodDelete, "known", "", "acme", "uid of acme|known", true},
-		"a new namespace":     {http.MethodPost, "new", "", "acme", "", true},
+		"a new namespace":     {http.MethodPost, "new", "", "acme", "uid of acme|new", true},
+		"no such namespace":   {http.MethodPost, "none", "", "acme", "", true},
 		"nothing is changed":  {http.MethodGet, "known", "pods", "acme", "", false},
 		"itself is read":      {http.MethodGet, "known", "namespaces", "acme", "uid of acme|known", true},
 		"a new one is read":   {http.MethodGet, "new", "namespaces", "acme", "", false},
@@ -40,12 +41,20 @@ func TestWithNamespace(t *testing.T) {
 				if got, noted := tenant.RequestFrom(req.Context()).Namespace(); got != tc.want || noted != tc.noted {
 					t.Errorf("noted %q, %v", got, noted)
 				}
-			}), &NamespaceWatch{UIDOf: func(name tenant.Flat) types.UID {
-				if name.Plain() == "new" {
-					return ""
-				}
-				return types.UID("uid of " + name)
-			}}, func(*http.Request, *request.RequestInfo) bool { return false })
+			}), &NamespaceWatch{
+				Known: func(name tenant.Flat) types.UID {
+					if name.Plain() != "known" {
+						return ""
+					}
+					return types.UID("uid of " + name)
+				},
+				UIDOf: func(name tenant.Flat) types.UID {
+					if name.Plain() == "none" {
+						return ""
+					}
+					return types.UID("uid of " + name)
+				},
+			}, func(*http.Request, *request.RequestInfo) bool { return false })
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, tc.method, "/", nil))
 		})
 	}
@@ -54,7 +63,8 @@ func TestWithNamespace(t *testing.T) {
 // TestLives checks that watches end with their namespace, and are not of the next one of its name.
 func TestLives(t *testing.T) {
 	known := map[tenant.Flat]types.UID{"acme|there": "1", "globex|there": "1"}
-	lives := &NamespaceWatch{UIDOf: func(name tenant.Flat) types.UID { return known[name] }}
+	uidOf := func(name tenant.Flat) types.UID { return known[name] }
+	lives := &NamespaceWatch{Known: uidOf, UIDOf: uidOf}
 	namespace := func(name string, uid types.UID) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 	}

@@ -45,8 +45,14 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, bind Bind, 
 			return
 		}
 		if n != "" {
-			user, err := tenant.UserTenant(req.Context())
-			ctx, release := bind(req.Context(), n, uid, err == nil && user == tenant.System)
+			ctx, releaseOwn, err := bindToOwn(req.Context(), n, state, bind)
+			if err != nil {
+				reject(w, req, serializer, apierrors.NewInternalError(err))
+				return
+			}
+			defer releaseOwn()
+			user, err := tenant.UserTenant(ctx)
+			ctx, release := bind(ctx, n, uid, err == nil && user == tenant.System)
 			defer release()
 			if ctx, err = asAuthenticated(ctx); err != nil {
 				reject(w, req, serializer, apierrors.NewForbidden(tenants, string(n), err))
@@ -56,6 +62,21 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, bind Bind, 
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// bindToOwn returns the context of a request in the space of n that ends with the tenant of its user, too, if that is another one: who
+// is suspended or deleted at home does not go on as a guest.
+func bindToOwn(ctx context.Context, n tenant.Name, state TenantState, bind Bind) (context.Context, context.CancelFunc, error) {
+	own := tenant.RequestFrom(ctx).Authenticated
+	if !own.IsSpace() || own == n {
+		return ctx, func() {}, nil
+	}
+	found, _, err := state(ctx, own)
+	if err != nil {
+		return ctx, nil, err
+	}
+	bound, release := bind(ctx, own, found.UID, false)
+	return bound, release, nil
 }
 
 // rejectSpace sends an error. Clients request discovery first, for which client-go shows the
@@ -174,7 +195,7 @@ func admit(n, userTenant tenant.Name, info *request.RequestInfo, state tenantreg
 	case state.Terminating && info.IsResourceRequest && info.Verb == "create" && !isReview(info):
 		return Terminating(n)
 	case state.Terminating && userTenant != tenant.System && info.IsResourceRequest && isWrite(info.Verb) && !isReview(info):
-		return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted", n))
+		return Ending(n)
 	case state.Suspended && userTenant != tenant.System:
 		reason := "no reason is given"
 		if state.Reason != "" {
@@ -213,6 +234,11 @@ func Terminating(n tenant.Name) error {
 		Field:   "metadata.namespace",
 	})
 	return err
+}
+
+// Ending refuses a change in a space that is being emptied.
+func Ending(n tenant.Name) error {
+	return apierrors.NewForbidden(tenants, string(n), fmt.Errorf("tenant %q is being deleted, and nobody of it changes anything any more", n))
 }
 
 // isReview reports whether a creation is a review, which is not stored.

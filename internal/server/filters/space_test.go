@@ -3,12 +3,14 @@ package filters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -237,6 +239,48 @@ func TestDiscoveryOfSuspended(t *testing.T) {
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `tenant "a" is suspended: unpaid`) {
 			t.Errorf("got error %v, want that the tenant is suspended, and why", err)
 		}
+	}
+}
+
+// TestGuestsEndWithTheirTenant checks which tenants end a request: that of the space, and that of a user from another one.
+func TestGuestsEndWithTheirTenant(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request *tenant.Request
+		user    tenant.Name
+		want    []string
+	}{
+		"a user of the space": {request: checked("a", "a", "uid-a"), user: "a", want: []string{"a uid-a system=false"}},
+		"a guest":             {request: checked("a", "b", "uid-b"), user: "b", want: []string{"b uid-b system=false", "a uid-a system=false"}},
+		"a system user":       {request: checked("a", tenant.System, ""), user: tenant.System, want: []string{"a uid-a system=true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ended []string
+			bind := func(ctx context.Context, n tenant.Name, uid types.UID, system bool) (context.Context, context.CancelFunc) {
+				ended = append(ended, fmt.Sprintf("%s %s system=%v", n, uid, system))
+				return tenant.WithUID(ctx, n, uid), func() {}
+			}
+			state := func(_ context.Context, n tenant.Name) (tenantregistry.State, bool, error) {
+				return tenantregistry.State{UID: types.UID("uid-" + string(n))}, true, nil
+			}
+			served := false
+			handler := WithSpace(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				if uid, ok := tenant.UIDFrom(req.Context(), "a"); !ok || uid != "uid-a" {
+					t.Errorf("admitted to the tenant with UID %q", uid)
+				}
+				served = true
+			}), state, nil, bind, scheme.Codecs.WithoutConversion())
+			tc.request.Admit(tc.user)
+			ctx := request.WithUser(tenant.WithRequest(t.Context(), tc.request), &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(tc.user)}}})
+			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "watch", Resource: "pods"})
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil))
+			if !served {
+				t.Fatalf("refused: %s", w.Body)
+			}
+			if diff := cmp.Diff(tc.want, ended); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

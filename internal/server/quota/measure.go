@@ -153,7 +153,7 @@ func (l lister) List(labels.Selector) ([]runtime.Object, error) {
 	defer cancel()
 	// Most spaces have nothing of most resources. To list what is not there means to
 	// wait until the watch cache knows that there is nothing.
-	if stored, err := l.ranges.CountOf(ctx, l.tenant, l.resource.GroupResource()); err != nil || stored == 0 {
+	if has, err := l.ranges.Has(ctx, l.tenant, l.resource.GroupResource()); err != nil || !has {
 		return nil, err
 	}
 	path := l.tenant.Root() + "/api/"

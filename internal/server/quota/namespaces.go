@@ -54,7 +54,7 @@ func (q *namespaces) evaluate(a admission.Attributes) error {
 // write writes a charge. Without a ledger it is written as upstream does it, if nothing else
 // has changed the quota.
 func (q *namespaces) write(c charge) error {
-	if q.accounts != nil && nameOf(c.after).namespace.Space().IsSpace() {
+	if _, is := nameOf(c.after).namespace.Tenant(); is && q.accounts != nil {
 		return q.accounts.charge(c)
 	}
 	ctx, quotas := context.Background(), q.client.ResourceQuotas(c.after.Namespace)

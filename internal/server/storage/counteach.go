@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -13,22 +14,9 @@ import (
 // given one. It asks etcd for a hundred of them at once, and then for what there is of those that have some.
 func (r *Ranges) CountEach(ctx context.Context, n tenant.Name, resources []schema.GroupResource, namespace string) (map[schema.GroupResource]int64, error) {
 	wanted := sets.New(resources...)
-	known := func() (ranges []*etcdRange, all bool) {
-		of := sets.New[schema.GroupResource]()
-		for _, stored := range r.snapshot() {
-			if wanted.Has(stored.resource) {
-				ranges = append(ranges, stored)
-				of.Insert(stored.resource)
-			}
-		}
-		return ranges, of.Len() == wanted.Len()
-	}
-	ranges, all := known()
-	if !all { // a custom resource, whose range is the same for all spaces
-		if err := r.learnFrom(ctx, n); err != nil {
-			return nil, err
-		}
-		ranges, _ = known()
+	ranges, err := r.ofAll(ctx, n, wanted)
+	if err != nil {
+		return nil, err
 	}
 	found, err := r.count(ctx, n, namespace, ranges)
 	if err != nil {
@@ -46,4 +34,24 @@ func (r *Ranges) CountEach(ctx context.Context, n tenant.Name, resources []schem
 		counts[o.stored.resource] += count
 	}
 	return counts, nil
+}
+
+// ofAll returns the ranges of the resources, those of what the space of n defines included.
+func (r *Ranges) ofAll(ctx context.Context, n tenant.Name, wanted sets.Set[schema.GroupResource]) (ranges []*etcdRange, err error) {
+	of := sets.New[schema.GroupResource]()
+	for _, stored := range r.snapshot() {
+		if wanted.Has(stored.resource) {
+			ranges = append(ranges, stored)
+			of.Insert(stored.resource)
+		}
+	}
+	if of.Len() == wanted.Len() {
+		return ranges, nil
+	}
+	defined, err := r.learnFrom(ctx, n) // a custom resource, whose range is the same for all spaces
+	if err != nil {
+		return nil, err
+	}
+	defined = slices.DeleteFunc(defined, func(stored *etcdRange) bool { return !wanted.Has(stored.resource) })
+	return append(ranges, without(defined, ranges)...), nil
 }

@@ -15,61 +15,68 @@ import (
 
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
-// learnFrom adds the ranges of the custom resources that the space of n defines. Upstream makes
+// learnFrom adds the ranges of the custom resources that the space of n defines, and returns them. Upstream makes
 // their storage at the first request to a server, and objects that were stored by
 // another server, or before a restart, count as well.
-func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) error {
+func (r *Ranges) learnFrom(ctx context.Context, n tenant.Name) (learned []*etcdRange, err error) {
 	if !n.IsSpace() {
-		return nil
+		return nil, nil
 	}
 	for _, stored := range r.of(definitions) {
 		client, err := r.Client(stored.transport)
 		if err != nil {
-			return fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
+			return nil, fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
 		}
 		var defined []schema.GroupResource
 		below := stored.prefix + string(n) + "/"
 		if err := readRange(ctx, client, below, func(full string, _ []byte) {
 			defined = append(defined, schema.ParseGroupResource(full[len(below):])) // the name of the definition
 		}, clientv3.WithKeysOnly()); err != nil {
-			return err
+			return nil, err
 		}
 		for _, resource := range defined {
-			if err := r.Learn(resource); err != nil {
-				return fmt.Errorf("finding where %s is stored: %w", resource, err)
+			one, err := r.learn(resource)
+			if err != nil {
+				return nil, fmt.Errorf("finding where %s is stored: %w", resource, err)
 			}
+			learned = append(learned, one)
 		}
 	}
-	return nil
+	return learned, nil
 }
 
 // Learn adds the range of the custom resources of a definition for all spaces.
 func (r *Ranges) Learn(resource schema.GroupResource) error {
-	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
-	if err != nil {
-		return err
-	}
-	config, prefix := options.StorageConfig, "/"+options.ResourcePrefix+"/"
-	if !r.has(config.Prefix, prefix) {
-		r.add(config.Prefix, prefix, etcdRange{resource: resource, custom: true, transformer: config.Transformer, transport: config.Transport})
-	}
-	return nil
+	_, err := r.learn(resource)
+	return err
 }
 
-// learnStored adds the ranges of custom resources that etcd has keys of and that this server
-// has not heard of: their definitions may have gone, or be in spaces that nobody has asked
-// for since it started. It reads what lies between the ranges that are known.
-func (r *Ranges) learnStored(ctx context.Context) error {
+func (r *Ranges) learn(resource schema.GroupResource) (*etcdRange, error) {
+	options, err := r.Custom.GetRESTOptions(resource, &unstructured.Unstructured{})
+	if err != nil {
+		return nil, err
+	}
+	config, prefix := options.StorageConfig, "/"+options.ResourcePrefix+"/"
+	if known := r.get(config.Prefix, prefix); known != nil {
+		return known, nil
+	}
+	return r.add(config.Prefix, prefix, etcdRange{resource: resource, custom: true, transformer: config.Transformer, transport: config.Transport}), nil
+}
+
+// learnStored adds the ranges of custom resources that etcd has keys of and that are not among the known ones, and
+// returns them: their definitions may have gone, or be in spaces that nobody has asked
+// for since this server started. It reads what lies between the ranges that are known.
+func (r *Ranges) learnStored(ctx context.Context, known []*etcdRange) (learned []*etcdRange, err error) {
 	options, err := r.Custom.GetRESTOptions(definitions, &unstructured.Unstructured{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := r.Client(options.StorageConfig.Transport)
 	if err != nil {
-		return fmt.Errorf("connecting to the etcd of custom resources: %w", err)
+		return nil, fmt.Errorf("connecting to the etcd of custom resources: %w", err)
 	}
 	root := fullPrefix(options.StorageConfig.Prefix, "/")
-	for gaps := r.gaps(root); len(gaps) > 0; {
+	for gaps := gapsIn(root, known); len(gaps) > 0; {
 		batch := gaps[:min(maxRanges, len(gaps))]
 		gaps = gaps[len(batch):]
 		reads := make([]clientv3.Op, len(batch))
@@ -78,13 +85,16 @@ func (r *Ranges) learnStored(ctx context.Context) error {
 		}
 		response, err := client.Txn(ctx).Then(reads...).Commit()
 		if err != nil {
-			return fmt.Errorf("looking for custom resources: %w", err)
+			return nil, fmt.Errorf("looking for custom resources: %w", err)
 		}
 		for i, answer := range response.Responses {
 			for _, kv := range answer.GetResponseRange().Kvs {
-				after, err := r.learnKey(root, string(kv.Key))
+				one, after, err := r.learnKey(root, string(kv.Key))
 				if err != nil {
-					return err
+					return nil, err
+				}
+				if one != nil {
+					learned = append(learned, one)
 				}
 				if after < batch[i].to { // there may be more behind it
 					gaps = append(gaps, gap{after, batch[i].to})
@@ -92,16 +102,16 @@ func (r *Ranges) learnStored(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return learned, nil
 }
 
 // gap is a part of etcd in which there is no range that is known.
 type gap struct{ from, to string }
 
-// gaps returns those below root, in order.
-func (r *Ranges) gaps(root string) []gap {
+// gapsIn returns those below root, in order.
+func gapsIn(root string, known []*etcdRange) []gap {
 	var prefixes []string
-	for _, stored := range r.snapshot() {
+	for _, stored := range known {
 		if strings.HasPrefix(stored.prefix, root) {
 			prefixes = append(prefixes, stored.prefix)
 		}
@@ -116,22 +126,22 @@ func (r *Ranges) gaps(root string) []gap {
 	return slices.DeleteFunc(gaps, func(g gap) bool { return g.from >= g.to })
 }
 
-// learnKey adds the range of the custom resource at a key below root, if it is one, and returns where
+// learnKey adds the range of the custom resource at a key below root, if it is one, and returns it and where
 // the next range may begin. Groups of definitions have a dot, and are none that is built in.
-func (r *Ranges) learnKey(root, key string) (next string, err error) {
+func (r *Ranges) learnKey(root, key string) (learned *etcdRange, next string, err error) {
 	segments := strings.SplitAfterN(key[len(root):], "/", 3)
 	group := strings.TrimSuffix(segments[0], "/")
 	switch {
 	case len(segments) < 2:
-		return key + "\x00", nil
+		return nil, key + "\x00", nil
 	case !strings.Contains(group, "."):
-		return clientv3.GetPrefixRangeEnd(root + segments[0]), nil
+		return nil, clientv3.GetPrefixRangeEnd(root + segments[0]), nil
 	case len(segments) < 3:
-		return key + "\x00", nil
+		return nil, key + "\x00", nil
 	case !r.IsBuiltIn(group):
-		err = r.Learn(schema.GroupResource{Group: group, Resource: strings.TrimSuffix(segments[1], "/")})
+		learned, err = r.learn(schema.GroupResource{Group: group, Resource: strings.TrimSuffix(segments[1], "/")})
 	}
-	return clientv3.GetPrefixRangeEnd(root + segments[0] + segments[1]), err
+	return learned, clientv3.GetPrefixRangeEnd(root + segments[0] + segments[1]), err
 }
 
 // IsBuiltIn reports whether a group has resources without a definition.

@@ -53,6 +53,9 @@ type RESTOptionsGetter struct {
 	// Closed returns an error if a space accepts no new objects. Requests to create are
 	// refused earlier; only here is it known that an update or apply creates an object.
 	Closed func(ctx context.Context, n tenant.Name) error
+	// Frozen returns an error if a space is being emptied: its users change nothing any more, but let objects go. Such requests
+	// are refused earlier; here are those that were accepted before.
+	Frozen func(ctx context.Context, n tenant.Name) error
 	// Terminating, if set, reports whether the tenant of a space is being deleted.
 	Terminating func(n tenant.Name) bool
 	// Fence, if set, returns the fence of the space of the tenant with a UID. It keeps
@@ -267,6 +270,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		defaults:       g.Defaults[resource],
 		prepare:        g.Prepare[resource],
 		closed:         g.closed(resource),
+		frozen:         g.Frozen,
 		removal:        g.removal(resource),
 		fence:          g.Fence,
 		oldestRevision: g.oldestRevisionIn(config.Transport),

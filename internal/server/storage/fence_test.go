@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -71,6 +72,27 @@ func TestFencedWrites(t *testing.T) {
 	} {
 		if !errors.Is(err, errFenced) {
 			t.Errorf("%s of a tenant that has ended: %v", name, err)
+		}
+	}
+}
+
+// TestClosedSpace checks that an update creates nothing in a space that takes no new objects, and that a patch of what is not there
+// is told so.
+func TestClosedSpace(t *testing.T) {
+	configMaps := newBackend(t).configMaps(t, true)
+	errClosed := errors.New("closed")
+	configMaps.closed = func(context.Context, tenant.Name) error { return errClosed }
+	notThere := storage.NewKeyNotFoundError("x", 0)
+	for _, want := range []error{errClosed, notThere} {
+		err := configMaps.GuaranteedUpdate(configMaps.in(t, "a", "ns"), configMaps.key("ns", "x"), &corev1.ConfigMap{}, true, nil,
+			func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				if want == notThere {
+					return nil, nil, notThere
+				}
+				return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}, nil, nil
+			}, nil)
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package storage
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -31,22 +33,38 @@ type occupied struct {
 	keys int64
 }
 
-// occupied returns the ranges in which etcd has keys of tenant n.
-func (r *Ranges) occupied(ctx context.Context, n tenant.Name) ([]occupied, error) {
-	known := r.snapshot()
+// occupied returns those of the known ranges in which etcd has keys of tenant n, and those of the custom resources that the space
+// defines, which this server may not know yet.
+func (r *Ranges) occupied(ctx context.Context, n tenant.Name, known []*etcdRange) ([]occupied, error) {
 	found, err := r.count(ctx, n, "", known)
 	if err != nil {
 		return nil, err
 	}
-	// The definitions of the space may have custom resources that this server does not know yet.
 	if !slices.ContainsFunc(found, func(o occupied) bool { return o.stored.resource == definitions }) {
 		return found, nil
 	}
-	if err := r.learnFrom(ctx, n); err != nil {
+	defined, err := r.learnFrom(ctx, n)
+	if err != nil {
 		return nil, err
 	}
-	more, err := r.count(ctx, n, "", r.snapshot()[len(known):])
+	more, err := r.count(ctx, n, "", without(defined, known))
 	return append(found, more...), err
+}
+
+// without returns the ranges that are not among the known ones.
+func without(ranges, known []*etcdRange) []*etcdRange {
+	prefixes := make(map[string]struct{}, len(known)+len(ranges))
+	for _, stored := range known {
+		prefixes[stored.prefix] = struct{}{}
+	}
+	var more []*etcdRange
+	for _, stored := range ranges {
+		if _, ok := prefixes[stored.prefix]; !ok {
+			prefixes[stored.prefix] = struct{}{}
+			more = append(more, stored)
+		}
+	}
+	return more
 }
 
 // count returns those of the ranges in which etcd has keys of tenant n, in all
@@ -112,22 +130,75 @@ func getAll(ctx context.Context, ranges []occupied, get func(occupied) clientv3.
 	return answers, nil
 }
 
-// count returns how many of the keys belong to tenant n.
-func (o occupied) count(ctx context.Context, n tenant.Name) (int64, error) {
+// count returns how many of the keys belong to tenant n. It reads keys alone, and values only where keys do not tell.
+func (o occupied) count(ctx context.Context, n tenant.Name) (count int64, err error) {
+	_, err = o.pages(ctx, n, func(found int64) bool {
+		count += found
+		return true
+	})
+	return count, err
+}
+
+// atMost is count without reading on behind the page with the first key of tenant n: more of what lies behind it may be the system
+// namespace's with the name of the tenant. It is zero only if tenant n has none.
+func (o occupied) atMost(ctx context.Context, n tenant.Name) (count int64, err error) {
+	read, err := o.pages(ctx, n, func(found int64) bool {
+		count = found
+		return found == 0
+	})
+	if err == nil && count > 0 {
+		count += max(o.keys-read, 0)
+	}
+	return count, err
+}
+
+// pages calls visit with how many keys of each page belong to tenant n until it returns false. It returns how many keys were read.
+func (o occupied) pages(ctx context.Context, n tenant.Name, visit func(found int64) bool) (read int64, err error) {
 	if !o.stored.namespaced && !o.stored.custom {
+		visit(o.keys)
 		return o.keys, nil
 	}
-	var options []clientv3.OpOption
-	if !o.stored.custom {
-		options = append(options, clientv3.WithKeysOnly())
-	}
-	var count int64
-	err := readRange(ctx, o.client, o.from, func(full string, value []byte) {
-		if o.stored.holds(ctx, o.key, full, value, n) {
-			count++
+	for page, err := range pagesOf(ctx, o.client, o.from, nil, clientv3.WithKeysOnly()) {
+		if err != nil {
+			return read, err
 		}
-	}, options...)
-	return count, err
+		found, err := o.ofTenant(ctx, n, page.Kvs)
+		if err != nil {
+			return read, err
+		}
+		read += int64(len(page.Kvs))
+		if !visit(found) {
+			break
+		}
+	}
+	return read, nil
+}
+
+// ofTenant returns how many of the keys, which follow each other, belong to tenant n.
+func (o occupied) ofTenant(ctx context.Context, n tenant.Name, keys []*mvccpb.KeyValue) (count int64, err error) {
+	var unclear []string
+	for _, kv := range keys {
+		switch key := string(kv.Key); {
+		case isNested(o.key, key):
+			count++
+		case o.stored.custom:
+			unclear = append(unclear, key)
+		}
+	}
+	if len(unclear) == 0 {
+		return count, nil
+	}
+	for page, err := range pagesFrom(ctx, o.client, unclear[0], unclear[len(unclear)-1]+"\x00", nil) {
+		if err != nil {
+			return 0, err
+		}
+		for _, kv := range page.Kvs {
+			if key := string(kv.Key); !isNested(o.key, key) && o.stored.holds(ctx, o.key, key, kv.Value, n) {
+				count++
+			}
+		}
+	}
+	return count, nil
 }
 
 // readAll visits everything in the ranges. Ranges with few keys are read in one transaction.
@@ -165,31 +236,50 @@ func readable(ranges []occupied) int {
 
 // readRange visits everything below key.
 func readRange(ctx context.Context, client *clientv3.Client, key string, visit func(full string, value []byte), options ...clientv3.OpOption) error {
-	first, err := client.Get(ctx, key, append(options, clientv3.WithPrefix(), clientv3.WithLimit(smallPage))...)
-	if err != nil {
-		return fmt.Errorf("reading keys below %q: %w", key, err)
-	}
-	return readPages(ctx, client, key, first, visit, options...)
+	return readPages(ctx, client, key, nil, visit, options...)
 }
 
-// readPages visits the given first page of what is below key, and then the others.
-func readPages(ctx context.Context, client *clientv3.Client, key string, page *clientv3.GetResponse, visit func(full string, value []byte),
+// readPages visits everything below key, of which the first page may have been read.
+func readPages(ctx context.Context, client *clientv3.Client, key string, first *clientv3.GetResponse, visit func(full string, value []byte),
 	options ...clientv3.OpOption) error {
-	end := clientv3.WithRange(clientv3.GetPrefixRangeEnd(key))
-	for {
-		size := 1
+	for page, err := range pagesOf(ctx, client, key, first, options...) {
+		if err != nil {
+			return err
+		}
 		for _, kv := range page.Kvs {
-			size += len(kv.Value)
 			visit(string(kv.Key), kv.Value)
 		}
-		if !page.More {
-			return nil
-		}
-		from := string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-		limit := min(max(pageBytes*len(page.Kvs)/size, smallPage), pageSize)
-		var err error
-		if page, err = client.Get(ctx, from, append(options, end, clientv3.WithLimit(int64(limit)))...); err != nil {
-			return fmt.Errorf("reading keys below %q: %w", key, err)
+	}
+	return nil
+}
+
+// pagesOf reads what is below key.
+func pagesOf(ctx context.Context, client *clientv3.Client, key string, first *clientv3.GetResponse, options ...clientv3.OpOption) iter.Seq2[*clientv3.GetResponse, error] {
+	return pagesFrom(ctx, client, key, clientv3.GetPrefixRangeEnd(key), first, options...)
+}
+
+// pagesFrom reads keys from one up to another in pages of bounded size, one after the other as they are asked for. The first may have been read.
+func pagesFrom(ctx context.Context, client *clientv3.Client, from, to string, page *clientv3.GetResponse, options ...clientv3.OpOption) iter.Seq2[*clientv3.GetResponse, error] {
+	return func(yield func(*clientv3.GetResponse, error) bool) {
+		next, limit := from, smallPage
+		for {
+			if page == nil {
+				var err error
+				if page, err = client.Get(ctx, next, append(options, clientv3.WithRange(to), clientv3.WithLimit(int64(limit)))...); err != nil {
+					yield(nil, fmt.Errorf("reading keys from %q: %w", from, err))
+					return
+				}
+			}
+			if !yield(page, nil) || !page.More {
+				return
+			}
+			size := 1
+			for _, kv := range page.Kvs {
+				size += len(kv.Value)
+			}
+			next = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+			limit = min(max(pageBytes*len(page.Kvs)/size, smallPage), pageSize)
+			page = nil
 		}
 	}
 }

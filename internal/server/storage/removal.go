@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,13 +31,13 @@ func (g *RESTOptionsGetter) removal(resource schema.GroupResource) removal {
 		if err != nil {
 			return err
 		}
-		count, err := g.Ranges.countCustom(ctx, n, schema.ParseGroupResource(definition.GetName()))
+		has, err := g.Ranges.hasCustom(ctx, n, schema.ParseGroupResource(definition.GetName()))
 		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("counting the objects of definition %q: %w", definition.GetName(), err))
+			return apierrors.NewInternalError(fmt.Errorf("looking for objects of definition %q: %w", definition.GetName(), err))
 		}
-		if count > 0 {
-			return apierrors.NewForbidden(definitions, definition.GetName(), fmt.Errorf(
-				"the space has %d objects of it, which nobody could see or delete any more: delete them, and what their finalizers wait for, first", count))
+		if has {
+			return apierrors.NewForbidden(definitions, definition.GetName(), errors.New(
+				"the space has objects of it, which nobody could see or delete any more: delete them, and what their finalizers wait for, first"))
 		}
 		return nil
 	}

@@ -39,6 +39,8 @@ type Space struct {
 	prepare Preparation
 	// closed, if set, returns an error if a space accepts no new objects.
 	closed func(ctx context.Context, n tenant.Name) error
+	// frozen, if set, returns an error if a space is being emptied; see RESTOptionsGetter.Frozen.
+	frozen func(ctx context.Context, n tenant.Name) error
 	// removal says why an object must not go yet.
 	removal removal
 	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
@@ -120,7 +122,11 @@ func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
 	if cleansUp(ctx) {
 		ctx = etcdstore.WithReserve(ctx)
 	}
-	return etcdstore.WithFence(ctx, s.fence(n, uid))
+	fence := s.fence(n, uid)
+	if isBound(ctx, n) && !cleansUp(ctx) {
+		fence = strict{fence}
+	}
+	return etcdstore.WithFence(ctx, fence)
 }
 
 // cleansUp reports whether a request is a deletion, which may only mark an object, or one of the platform.
@@ -255,17 +261,17 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 // and completes the object.
 func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		if res.ResourceVersion == 0 {
+		before := existing(input, res)
+		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
+		already := hasItems(input)
+		output, ttl, err := tryUpdate(input, res)
+		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
+			return nil, nil, err
+		}
+		if before == nil {
 			if err := s.mayCreate(ctx, n); err != nil {
 				return nil, nil, err
 			}
-		}
-		before := existing(input, res)
-		mayBecome, complete := s.mayChange(ctx, n, before), s.completes(ctx, n, before)
-		already := hasItems(input)
-		output, ttl, err := tryUpdate(input, res)
-		if err != nil {
-			return nil, nil, err
 		}
 		if err := complete(output); err != nil {
 			return nil, nil, err
@@ -274,6 +280,9 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if err := checkItems(output, already); err != nil {
+			return nil, nil, err
+		}
+		if err := mayStill(output); err != nil {
 			return nil, nil, err
 		}
 		if err := ctx.Err(); err != nil { // the tenant may have ended during admission

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -105,15 +104,8 @@ func newTenant(name string) *v1alpha1.Tenant {
 // expectOfTenant waits for a condition of a Tenant on the host.
 func expectOfTenant(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	GinkgoHelper()
-	var found *metav1.Condition
-	Eventually(func(g Gomega) {
-		t := newTenant(name)
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		found = meta.FindStatusCondition(t.Status.Conditions, kind)
-		g.Expect(found).NotTo(BeNil())
-		g.Expect(*found).To(SatisfyAll(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", t.Generation)))
-	}).Should(Succeed())
-	return *found
+	t := newTenant(name)
+	return expectConditionOf(ctx, t, &t.Status.Conditions, kind, status, reason)
 }
 
 func expectReady(ctx context.Context, name string) {
@@ -151,16 +143,6 @@ func uidOfTenant(ctx context.Context, name string) string {
 	t := newTenant(name)
 	Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 	return string(t.UID)
-}
-
-// expectEvent waits for an event about a Tenant on the host.
-func expectEvent(ctx context.Context, name, reason string) {
-	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		events := &eventsv1.EventList{}
-		g.Expect(admin.List(ctx, events, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
-		g.Expect(events.Items).To(ContainElement(SatisfyAll(HaveField("Regarding.Name", name), HaveField("Reason", reason))))
-	}).Should(Succeed())
 }
 
 // forward passes on what comes to another port: that of a Service made again.
@@ -201,7 +183,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		expectReady(ctx, "first")
 		expectOfTenant(ctx, "first", v1alpha1.ConditionMirrored, metav1.ConditionTrue, v1alpha1.ReasonMirrored)
 		expectOfTenant(ctx, "first", v1alpha1.ConditionKubeconfig, metav1.ConditionTrue, v1alpha1.ReasonIssued)
-		expectEvent(ctx, "first", v1alpha1.ReasonReady)
+		expectEvent(ctx, metav1.NamespaceDefault, "first", v1alpha1.ReasonReady)
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 		Expect(t.Status.ControlPlaneRef).To(Equal(home.ref()))
 		Expect(home.mirror(ctx, "first").Annotations).To(HaveKeyWithValue(v1alpha1.HostTenantAnnotation, string(t.UID)))
@@ -216,7 +198,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		Expect(apierrors.IsNotFound(home.tenants.Get(ctx, client.ObjectKey{Name: "first"}, newTenant("first")))).To(BeTrue())
 		// This host has no garbage collector, which would delete it now.
 		Expect(metav1.IsControlledBy(secret(ctx, "first-kubeconfig"), t)).To(BeTrue())
-		expectEvent(ctx, "first", "SpaceDeleted")
+		expectEvent(ctx, metav1.NamespaceDefault, "first", "SpaceDeleted")
 
 		By("having another space, and another certificate, when there is one of its name again")
 		again := newTenant("first")
@@ -282,7 +264,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		condition := expectOfTenant(ctx, "theirs", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonNotAdopted)
 		Expect(condition.Message).To(ContainSubstring("kubectl annotate --overwrite tenant theirs " + v1alpha1.HostTenantAnnotation + "=" + string(t.UID)))
 		expectOfTenant(ctx, "theirs", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNotAdopted)
-		expectEvent(ctx, "theirs", v1alpha1.ReasonNotAdopted)
+		expectEvent(ctx, metav1.NamespaceDefault, "theirs", v1alpha1.ReasonNotAdopted)
 		Expect(home.mirror(ctx, "theirs").Spec).To(Equal(before.Spec))
 		Expect(admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "theirs-kubeconfig"}, &corev1.Secret{})).NotTo(Succeed())
 
@@ -423,7 +405,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		}).Should(ContainSubstring("kubectl annotate tenant wanderer " + v1alpha1.AbandonAnnotation + "=true"))
 		changeTenant(ctx, admin, "wanderer", func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
 		expectGone(ctx, newTenant("wanderer"))
-		expectEvent(ctx, "wanderer", "SpaceAbandoned")
+		expectEvent(ctx, metav1.NamespaceDefault, "wanderer", "SpaceAbandoned")
 		Expect(away.mirror(ctx, "wanderer").DeletionTimestamp).To(BeNil())
 		expectReady(ctx, "other")
 	}, NodeTimeout(2*startTimeout))

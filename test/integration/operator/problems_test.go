@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,11 +119,7 @@ var _ = Describe("A problem of a ControlPlane", func() {
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
 		Expect(condition.Message).To(Equal("pod failing-0: CrashLoopBackOff: tenantry: the disk is full"))
-		Eventually(func(g Gomega) {
-			events := &eventsv1.EventList{}
-			g.Expect(admin.List(ctx, events, client.InNamespace(namespace))).To(Succeed())
-			g.Expect(events.Items).To(ContainElement(SatisfyAll(HaveField("Regarding.Name", cp.Name), HaveField("Reason", v1alpha1.ReasonPodFailing))))
-		}).Should(Succeed())
+		expectEvent(ctx, namespace, cp.Name, v1alpha1.ReasonPodFailing)
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)

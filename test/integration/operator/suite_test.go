@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -222,15 +223,31 @@ func setDeploymentReady(ctx context.Context, name string) {
 // expectCondition waits for a condition of a ControlPlane.
 func expectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	GinkgoHelper()
+	cp := newControlPlane(name)
+	return expectConditionOf(ctx, cp, &cp.Status.Conditions, kind, status, reason)
+}
+
+// expectConditionOf waits for a condition of an object, which has it in all.
+func expectConditionOf(ctx context.Context, object client.Object, all *[]metav1.Condition, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	GinkgoHelper()
 	var found *metav1.Condition
 	Eventually(func(g Gomega) {
-		cp := newControlPlane(name)
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(cp), cp)).To(Succeed())
-		found = meta.FindStatusCondition(cp.Status.Conditions, kind)
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+		found = meta.FindStatusCondition(*all, kind)
 		g.Expect(found).NotTo(BeNil())
-		g.Expect(*found).To(SatisfyAll(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", cp.Generation)))
+		g.Expect(*found).To(SatisfyAll(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", object.GetGeneration())))
 	}).Should(Succeed())
 	return *found
+}
+
+// expectEvent waits for an event about an object, by the namespace of the event.
+func expectEvent(ctx context.Context, namespace, name, reason string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		events := &eventsv1.EventList{}
+		g.Expect(admin.List(ctx, events, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(events.Items).To(ContainElement(SatisfyAll(HaveField("Regarding.Name", name), HaveField("Reason", reason))))
+	}).Should(Succeed())
 }
 
 // change changes an object that others change, too.

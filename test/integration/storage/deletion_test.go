@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
@@ -62,6 +64,30 @@ var _ = Describe("A tenant that is being deleted", func() {
 		for _, key := range keys(ctx, "/registry/") {
 			Expect(key).NotTo(ContainSubstring("/" + n.String() + "/"))
 		}
+	}, SpecTimeout(timeout))
+
+	It("is not changed any more by requests that were admitted before", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "changed")
+		tenants := tenantry.Client(tenant.System).CoreV1().RESTClient()
+		maps := suite.Client(tenantry.In(n, tenantry.Config(tenant.System))).CoreV1().ConfigMaps("default")
+		_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: held, Finalizers: []string{"storage.test/held"}}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		end := func() {
+			Expect(tenants.Delete().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error()).To(Succeed())
+			Eventually(func() error { // this server has heard of it
+				_, err := tenantry.Client(n).CoreV1().ConfigMaps("default").Patch(ctx, held, types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+				return err
+			}).WithContext(ctx).Should(MatchError(ContainSubstring("is being deleted")))
+		}
+		status, answer := patchSlowly(ctx, tenantry.Config(n), "/api/v1/namespaces/default/configmaps/"+held,
+			`{"metadata":{"finalizers":["storage.test/held","storage.test/late"]}}`, end)
+		Expect(status).To(Equal(http.StatusForbidden))
+		Expect(answer).To(ContainSubstring("is being deleted"))
+		_, err = maps.Patch(ctx, held, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(tenants.Get().AbsPath("/api/v1/tenants", n.String()).Do(ctx).Error())
+		}).WithContext(ctx).WithTimeout(timeout).Should(BeTrue())
 	}, SpecTimeout(timeout))
 
 	It("goes with custom resources that cannot be read any more", func(ctx SpecContext) {
@@ -118,4 +144,38 @@ func put(ctx context.Context, client kubernetes.Interface, verb, contentType str
 		request = request.Param("fieldManager", "test")
 	}
 	return request.Do(ctx).Error()
+}
+
+// patchSlowly sends a merge patch whose body begins when the server has admitted the request and reads it, which it says by
+// 100 Continue, and what happens meanwhile has happened.
+func patchSlowly(ctx context.Context, config *rest.Config, path, body string, meanwhile func()) (status int, answer string) {
+	GinkgoHelper()
+	config = rest.CopyConfig(config)
+	config.NextProtos = []string{"http/1.1"}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TLSConfigFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: transport, ExpectContinueTimeout: timeout}}
+	defer client.CloseIdleConnections()
+	read, write := io.Pipe()
+	go func() {
+		defer GinkgoRecover()
+		defer func() { _ = write.Close() }()
+		// The client reads the body once the server has said so.
+		_, _ = io.WriteString(write, body[:1])
+		meanwhile()
+		_, _ = io.WriteString(write, body[1:])
+	}()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, server.String()+path, read)
+	Expect(err).NotTo(HaveOccurred())
+	req.ContentLength = int64(len(body))
+	req.Header.Set("Content-Type", string(types.MergePatchType))
+	req.Header.Set("Expect", "100-continue")
+	response, err := client.Do(req)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = response.Body.Close() }()
+	said, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return response.StatusCode, string(said)
 }

@@ -15,9 +15,12 @@ import (
 )
 
 // warning returns the warning for a user who publishes an object that cannot be
-// published, empty if it can. The manager, which copies objects, may run separately
+// published, or by an annotation that does not, empty if there is no reason. The manager, which copies objects, may run separately
 // with another configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
+	if is, ok := annotation(after, misnamed); ok && !isSame(before, misnamed, is) {
+		return fmt.Sprintf("annotation %s means nothing; the one that publishes an object is %s", misnamed, tenant.PublishedAnnotation)
+	}
 	if !isPublished(after) || isPublished(before) {
 		return ""
 	}
@@ -42,6 +45,27 @@ func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) 
 			"and to --publishable-resources of a server beside \"tenantry manager\"", resource)
 	}
 	return ""
+}
+
+// misnamed is how the annotation that publishes would be named if it were below tenantry.io/ as the others are.
+const misnamed = "tenantry.io/published"
+
+func annotation(obj runtime.Object, key string) (string, bool) {
+	if obj == nil {
+		return "", false
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return "", false
+	}
+	value, ok := accessor.GetAnnotations()[key]
+	return value, ok
+}
+
+// isSame reports whether an object has an annotation with a value.
+func isSame(obj runtime.Object, key, value string) bool {
+	was, ok := annotation(obj, key)
+	return ok && was == value
 }
 
 // isPublished reports whether the annotation of an object publishes it.

@@ -3,7 +3,6 @@ package spacepolicy
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,15 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-// slowRequest is after what time a request is looked at again whose namespace was not known when it was authorized. A namespace is
-// there for five seconds after its deletion, at least. A busy server may take a second for a request in a namespace of which it has
-// just heard, and would refuse it.
-const slowRequest = 3 * time.Second
 
 // Namespaces returns a namespace of the flattened view.
 //
@@ -34,8 +27,7 @@ type Namespaces func(name tenant.Flat) (*corev1.Namespace, error)
 
 // authorized is a request about a namespace.
 type authorized struct {
-	received time.Time
-	// uid is that of the namespace, empty if it was not known.
+	// uid is that of the namespace, empty if there was none.
 	uid       types.UID
 	namespace tenant.Flat
 	resource  schema.GroupResource
@@ -46,18 +38,18 @@ type authorized struct {
 
 // check refuses a request in admission.
 func (get Namespaces) check(ctx context.Context, a admission.Attributes, n tenant.Name) error {
-	uid, received, is := isAuthorized(ctx)
-	if !is || get == nil || a.GetNamespace() == "" {
+	uid, noted := tenant.RequestFrom(ctx).Namespace()
+	if !noted || get == nil || a.GetNamespace() == "" {
 		return nil
 	}
-	return get.refuse(authorized{received, uid, tenant.Flatten(n, a.GetNamespace()), a.GetResource().GroupResource(), a.GetName(), false})
+	return get.refuse(authorized{uid, tenant.Flatten(n, a.GetNamespace()), a.GetResource().GroupResource(), a.GetName(), false})
 }
 
 // Protect is a storage.Protection: it refuses what is stored.
 func (get Namespaces) Protect(ctx context.Context, n tenant.Name, resource schema.GroupResource, before runtime.Object) func(runtime.Object) error {
 	return func(after runtime.Object) error {
-		uid, received, is := isAuthorized(ctx)
-		if !is {
+		uid, noted := tenant.RequestFrom(ctx).Namespace()
+		if !noted {
 			return nil
 		}
 		creates, changed := before == nil, before
@@ -76,15 +68,8 @@ func (get Namespaces) Protect(ctx context.Context, n tenant.Name, resource schem
 		default:
 			return nil
 		}
-		return get.refuse(authorized{received, uid, tenant.Flatten(n, namespace), resource, o.GetName(), creates})
+		return get.refuse(authorized{uid, tenant.Flatten(n, namespace), resource, o.GetName(), creates})
 	}
-}
-
-// isAuthorized returns what was noted of the namespace of a request, and whether it is to be looked at again.
-func isAuthorized(ctx context.Context) (uid types.UID, received time.Time, is bool) {
-	uid, noted := tenant.RequestFrom(ctx).Namespace()
-	received, ok := request.ReceivedTimestampFrom(ctx)
-	return uid, received, noted && ok && (uid != "" || time.Since(received) >= slowRequest)
 }
 
 // refuse returns an error if the namespace is not the one any more that the request is about.
@@ -97,9 +82,9 @@ func (get Namespaces) refuse(r authorized) error {
 		return nil
 	case err != nil:
 		return apierrors.NewInternalError(err)
-	case !r.isFor(ns):
+	case ns.UID != r.uid:
 		return apierrors.NewConflict(r.resource, r.name,
-			errors.New("the namespace was deleted, and created again, while the request was under way; try again if the new one is meant"))
+			errors.New("the namespace was created, perhaps again, while the request was under way; try again if the new one is meant"))
 	case r.creates && ns.DeletionTimestamp != nil:
 		refused := apierrors.NewForbidden(r.resource, r.name,
 			errors.New("unable to create new content in namespace "+r.namespace.Plain()+" because it is being terminated"))
@@ -108,12 +93,4 @@ func (get Namespaces) refuse(r authorized) error {
 	default:
 		return nil
 	}
-}
-
-// isFor reports whether a namespace is the one for which a request was authorized. Times of objects are whole seconds.
-func (r authorized) isFor(ns *corev1.Namespace) bool {
-	if r.uid == "" {
-		return ns.CreationTimestamp.Time.Before(r.received.Truncate(time.Second))
-	}
-	return ns.UID == r.uid
 }

@@ -38,7 +38,7 @@ type Rules struct {
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
 	LimitRanges func(n tenant.Name, namespace string) ([]*corev1.LimitRange, error)
-	// Namespaces, if set, has requests that take long looked at again.
+	// Namespaces, if set, says which namespace there is now.
 	Namespaces Namespaces
 	// Expressions are those that there are already. If nil, a space may have any number.
 	Expressions Expressions

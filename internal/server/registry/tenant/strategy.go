@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"regexp"
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -57,12 +58,17 @@ func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.E
 	if old != nil {
 		before = old
 	}
+	if t.Name == "" { // rules about the name say nothing of use then
+		return field.ErrorList{field.Required(field.NewPath("metadata", "name"),
+			"a tenant needs a name, which is that of its space in URLs: at most 63 lower case letters, digits and '-'")}
+	}
 	path := field.NewPath("spec")
 	quota := v1alpha1.ValidateQuota(t.Spec.Quota, before.Spec.Quota, IsCounted, path.Child("quota"))
 	errs := slices.Concat(quota, s.validateDefinition(ctx, t, old, len(quota) > 0))
 	if !apiequality.Semantic.DeepEqual(t.Spec.AuditPolicy, before.Spec.AuditPolicy) {
 		errs = append(errs, audit.Validate(t.Spec.AuditPolicy, path.Child("auditPolicy"))...)
 	}
+	errs = append(errs, validateAdoption(t, before)...)
 	if tenant.Name(t.Name) == tenant.System {
 		errs = append(errs, validateSystem(t, before, path)...)
 	}
@@ -81,6 +87,20 @@ func (s strategy) validateDefinition(ctx context.Context, t, old *v1alpha1.Tenan
 		return errs
 	}
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field == "spec.quota" })
+}
+
+// adoption is a name of a Keystone, and the id of a domain there.
+var adoption = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[A-Za-z0-9_.@-]{1,64}$`)
+
+// validateAdoption refuses to annotate a Tenant with what can be no domain: it would never be synchronised, and nobody would say so.
+func validateAdoption(t, before *v1alpha1.Tenant) field.ErrorList {
+	value, ok := t.Annotations[v1alpha1.AdoptKeystoneDomainAnnotation]
+	if was, had := before.Annotations[v1alpha1.AdoptKeystoneDomainAnnotation]; !ok || had && was == value || adoption.MatchString(value) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AdoptKeystoneDomainAnnotation), value,
+		"must be KEYSTONE/DOMAIN-ID: the name in the KeystoneConfiguration, default unless it says another, and the id, not the name, of the domain "+
+			"(openstack domain show NAME -f value -c id)")}
 }
 
 func validateSystem(t, before *v1alpha1.Tenant, path *field.Path) field.ErrorList {

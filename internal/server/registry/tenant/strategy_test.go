@@ -92,7 +92,12 @@ func TestValidate(t *testing.T) {
 		"bodies beyond the server's": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
 			t.Spec.RequestLimit = &v1alpha1.RequestLimit{BodyBytes: new(int64(3<<20 + 1))}
 		}), want: "spec.requestLimit.bodyBytes"},
-		"negative lists": {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{ListObjects: new(int32(-1))} }), want: "spec.requestLimit.listObjects"},
+		"negative lists":                 {tenant: newTenant("a", func(t *v1alpha1.Tenant) { t.Spec.RequestLimit = &v1alpha1.RequestLimit{ListObjects: new(int32(-1))} }), want: "spec.requestLimit.listObjects"},
+		"adoption by name":               {tenant: newTenant("a", adopts("acme")), want: "must be KEYSTONE/DOMAIN-ID"},
+		"adoption of a name with spaces": {tenant: newTenant("a", adopts("default/my domain")), want: "must be KEYSTONE/DOMAIN-ID"},
+		"adoption of nothing":            {tenant: newTenant("a", adopts("")), want: "must be KEYSTONE/DOMAIN-ID"},
+		"adoption":                       {tenant: newTenant("a", adopts("default/0123456789abcdef0123456789abcdef"))},
+		"no name":                        {tenant: newTenant(""), want: "metadata.name: Required value: a tenant needs a name"},
 		"suspension too long": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
 			t.Spec.Suspended, t.Spec.SuspendedReason = true, strings.Repeat("x", 257)
 		}), want: "suspendedReason"},
@@ -106,6 +111,23 @@ func TestValidate(t *testing.T) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func adopts(domain string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) {
+		t.Annotations = map[string]string{v1alpha1.AdoptKeystoneDomainAnnotation: domain}
+	}
+}
+
+// TestOldAdoptions checks that what was accepted before can be changed otherwise.
+func TestOldAdoptions(t *testing.T) {
+	old := newTenant("a", adopts("acme"))
+	if errs := validateAdoption(newTenant("a", adopts("acme"), quotaOf("pods", "1")), old); len(errs) > 0 {
+		t.Error(errs)
+	}
+	if errs := validateAdoption(newTenant("a", adopts("acme2")), old); len(errs) == 0 {
+		t.Error("another wrong one is accepted")
 	}
 }
 

@@ -1,4 +1,4 @@
-package publisher
+package spaceclient
 
 import (
 	"encoding/json"
@@ -33,7 +33,7 @@ type sent struct {
 }
 
 // space is a server that gives its answers in turn, which are codes of HTTP.
-func space(t *testing.T, answers ...int) (*Writer, *[]sent) {
+func space(t *testing.T, answers ...int) (*Spaces, *[]sent) {
 	t.Helper()
 	var got []sent
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,11 +62,11 @@ func space(t *testing.T, answers ...int) (*Writer, *[]sent) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := NewClient(&rest.Config{Host: server.URL})
+	spaces, err := New(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "tester")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Writer{Client: c, FieldManager: "tester"}, &got
+	return spaces, &got
 }
 
 // roleBinding returns a binding whose UID may be known.
@@ -217,17 +217,21 @@ func TestPath(t *testing.T) {
 		rbac + "/namespaces/ns/rolebindings/x":            &rbacv1.RoleBinding{ObjectMeta: in},
 		rbac + "/namespaces/ns/roles/x":                   &rbacv1.Role{ObjectMeta: in},
 	} {
-		if got := Path("acme", o); got != want {
-			t.Errorf("got %s, want %s", got, want)
+		w, got := space(t, ok)
+		if err := w.Patch(t.Context(), "acme", o, "", map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		if (*got)[0].Path != want {
+			t.Errorf("got %s, want %s", (*got)[0].Path, want)
 		}
 	}
 }
 
-// TestConfig checks that the publisher is impersonated, and that the given configuration stays as it is.
-func TestConfig(t *testing.T) {
+// TestAsPublisher checks that the publisher is impersonated, and that the given configuration stays as it is.
+func TestAsPublisher(t *testing.T) {
 	given := &rest.Config{Host: "x"}
 	want := rest.ImpersonationConfig{UserName: tenant.Publisher, Groups: []string{"system:masters"}}
-	if diff := cmp.Diff(want, Config(given).Impersonate); diff != "" {
+	if diff := cmp.Diff(want, AsPublisher(given).Impersonate); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if given.Impersonate.UserName != "" {
