@@ -34,6 +34,9 @@ const (
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	ReasonEtcdSecretMissing  = "EtcdSecretMissing"
 	ReasonEtcdSecretInvalid  = "EtcdSecretInvalid"
+
+	ReasonConfigurationMissing = "ConfigurationMissing"
+	ReasonConfigurationInvalid = "ConfigurationInvalid"
 )
 
 // ControlPlane is an installation of Tenantry on a host cluster: its servers, their volume,
@@ -89,6 +92,29 @@ type ControlPlaneSpec struct {
 	// +optional
 	// +kubebuilder:default={type: ClusterIP}
 	Expose ControlPlaneExpose `json:"expose,omitzero"`
+	// authentication says who users are, beside those whom the operator and Tenants have
+	// kubeconfigs for.
+	// +optional
+	Authentication *ControlPlaneAuthentication `json:"authentication,omitempty"`
+	// authorization says which authorizers decide within a space.
+	// +optional
+	Authorization *ControlPlaneAuthorization `json:"authorization,omitempty"`
+	// audit says what is logged of requests, and where. Without it nothing is, of any tenant.
+	// +optional
+	Audit *ControlPlaneAudit `json:"audit,omitempty"`
+	// admission configures admission plugins, such as SpacePolicy.
+	// +optional
+	Admission *ControlPlaneAdmission `json:"admission,omitempty"`
+	// manager configures the controllers of Tenants.
+	// +optional
+	Manager *ControlPlaneManager `json:"manager,omitempty"`
+	// limits are what Tenants have that say nothing themselves, and bounds of each server.
+	// +optional
+	Limits *ControlPlaneLimits `json:"limits,omitempty"`
+	// tenantLimits are the most that Tenants of this host may ask for. They hold for what the
+	// operator writes into the control plane, and not for its administrators.
+	// +optional
+	TenantLimits *TenantLimits `json:"tenantLimits,omitempty"`
 	// pod is what the servers' pods have beside what the operator gives them.
 	// +optional
 	Pod ControlPlanePod `json:"pod,omitzero"`
@@ -289,6 +315,69 @@ type ControlPlanePod struct {
 	// most 4Gi of memory.
 	// +optional
 	Resources *ControlPlaneResources `json:"resources,omitempty"`
+	// managerResources are those of a manager beside servers on storage.etcd. By default it
+	// requests 100m of CPU and 128Mi of memory, and has at most 1Gi of memory.
+	// +optional
+	ManagerResources *ControlPlaneResources `json:"managerResources,omitempty"`
+	// nodeSelector is the labels that a node must have.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// tolerations are the taints of nodes that the pods tolerate.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// affinity says beside what the pods are to be. The operator spreads servers on
+	// storage.etcd over nodes and zones in any case.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// priorityClassName is the PriorityClass of the pods. Defaults to that of the host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="priorityClassName must be the name of a PriorityClass"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="priorityClassName must not be one of the host's own, which begin with system-: create another PriorityClass"
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// imagePullSecrets are Secrets of the ControlPlane's namespace by which nodes get the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []ControlPlanePullSecret `json:"imagePullSecrets,omitempty"`
+	// proxy is by what the servers and managers call what is outside of the host, such as
+	// issuers of tokens and webhooks. Where webhooks of tenants may be, the proxy then decides,
+	// too.
+	// +optional
+	Proxy *ControlPlaneProxy `json:"proxy,omitempty"`
+}
+
+// ControlPlanePullSecret names a Secret by which nodes get an image.
+// +k8s:openapi-gen=false
+type ControlPlanePullSecret struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="name must be the name of a Secret"
+	Name string `json:"name,omitempty"`
+}
+
+// ControlPlaneProxy is a proxy of HTTP.
+// +k8s:openapi-gen=false
+type ControlPlaneProxy struct {
+	// url of the proxy, as http://HOST:PORT or https://HOST:PORT.
+	// +required
+	// +kubebuilder:validation:MaxLength=280
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://([a-z0-9]([-a-z0-9.]*[a-z0-9])?|[[][0-9a-f:.]+[]]):[1-9][0-9]{0,4}$')",message="url must be http://HOST:PORT or https://HOST:PORT, without credentials"
+	URL string `json:"url,omitempty"`
+	// noProxy are host names, domains such as .example.com, addresses and networks that are
+	// called directly. The servers themselves and their etcd always are.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^[-a-zA-Z0-9.:/*]+$'))",message="each of noProxy must be a host name, a domain, an address or a network"
+	NoProxy []string `json:"noProxy,omitempty"`
 }
 
 // ControlPlaneResources are the resources of a container.

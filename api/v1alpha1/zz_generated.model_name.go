@@ -16,8 +16,33 @@ func (in AuditPolicy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ConfigurationSource) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ConfigurationSource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlane) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlane"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneAdmission) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneAdmission"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneAudit) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneAudit"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneAuthentication) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneAuthentication"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneAuthorization) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneAuthorization"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -31,8 +56,18 @@ func (in ControlPlaneKeys) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneLimits) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneLimits"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneList) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneManager) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneManager"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -41,8 +76,18 @@ func (in ControlPlanePod) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneProxy) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneProxy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlanePublish) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlanePublish"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlanePullSecret) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlanePullSecret"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -253,6 +298,11 @@ func (in TenantDeletion) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TenantKeystone) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.TenantKeystone"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TenantLimits) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.TenantLimits"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

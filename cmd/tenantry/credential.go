@@ -83,7 +83,11 @@ not, there is a new log-in. A log-in that Keystone refuses is not tried again fo
 			return o.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	fs := cmd.Flags()
+	addKeystoneCredentialFlags(cmd.Flags(), &o)
+	return cmd
+}
+
+func addKeystoneCredentialFlags(fs *pflag.FlagSet, o *credential.Options) {
 	fs.StringVar(&o.Cloud, "os-cloud", "", "Name of a cloud in clouds.yaml. By default OS_CLOUD or, without OS_AUTH_URL, the only one that there is.")
 	fs.StringVar(&o.ConfigFile, "os-client-config-file", "", "File of clouds, in place of the clouds.yaml that is found. By default OS_CLIENT_CONFIG_FILE.")
 	for _, setting := range credential.Settings {
@@ -92,7 +96,6 @@ not, there is a new log-in. A log-in that Keystone refuses is not tried again fo
 	fs.StringVar(&o.CacheDir, "cache-dir", "", "Directory where tokens are kept. By default tenantry/keystone in XDG_CACHE_HOME or ~/.cache.")
 	fs.BoolVar(&o.NoCache, "no-cache", false, "Log in each time, and keep no token.")
 	fs.DurationVar(&o.Timeout, "timeout", 30*time.Second, "For how long to wait for Keystone.")
-	return cmd
 }
 
 // credentialSettings returns the settings that flags say.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -77,7 +78,11 @@ can have: "tenantry credential NAME" logs in, called with the arguments behind -
 			return err
 		},
 	}
-	fs := cmd.Flags()
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *kubeconfigFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dir, "dir", o.dir, "Directory that \"tenantry up\" uses.")
 	fs.StringVar(&o.server, "server", "", "URL of the server. Defaults to that of DIR/admin.kubeconfig.")
 	fs.StringVar(&o.admin, "kubeconfig", "", "Kubeconfig of a system administrator, by whom a server signs the certificate. Instead of --dir and --server.")
@@ -86,7 +91,6 @@ can have: "tenantry credential NAME" logs in, called with the arguments behind -
 	fs.StringArrayVar(&o.user.Groups, "group", nil, "Group of the user. Can be repeated. Defaults to system:masters in the system space, except with --kubeconfig.")
 	fs.DurationVar(&o.user.Validity, "validity", 365*24*time.Hour, "For how long the certificate is valid. A server may bound it.")
 	fs.StringVar(&o.exec, "exec", "", "Let \"tenantry credential NAME\" log in, instead of a certificate: keystone.")
-	return cmd
 }
 
 // issue returns a kubeconfig.

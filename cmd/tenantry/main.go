@@ -15,12 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
+	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/version"
 )
 
 func main() {
 	// One failing request or controller must not end the process for everybody.
 	utilruntime.ReallyCrash = false
+	utilruntime.ErrorHandlers[0] = kubecontrollers.Quiet(utilruntime.ErrorHandlers[0])
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx := genericapiserver.SetupSignalContext()
 	// Who is asked to end while it starts has not failed.

@@ -124,6 +124,9 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 	kube.Audit.LogOptions.MaxBackups = auditBackups
 	fs.StringVar(&kube.Audit.LogOptions.Path, "audit-log-path", "",
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
+	fs.StringVar(&kube.Audit.WebhookOptions.ConfigFile, "audit-webhook-config-file", "",
+		"Kubeconfig of a webhook that audit events are sent to, in batches.")
+	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)
 	u.Server.FlowControl.AddFlags(fs)
 	u.Server.Egress.AddFlags(fs)

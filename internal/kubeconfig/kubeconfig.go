@@ -33,7 +33,7 @@ func New(keys *pki.PKI, server string, u User) ([]byte, error) {
 // NewExec returns a kubeconfig without a secret, for users of tenant t at the server with
 // the given plain URL and authority. "tenantry credential NAME", called with args, logs in.
 func NewExec(server string, authority []byte, t tenant.Name, name string, args ...string) ([]byte, error) {
-	space, err := SpaceURL(server, t)
+	space, err := spaceURL(server, t)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ const (
 // NewMounted returns a kubeconfig of a user of the system tenant at the server with the given
 // plain URL. What it needs lies beside it, in files that clients read again when they change.
 func NewMounted(server, user string) ([]byte, error) {
-	space, err := SpaceURL(server, tenant.System)
+	space, err := spaceURL(server, tenant.System)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func write(cluster *api.Cluster, t tenant.Name, user string, credentials *api.Au
 	return data, nil
 }
 
-// SpaceURL returns the URL of the root of t's space at a server. The system
+// spaceURL returns the URL of the root of t's space at a server. The system
 // space has the server's own root.
-func SpaceURL(server string, t tenant.Name) (string, error) {
+func spaceURL(server string, t tenant.Name) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
 		return "", fmt.Errorf("invalid server URL: %w", err)

@@ -65,9 +65,9 @@ func TestSpaceURL(t *testing.T) {
 		{"h:6443", "acme", "", "https://HOST:PORT"},
 		{"https://h:x", "acme", "", "invalid server URL"},
 	} {
-		got, err := SpaceURL(tc.server, tc.tenant)
+		got, err := spaceURL(tc.server, tc.tenant)
 		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-			t.Errorf("SpaceURL(%q, %q) = %q, %v; want %q, %q", tc.server, tc.tenant, got, err, tc.want, tc.err)
+			t.Errorf("spaceURL(%q, %q) = %q, %v; want %q, %q", tc.server, tc.tenant, got, err, tc.want, tc.err)
 		}
 	}
 }

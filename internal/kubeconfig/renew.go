@@ -42,7 +42,7 @@ func RenewCertificate(current Certificate, keys *pki.PKI, u User, left time.Dura
 // Renew returns a kubeconfig that is as New makes it, and when its certificate expires: the
 // current one for as long as it is that, and its certificate lasts for longer than left.
 func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Duration) ([]byte, time.Time, error) {
-	space, err := SpaceURL(server, u.Tenant)
+	space, err := spaceURL(server, u.Tenant)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

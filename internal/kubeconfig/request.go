@@ -93,7 +93,7 @@ func Request(ctx context.Context, config *rest.Config, u User) ([]byte, error) {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("reading the server's authority: %w", err)
 	}
-	space, err := SpaceURL(config.Host, u.Tenant)
+	space, err := spaceURL(config.Host, u.Tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -147,7 +147,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
-		ResourceQuotaInformer:     offeredIfInTurn(e.debts, ofNamespaces.Informer(), corelisters.NewResourceQuotaLister),
+		ResourceQuotaInformer:     replenished{offeredIfInTurn(e.debts, ofNamespaces.Informer(), corelisters.NewResourceQuotaLister)},
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
 		ReplenishmentResyncPeriod: controller.NoResyncPeriodFunc,
 		Registry:                  quotageneric.NewRegistry(linearly(quotas.Evaluators(), listers)),

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -222,4 +223,49 @@ func classesOf(obj runtime.Object) []string {
 	default:
 		return nil
 	}
+}
+
+// maxReplenished is how many limits of the quotas in a namespace of a space are looked at whenever an object there has ended.
+const maxReplenished = 200
+
+// replenished are the quotas for upstream's controller. It lists those of a namespace for each object there that ends, one after the
+// other for all tenants, and compares each of their limits. In spaces that is no more than a check, because the server has given
+// back by itself: quotas with many limits are left to the resync.
+type replenished struct {
+	coreinformers.ResourceQuotaInformer
+}
+
+// Lister implements coreinformers.ResourceQuotaInformer.
+func (q replenished) Lister() corelisters.ResourceQuotaLister {
+	return replenishedQuotas{q.ResourceQuotaInformer.Lister()}
+}
+
+type replenishedQuotas struct {
+	corelisters.ResourceQuotaLister
+}
+
+// ResourceQuotas implements corelisters.ResourceQuotaLister.
+func (q replenishedQuotas) ResourceQuotas(namespace string) corelisters.ResourceQuotaNamespaceLister {
+	quotas := q.ResourceQuotaLister.ResourceQuotas(namespace)
+	if !tenant.Flat(namespace).Space().IsSpace() {
+		return quotas
+	}
+	return replenishedInSpace{quotas}
+}
+
+type replenishedInSpace struct {
+	corelisters.ResourceQuotaNamespaceLister
+}
+
+// List implements corelisters.ResourceQuotaNamespaceLister.
+func (q replenishedInSpace) List(selector labels.Selector) ([]*corev1.ResourceQuota, error) {
+	quotas, err := q.ResourceQuotaNamespaceLister.List(selector)
+	limits := 0
+	for _, quota := range quotas {
+		limits += len(quota.Status.Hard)
+	}
+	if limits > maxReplenished {
+		return nil, err
+	}
+	return quotas, err
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	quotageneric "k8s.io/apiserver/pkg/quota/v1/generic"
@@ -158,4 +159,37 @@ func TestQuotasOfNamespaces(t *testing.T) {
 		cancel()
 		f.Shutdown()
 	})
+}
+
+// TestReplenished checks of which quotas upstream's controller thinks whenever an object in their namespace has ended.
+func TestReplenished(t *testing.T) {
+	quotas := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ResourceQuotas()
+	fill := func(namespace string, each ...int) {
+		for i, limits := range each {
+			q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}}
+			q.Status.Hard = corev1.ResourceList{}
+			for j := range limits {
+				q.Status.Hard[corev1.ResourceName(fmt.Sprintf("count/r%d.example.com", j))] = resource.MustParse("1")
+			}
+			if err := quotas.Informer().GetIndexer().Add(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill("a|few", 1, maxReplenished-1)
+	fill("a|many", 1, maxReplenished)
+	fill("many", 1, maxReplenished)
+	lister := replenished{quotas}.Lister()
+	for namespace, want := range map[string]int{"a|few": 2, "a|many": 0, "many": 2, "a|none": 0} {
+		found, err := lister.ResourceQuotas(namespace).List(labels.Everything())
+		if err != nil || len(found) != want {
+			t.Errorf("in %s are %d, %v, want %d", namespace, len(found), err, want)
+		}
+	}
+	if _, err := lister.ResourceQuotas("a|many").Get("1"); err != nil {
+		t.Error(err)
+	}
+	if found, err := lister.List(labels.Everything()); err != nil || len(found) != 6 {
+		t.Errorf("the resync finds %d, %v, want 6", len(found), err)
+	}
 }

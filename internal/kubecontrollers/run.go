@@ -46,9 +46,9 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// ErrLostLease means that another replica runs the controllers now, or that the
+// errLostLease means that another replica runs the controllers now, or that the
 // lease could not be renewed in time. The process should end and start again.
-var ErrLostLease = errors.New("the lease of the controllers was lost")
+var errLostLease = errors.New("the lease of the controllers was lost")
 
 // Run runs the controllers for all spaces of a server until ctx ends. With elected, it
 // waits for the lease tenantry-controllers in kube-system of the system space, by which
@@ -93,7 +93,7 @@ func Run(ctx context.Context, s Server, elected bool) error {
 	default: // never led, or still stopping
 	}
 	if ctx.Err() == nil {
-		return ErrLostLease
+		return errLostLease
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -53,6 +54,9 @@ type Options struct {
 	// Publishable are the resources of which objects can be published, as the manager's
 	// configuration has them. Publishing others is answered with a warning.
 	Publishable []string
+	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
+	// cluster may ask for. Without one there are no limits.
+	HostTenantLimits string
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
@@ -102,12 +106,20 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
+	o.AddHostFlags(fs)
 	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
 	o.FlowControl.AddFlags(fs)
 	o.Egress.AddFlags(fs)
 	o.Usage.AddFlags(fs)
 	return sets
+}
+
+// AddHostFlags adds the flags for what the operator of a host cluster writes.
+func (o *Options) AddHostFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.HostTenantLimits, "host-tenant-limits-config", o.HostTenantLimits,
+		"File with the most that Tenants may ask for which the operator of a host cluster, the system user "+v1alpha1.HostOperator+", writes, "+
+			"a TenantLimitsConfiguration of config.tenantry.io/v1alpha1. No limits if empty.")
 }
 
 // AddCacheFlags adds the flags of watch caches that are not upstream's.
@@ -133,6 +145,7 @@ type CompletedOptions struct {
 	etcdClient     func() *clientv3.Client
 	rawStorage     storage.RawFunc
 	publishable    []schema.GroupResource
+	hostLimits     *v1alpha1.TenantLimits
 }
 
 // Complete fills in defaults that depend on other options.
@@ -145,6 +158,10 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	}
 	for _, name := range o.Publishable {
 		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
+	}
+	var err error
+	if completed.hostLimits, err = configv1alpha1.LoadTenantLimits(o.HostTenantLimits); err != nil {
+		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)

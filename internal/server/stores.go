@@ -79,7 +79,7 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 		users: user.NewIndex(),
 	}
 	options := s.over(b.generic.RESTOptionsGetter)
-	if s.tenants, err = tenantregistry.NewStorage(legacyscheme.Scheme, options, s.spaces.Ranges, s.deletions); err != nil {
+	if s.tenants, err = tenantregistry.NewStorage(legacyscheme.Scheme, options, s.spaces.Ranges, s.deletions, opts.hostLimits); err != nil {
 		return nil, fmt.Errorf("creating the storage of tenants: %w", err)
 	}
 	s.lookup = tenantregistry.NewLookup(s.tenants)

@@ -49,8 +49,8 @@ func (c Config) Validate(trusted ...string) []error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Duration < MinDuration {
-		errs = append(errs, fmt.Errorf("--cluster-signing-duration is %s, and must be at least %s", c.Duration, MinDuration))
+	if c.Duration < minDuration {
+		errs = append(errs, fmt.Errorf("--cluster-signing-duration is %s, and must be at least %s", c.Duration, minDuration))
 	}
 	return errs
 }
@@ -78,8 +78,8 @@ func (c Config) validateAuthority(trusted []string) error {
 }
 
 const (
-	// MinDuration is the shortest validity, upstream's: the API refuses requests for less.
-	MinDuration = 10 * time.Minute
+	// minDuration is the shortest validity, upstream's: the API refuses requests for less.
+	minDuration = 10 * time.Minute
 	// platformSigners is the prefix of Kubernetes' signers, which this server serves. Other
 	// signers are served by others.
 	platformSigners = "kubernetes.io/"
@@ -205,7 +205,7 @@ func (s *Signer) validity(csr *certificatesv1.CertificateSigningRequest) time.Du
 	if csr.Spec.ExpirationSeconds == nil {
 		return s.Duration
 	}
-	return min(s.Duration, max(MinDuration, time.Duration(*csr.Spec.ExpirationSeconds)*time.Second))
+	return min(s.Duration, max(minDuration, time.Duration(*csr.Spec.ExpirationSeconds)*time.Second))
 }
 
 func (c Config) authority() (*authority.CertificateAuthority, error) {

@@ -210,7 +210,7 @@ func broken(request []byte) []byte {
 func TestValidity(t *testing.T) {
 	key := ecKey(t, elliptic.P256())
 	for asked, want := range map[*int32]time.Duration{
-		nil: 24 * time.Hour, ptr.To[int32](3600): time.Hour, ptr.To[int32](600): MinDuration, ptr.To[int32](1): MinDuration,
+		nil: 24 * time.Hour, ptr.To[int32](3600): time.Hour, ptr.To[int32](600): minDuration, ptr.To[int32](1): minDuration,
 		ptr.To[int32](1 << 30): 24 * time.Hour,
 	} {
 		csr := approved(t, "acme|jane", certificatesv1.KubeAPIServerClientSignerName, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}})

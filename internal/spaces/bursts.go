@@ -49,7 +49,7 @@ func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64, single bo
 	}
 	if single {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, shares.WaitThreshold/2, errShare)
+		ctx, cancel = context.WithTimeoutCause(ctx, shares.WaitThreshold/2, ErrNotInTurn)
 		defer cancel()
 	}
 	of := b.join(n)

@@ -119,8 +119,8 @@ func TestBurstsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errShare)
-	if _, err := bursts.enter(ctx, "a", 0, false); err == nil || !strings.Contains(err.Error(), errShare.Error()) {
+	cancel(ErrNotInTurn)
+	if _, err := bursts.enter(ctx, "a", 0, false); err == nil || !strings.Contains(err.Error(), ErrNotInTurn.Error()) {
 		t.Errorf("got %v", err)
 	}
 	leave()
@@ -139,7 +139,7 @@ func TestBurstsAreNotWaitedForLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := bursts.enter(t.Context(), "a", 0, true); !errors.Is(err, errShare) || time.Since(began) != shares.WaitThreshold/2 {
+		if _, err := bursts.enter(t.Context(), "a", 0, true); !errors.Is(err, ErrNotInTurn) || time.Since(began) != shares.WaitThreshold/2 {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 		for range 2 { // of one worker, in other places

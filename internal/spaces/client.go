@@ -101,7 +101,7 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	}
 	response, err := sendShared(shared, req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
 		if t.inTurn != nil && shared == t.workers && !t.inTurn(req.Method, r.space) {
-			return nil, errShare
+			return nil, ErrNotInTurn
 		}
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")
 		if err != nil {

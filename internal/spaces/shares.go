@@ -25,11 +25,11 @@ import (
 // What tenants owe for all work, slow or not, is a debt, which internal/kubecontrollers counts;
 // its tuning.go says when which holds.
 
-// errShare ends requests beyond the share.
-var errShare = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
+// ErrNotInTurn ends requests of a tenant beyond its share, and those that are not its turn.
+var ErrNotInTurn = errors.New("this controller has worked long for the tenant, or waits for its webhooks; it tries again later")
 
 func newShares(workers int) *shares.Shares[tenant.Name] {
-	return shares.New[tenant.Name](workers, errShare)
+	return shares.New[tenant.Name](workers, ErrNotInTurn)
 }
 
 // Option changes how a client of the flattened view sends requests.
@@ -110,7 +110,7 @@ func sendShared(s *shares.Shares[tenant.Name], req *http.Request, n tenant.Name,
 	}
 	defer leave()
 	response, err := send(req.WithContext(ctx))
-	if err != nil && (errors.Is(err, errShare) || errors.Is(context.Cause(ctx), errShare)) {
+	if err != nil && (errors.Is(err, ErrNotInTurn) || errors.Is(context.Cause(ctx), ErrNotInTurn)) {
 		return refused(req, n)
 	}
 	return response, err
@@ -122,6 +122,6 @@ func refused(req *http.Request, n tenant.Name) (*http.Response, error) {
 		Status:   metav1.StatusFailure,
 		Reason:   metav1.StatusReasonTooManyRequests,
 		Code:     http.StatusTooManyRequests,
-		Message:  fmt.Sprintf("tenant %q: %v", n, errShare),
+		Message:  fmt.Sprintf("tenant %q: %v", n, ErrNotInTurn),
 	})
 }

@@ -55,7 +55,7 @@ func ParsePath(path, escaped string) (Target, error) {
 		}
 	}
 	if resource, name, rest, ok := splitFullPath(target.Path); ok {
-		t, err := ParseScope(name)
+		t, err := parseScope(name)
 		if err != nil {
 			return Target{}, err
 		}
@@ -78,7 +78,7 @@ func parseRoot(name string) (Scope, error) {
 	if Scope(name) == Everything {
 		return Everything, nil
 	}
-	return ParseScope(name)
+	return parseScope(name)
 }
 
 // splitFullPath splits /api/v1[/watch]/tenants/{name}/{rest} and

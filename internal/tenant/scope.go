@@ -14,9 +14,9 @@ const (
 	Everything Scope = "*"
 )
 
-// ParseScope returns s, as it stands in a full path, as a scope: the name of a space,
+// parseScope returns s, as it stands in a full path, as a scope: the name of a space,
 // or All.
-func ParseScope(s string) (Scope, error) {
+func parseScope(s string) (Scope, error) {
 	if Scope(s) == All {
 		return All, nil
 	}

@@ -85,7 +85,7 @@ var controllersTable = []mutant{
 	{"parked objects come when a worker is done", by("internal/kubecontrollers", "TestEventsWait"),
 		"internal/kubecontrollers/fairinformer.go", `go i.release(n)`, `_ = i.release`},
 	{"parked objects come when no worker is", by("internal/kubecontrollers", "TestHandlersTakeTurns"),
-		"internal/kubecontrollers/fairinformer.go", `func() { i.releaseAgain(n) }`, `func() {}`},
+		"internal/kubecontrollers/fairrelease.go", `func() { i.releaseAgain(n) }`, `func() {}`},
 	{"long queues count as debt", by("internal/kubecontrollers", "TestTurns"),
 		"internal/kubecontrollers/debts.go", `d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt`, `d.owes(n) > maxDebt+0*time.Duration(items)`},
 	{"the garbage collector refuses while others wait", by("internal/kubecontrollers", "TestRequestsTakeTurns"),
@@ -137,9 +137,23 @@ var controllersTable = []mutant{
 	{"certificates of a ControlPlane are not issued by other authorities than its own", bySpec("test/integration/operator", "authorities are others"),
 		"internal/controller/controlplane/keys.go", `known != "" && known != string(found.server.PEM())`, `false && known != string(found.server.PEM())`},
 	{"Secrets of others are not mounted into a ControlPlane's pods", bySpec("test/integration/operator", "does not mount what the operator has made"),
-		"internal/controller/controlplane/etcd.go", `given.Labels[ofLabel] != cp.Name, `, ``},
-	{"what the operator has made is no login of etcd", bySpec("test/integration/operator", "does not mount what the operator has made"),
-		"internal/controller/controlplane/etcd.go", `, given.Labels[managedLabel] == FieldManager:`, `:`},
+		"internal/controller/controlplane/configuration.go", `marks[ofLabel] != cp.Name || `, ``},
+	{"what the operator has made is neither configuration nor a login of etcd", bySpec("test/integration/operator", "is in no Secret that is not the ControlPlane's"),
+		"internal/controller/controlplane/configuration.go", ` || marks[managedLabel] == FieldManager {`, ` {`},
+	{"configuration of a ControlPlane is in no Secret of others", bySpec("test/integration/operator", "is in no Secret that is not the ControlPlane's"),
+		"internal/controller/controlplane/configuration.go", `marks[ofLabel] != cp.Name || `, ``},
+	{"servers are not made without the configuration that was asked for", bySpec("test/integration/operator", "keeps servers from being made"),
+		"internal/controller/controlplane/configuration.go", `isProblem(err) && configuration.Check(given.section, kept) == nil {`, `isProblem(err) {`},
+	{"configuration names no files but its own", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/files.go", `if path.Clean(in) != dir || !is {`, `if path.Clean(in) == "" || !is {`},
+	{"servers are asked whether they are ready", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/access.go", `append(errs, checkAnonymous(c.Anonymous)...).ToAggregate()`, `errs.ToAggregate()`},
+	{"authorizers of a ControlPlane are those that decide", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/access.go", `sets.New(modeNode, modeRBAC, string(apiserver.TypeWebhook)), sets`, `sets.New(modeNode, modeRBAC, "AlwaysAllow", string(apiserver.TypeWebhook)), sets`},
+	{"rules of audit are not misspelt", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/configuration.go", `runtime.Decode(strict, content); err != nil {`, `runtime.Decode(strict, content); false && err != nil {`},
+	{"a server that runs is replaced when it does not read again what has changed", by("internal/controller/controlplane/configuration", "TestDigest"),
+		"internal/controller/controlplane/configuration/configuration.go", `fixed = c.Anonymous`, `fixed = c.Anonymous != nil && false`},
 	{"a login of etcd is checked before servers have it", bySpec("test/integration/operator", "goes on with the login that it has"),
 		"internal/controller/controlplane/etcd.go", `if err := checkEtcd(given.Data, r.now()); err != nil {`, `if err := checkEtcd(given.Data, r.now()); false && err != nil {`},
 	{"a prefix of etcd is that of one control plane", by("internal/etcdstore", "TestClaim"),
@@ -168,10 +182,16 @@ var controllersTable = []mutant{
 		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.ControlPlaneList{}, &fromCache); false && err != nil {`},
 	{"an operator that cannot read Tenants is not ready", by("internal/operator", "TestReady"),
 		"internal/operator/ready.go", `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); err != nil {`, `if err := c.List(ctx, &v1alpha1.TenantList{}, &fromCache); false && err != nil {`},
-	{"long exponents in the definition of ControlPlanes", by("internal/server/registry/definition", "Quantit|SpecsOf"),
+	{"long exponents in the definition of ControlPlanes", by("internal/server/definition", "Quantit|SpecsOf"),
 		"config/crd/tenantry.io_controlplanes.yaml", `[0-9]{1,2})?$
-                          x-kubernetes-int-or-string: true
-                        description: limits`, `[0-9]+)?$
-                          x-kubernetes-int-or-string: true
-                        description: limits`},
+                        x-kubernetes-int-or-string: true
+                        x-kubernetes-validations:
+                        - message: size must be 1Gi`, `[0-9]+)?$
+                        x-kubernetes-int-or-string: true
+                        x-kubernetes-validations:
+                        - message: size must be 1Gi`},
+	{"what ends in a namespace of many limits is not compared with each", by("internal/kubecontrollers", "TestReplenished"),
+		"internal/kubecontrollers/quotas.go", `if limits > maxReplenished {`, `if false && limits > maxReplenished {`},
+	{"what waits for its turn is not logged each time", by("internal/kubecontrollers", "TestQuiet"),
+		"internal/kubecontrollers/quiet.go", `if err != nil && strings.Contains(`, `if false && err != nil && strings.Contains(`},
 }

@@ -11,7 +11,7 @@ var storageTable = []mutant{
 	{"so are tokens of its lists", by("internal/server/storage", "TestEarlierLife"),
 		"internal/server/storage/oldest.go", `return s.requireRevision(ctx, c, at)`, `_ = at; return nil`},
 	{"watches begin in the life of their tenant", by("internal/server/storage", "TestEarlierLife"),
-		"internal/server/storage/space.go", `if err := s.checkRevision(ctx, c); err != nil {
+		"internal/server/storage/collection.go", `if err := s.checkRevision(ctx, c); err != nil {
 		return errorWatch(err), nil`, `if err := s.checkRevision(ctx, c); false && err != nil {
 		return errorWatch(err), nil`},
 	{"a cache is not older than the tenant", by("internal/server/storage", "TestCacheIsOfThisLife"),
@@ -27,9 +27,9 @@ var storageTable = []mutant{
 	{"deletions are recorded in every etcd", by("internal/server/registry/tenant", "TestBorn"),
 		"internal/server/registry/tenant/deletions.go", `_, err = clients[i].Put(ctx, d.key(name)`, `_, err = clients[0].Put(ctx, d.key(name)`},
 	{"a creator's watch of a namespace shows no other of the name", by("internal/server/storage", "TestWatchOfOneNamespace"),
-		"internal/server/storage/space.go", `err == nil && noted && s.resource == namespaceResource {`, `false && err == nil && noted && s.resource == namespaceResource { _ = uid`},
+		"internal/server/storage/collection.go", `err == nil && noted && s.resource == namespaceResource {`, `false && err == nil && noted && s.resource == namespaceResource { _ = uid`},
 	{"lists that have ended return nothing", by("internal/server/storage", "TestReadsThatWait"),
-		"internal/server/storage/space.go", `	if err := ended(ctx); err != nil {
+		"internal/server/storage/collection.go", `	if err := ended(ctx); err != nil {
 		return err
 	}
 	accessor`, `	if err := ended(ctx); false && err != nil {

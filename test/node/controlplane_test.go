@@ -161,6 +161,9 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 	})
 
 	It("leaves its keys and its volume, and nothing else", func() {
+		_, err := kubectl("--namespace", namespace, "delete", "controlplane", "sample")
+		Expect(err).To(HaveOccurred(), "it is deleted by accident")
+		in("annotate", "controlplane", "sample", "tenantry.io/confirm-deletion=true")
 		in("delete", "controlplane", "sample")
 		of := []string{"get", "statefulsets,services,serviceaccounts,networkpolicies,poddisruptionbudgets,secrets,persistentvolumeclaims",
 			"-l", "tenantry.io/control-plane=sample", "-o", "name"}

@@ -18,6 +18,8 @@ const (
 	group = "tenantry.io"
 	// namespacesVariable has the namespaces that a Subscription names in its spec.config.env.
 	namespacesVariable = "OPERATOR_NAMESPACES"
+	// defaultVariable has the ControlPlane of Tenants that name none.
+	defaultVariable = "OPERATOR_DEFAULT_CONTROL_PLANE"
 )
 
 // definition is a CustomResourceDefinition that the version owns.
@@ -89,8 +91,8 @@ func (h *host) complete(csv *v1alpha1.ClusterServiceVersion, version string) err
 	}
 	pod := &h.deployment.Spec.Template.Spec
 	operator := &pod.Containers[0]
-	operator.Env = append(operator.Env, corev1.EnvVar{Name: namespacesVariable})
-	operator.Args = append(operator.Args, "--namespace=$("+namespacesVariable+")")
+	operator.Env = append(operator.Env, corev1.EnvVar{Name: namespacesVariable}, corev1.EnvVar{Name: defaultVariable})
+	operator.Args = append(operator.Args, "--namespace=$("+namespacesVariable+")", "--default-control-plane=$("+defaultVariable+")")
 
 	csv.Annotations["containerImage"] = operator.Image
 	csv.Annotations["operatorframework.io/suggested-namespace"] = h.namespace.Name

@@ -124,7 +124,7 @@ func pod(deployment object) object { return deployment.in("spec").in("template")
 func TestValues(t *testing.T) {
 	objects := must(t, "own", `{
 		image: {repository: mirror.example/tenantry, digest: "sha256:`+strings.Repeat("0", 64)+`"}, imagePullSecrets: [{name: s}],
-		namespaces: [a, b], replicas: 2, resources: {limits: {memory: 1Gi}, requests: null},
+		namespaces: [a, b], defaultControlPlane: a/one, deletionPolicy: {install: false}, replicas: 2, resources: {limits: {memory: 1Gi}, requests: null},
 		nodeSelector: {disk: fast}, tolerations: [{key: k}], priorityClassName: high, crds: {install: false}}`)
 	bindings := slices.Sorted(func(yield func(string) bool) {
 		for key := range objects {
@@ -150,6 +150,9 @@ func TestValues(t *testing.T) {
 			t.Errorf("the definition of %s is there, although it is not to be installed", resource)
 		}
 	}
+	if objects["ValidatingAdmissionPolicy /tenantry-deletion"] != nil {
+		t.Error("the policy of deletions is there, although it is not to be installed")
+	}
 	deployment := objects["Deployment own/tenantry-operator"]
 	operator, image := container(deployment), "mirror.example/tenantry@sha256:"+strings.Repeat("0", 64)
 	got := object{
@@ -160,7 +163,7 @@ func TestValues(t *testing.T) {
 		got[field] = pod(deployment)[field]
 	}
 	want := object{
-		"image": image, "servers": image, "args": []any{"--namespace=a", "--namespace=b"},
+		"image": image, "servers": image, "args": []any{"--namespace=a", "--namespace=b", "--default-control-plane=a/one"},
 		"resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}}, "replicas": float64(2),
 		"imagePullSecrets": []any{map[string]any{"name": "s"}}, "nodeSelector": map[string]any{"disk": "fast"},
 		"tolerations": []any{map[string]any{"key": "k"}}, "priorityClassName": "high", "affinity": nil,
@@ -178,6 +181,7 @@ func TestInvalidValues(t *testing.T) {
 		"a namespace twice":    {"{namespaces: [a, a]}", "/namespaces"},
 		"an image and a tag":   {"{image: {repository: 'a b'}}", "/image/repository"},
 		"a digest of a letter": {"{image: {digest: x}}", "/image/digest"},
+		"half a ControlPlane":  {"{defaultControlPlane: one}", "/defaultControlPlane"},
 		"no operator":          {"{replicas: 0}", "/replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {

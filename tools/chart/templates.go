@@ -27,8 +27,9 @@ var expressions = map[string]string{
 
 // lines are what stands for a whole line, at its indentation.
 var lines = map[string]string{
-	"HELM_LABELS":     `{{- include "tenantry.labels" $ | nindent INDENT }}`,
-	"HELM_NAMESPACES": "{{- range .Values.namespaces }}\n- --namespace={{ . }}\n{{- end }}",
+	"HELM_LABELS": `{{- include "tenantry.labels" $ | nindent INDENT }}`,
+	"HELM_CONTROL_PLANES": "{{- range .Values.namespaces }}\n- --namespace={{ . }}\n{{- end }}\n" +
+		"{{- with .Values.defaultControlPlane }}\n- --default-control-plane={{ . }}\n{{- end }}",
 	"HELM_SCHEDULING": `{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
 {{- with index $.Values $field }}
 {{ $field }}: {{ toJson . }}
@@ -106,6 +107,8 @@ func template(o object) (string, error) {
 	case "CustomResourceDefinition":
 		o.metadata().in("annotations")["helm.sh/resource-policy"] = "keep"
 		before, after = "{{- if .Values.crds.install }}\n", "{{- end }}\n"
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		before, after = "{{- if .Values.deletionPolicy.install }}\n", "{{- end }}\n"
 	case "Deployment":
 		if err := parametrize(o.in("spec")); err != nil {
 			return "", err
@@ -156,7 +159,7 @@ func parametrize(spec object) error {
 		}
 	}
 	operator["image"], operator["imagePullPolicy"], operator["resources"] = "HELM_IMAGE", "HELM_PULL_POLICY", "HELM_RESOURCES"
-	operator["args"] = append(operator["args"].([]any), "HELM_NAMESPACES")
+	operator["args"] = append(operator["args"].([]any), "HELM_CONTROL_PLANES")
 	pod["HELM_SCHEDULING"] = ""
 	spec["replicas"] = "HELM_REPLICAS"
 	return nil

@@ -152,22 +152,34 @@ func (c *ManagerConfiguration) Validate() error {
 	return nil
 }
 
-// LoadManagerConfiguration reads a configuration file, JSON or YAML, validates
-// it and fills in the defaults. An unknown field is an error. Without a path it
-// returns the defaults.
+// LoadManagerConfiguration reads a configuration file, see ParseManagerConfiguration. Without
+// a path it returns the defaults.
 func LoadManagerConfiguration(path string) (*ManagerConfiguration, error) {
+	if path == "" {
+		c := &ManagerConfiguration{}
+		c.Default()
+		return c, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manager's configuration: %w", err)
+	}
+	c, err := ParseManagerConfiguration(content)
+	if err != nil {
+		return nil, fmt.Errorf("the manager's configuration %q: %w", path, err)
+	}
+	return c, nil
+}
+
+// ParseManagerConfiguration reads a configuration, JSON or YAML, validates it and fills in
+// the defaults. An unknown field is an error.
+func ParseManagerConfiguration(content []byte) (*ManagerConfiguration, error) {
 	c := &ManagerConfiguration{}
-	if path != "" {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the manager's configuration: %w", err)
-		}
-		if err := readStrict(content, c); err != nil {
-			return nil, fmt.Errorf("reading the manager's configuration %q: %w", path, err)
-		}
-		if err := c.Validate(); err != nil {
-			return nil, fmt.Errorf("the manager's configuration %q: %w", path, err)
-		}
+	if err := readStrict(content, c); err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
 	}
 	c.Default()
 	return c, nil

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +30,11 @@ const (
 )
 
 // serversOnEtcd are the servers of a ControlPlane with an external etcd.
-func (r *Reconciler) serversOnEtcd(w *work) *applyappsv1.DeploymentApplyConfiguration {
+func (r *Reconciler) serversOnEtcd(w *work) (*applyappsv1.DeploymentApplyConfiguration, error) {
+	configured, err := configurationArgs(w)
+	if err != nil {
+		return nil, err
+	}
 	args := []string{
 		"server",
 		"--pki-dir=" + pkiDir,
@@ -38,12 +43,12 @@ func (r *Reconciler) serversOnEtcd(w *work) *applyappsv1.DeploymentApplyConfigur
 		"--shutdown-delay-duration=" + shutdownDelay.String(),
 		"--goaway-chance=" + strconv.FormatFloat(goAwayChance, 'f', -1, 64),
 	}
-	container := r.serverContainer(w.cp, append(args, etcdArgs(w.cp, w.authorities.claim)...)...).
+	container := r.serverContainer(w, slices.Concat(args, etcdArgs(w.cp, w.authorities.claim), configured)...).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(etcdVolume).WithMountPath(etcdDir).WithReadOnly(true))
 	pod := r.serverPod(w.cp, container).WithVolumes(mounted(etcdVolume, project(etcdName(w.cp), tlsCert, tlsKey, etcdAuthority)))
 	deployment := r.deployment(w.cp, w.cp.Name, serversPart, replicas(w.cp), pod)
 	deployment.Spec.Template.WithAnnotations(map[string]string{etcdAuthorityAnnotation: w.etcdAuthority})
-	return deployment
+	return deployment, configure(w.cp, deployment.Spec.Template, w.configured.ofServers(w.cp))
 }
 
 // deployment has pods of a part, which are replaced one by one: none ends before another is

@@ -23,15 +23,27 @@ const (
 )
 
 // statefulSet is the one server of a ControlPlane with an embedded etcd, and its volume.
-func (r *Reconciler) statefulSet(cp *v1alpha1.ControlPlane) *applyappsv1.StatefulSetApplyConfiguration {
+func (r *Reconciler) statefulSet(w *work) (*applyappsv1.StatefulSetApplyConfiguration, error) {
+	cp := w.cp
+	configured, err := configurationArgs(w)
+	if err != nil {
+		return nil, err
+	}
 	marks := r.podLabels(cp, serversPart)
-	container := r.serverContainer(cp, "up",
-		"--dir="+stateDir,
-		"--pki-dir="+pkiDir,
+	args := []string{
+		"up",
+		"--dir=" + stateDir,
+		"--pki-dir=" + pkiDir,
 		"--bind-address=0.0.0.0",
-		"--secure-port="+strconv.Itoa(containerPort),
-		"--etcd-quota-backend-bytes="+strconv.FormatInt(cp.Spec.Storage.Embedded.Size.Value()/databaseShare, 10)).
+		"--secure-port=" + strconv.Itoa(containerPort),
+		"--etcd-quota-backend-bytes=" + strconv.FormatInt(cp.Spec.Storage.Embedded.Size.Value()/databaseShare, 10),
+	}
+	container := r.serverContainer(w, append(args, configured...)...).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(volumeName).WithMountPath(volumeDir))
+	template := applycorev1.PodTemplateSpec().WithLabels(marks).WithSpec(r.serverPod(cp, container))
+	if err := configure(cp, template, w.configured.ofServers(cp)); err != nil {
+		return nil, err
+	}
 	return applyappsv1.StatefulSet(cp.Name, cp.Namespace).WithLabels(marks).WithOwnerReferences(owner(cp)).
 		WithSpec(applyappsv1.StatefulSetSpec().
 			WithReplicas(replicas(cp)).
@@ -42,8 +54,8 @@ func (r *Reconciler) statefulSet(cp *v1alpha1.ControlPlane) *applyappsv1.Statefu
 			WithPersistentVolumeClaimRetentionPolicy(applyappsv1.StatefulSetPersistentVolumeClaimRetentionPolicy().
 				WithWhenDeleted(appsv1.RetainPersistentVolumeClaimRetentionPolicyType).
 				WithWhenScaled(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)).
-			WithTemplate(applycorev1.PodTemplateSpec().WithLabels(marks).WithSpec(r.serverPod(cp, container))).
-			WithVolumeClaimTemplates(claim(cp)))
+			WithTemplate(template).
+			WithVolumeClaimTemplates(claim(cp))), nil
 }
 
 func claim(cp *v1alpha1.ControlPlane) *applycorev1.PersistentVolumeClaimApplyConfiguration {

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -62,14 +60,12 @@ func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
 func (r *Reconciler) givenEtcd(ctx context.Context, cp *v1alpha1.ControlPlane) (map[string][]byte, error) {
 	name := cp.Spec.Storage.Etcd.SecretName
 	given := &corev1.Secret{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: name}, given)
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
-	// Who may create ControlPlanes could otherwise have any Secret mounted into an image of theirs.
-	case err != nil, given.Labels[ofLabel] != cp.Name, given.Labels[managedLabel] == FieldManager:
+	switch err := r.given(ctx, cp, name, given); {
+	case errors.Is(err, errNotGiven):
 		return nil, conditions.Problemf(v1alpha1.ReasonEtcdSecretMissing, "spec.storage.etcd.secretName: there is no Secret %q with the label %s=%s "+
 			"that the operator has not made: create it with %s, %s and %s, or label it", name, ofLabel, cp.Name, tlsCert, tlsKey, etcdAuthority)
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
 	}
 	if err := checkEtcd(given.Data, r.now()); err != nil {
 		return nil, conditions.Problemf(v1alpha1.ReasonEtcdSecretInvalid, "Secret %q: %v: correct it; servers go on with what they had", name, err)

@@ -12,6 +12,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/controlplane/configuration"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -55,7 +56,11 @@ func (r *Reconciler) ensureManagers(ctx context.Context, w *work) error {
 	case found && !w.serversSettled, !found && servers.ready == 0:
 		return nil
 	}
-	return r.apply(ctx, w.cp, r.managers(w), live)
+	desired, err := r.managers(w)
+	if err != nil {
+		return err
+	}
+	return r.apply(ctx, w.cp, desired, live)
 }
 
 // ensureManagerSecret makes the Secret by which managers log in to the servers. They read the
@@ -88,23 +93,35 @@ func (r *Reconciler) ensureManagerSecret(ctx context.Context, w *work) error {
 func serviceHost(cp *v1alpha1.ControlPlane) string { return cp.Name + "." + cp.Namespace + ".svc" }
 
 // managers are the controllers of Tenants.
-func (r *Reconciler) managers(w *work) *applyappsv1.DeploymentApplyConfiguration {
-	container := r.container(w.cp, "manager",
-		"--kubeconfig="+managerDir+"/"+kubeconfigKey,
-		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort)).
+func (r *Reconciler) managers(w *work) (*applyappsv1.DeploymentApplyConfiguration, error) {
+	args := []string{
+		"manager",
+		"--kubeconfig=" + managerDir + "/" + kubeconfigKey,
+		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort),
+	}
+	configured := w.configured.only(configuration.Manager)
+	if len(configured) > 0 {
+		args = append(args, "--config="+configuration.Manager.Path())
+	}
+	container := r.container(w, args...).
 		WithPorts(applycorev1.ContainerPort().WithName(healthPortName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(healthPort)).
 		WithReadinessProbe(healthProbe("/readyz")).
 		WithLivenessProbe(healthProbe("/healthz").WithInitialDelaySeconds(10)).
-		WithResources(applycorev1.ResourceRequirements().
-			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")}).
-			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")})).
+		WithResources(resources(w.cp.Spec.Pod.ManagerResources, defaultManagerResources)).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(managerVolume).WithMountPath(managerDir).WithReadOnly(true))
 	pod := r.pod(w.cp, container).
 		WithVolumes(mounted(managerVolume, project(managerName(w.cp), kubeconfigKey, kubeconfig.AuthorityFile, kubeconfig.CertFile, kubeconfig.KeyFile))).
 		// Without asking the host's DNS. A Service that is made again has another address, and
 		// the managers are made again, too.
 		WithHostAliases(applycorev1.HostAlias().WithIP(w.address).WithHostnames(serviceHost(w.cp)))
-	return r.deployment(w.cp, managerName(w.cp), managersPart, managerReplicas, pod)
+	deployment := r.deployment(w.cp, managerName(w.cp), managersPart, managerReplicas, pod)
+	return deployment, configure(w.cp, deployment.Spec.Template, configured)
+}
+
+// defaultManagerResources are those of a manager.
+var defaultManagerResources = &v1alpha1.ControlPlaneResources{
+	Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+	Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 }
 
 func healthProbe(path string) *applycorev1.ProbeApplyConfiguration {

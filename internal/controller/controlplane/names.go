@@ -32,6 +32,9 @@ const (
 	// etcdAuthorityAnnotation of pods makes new ones when etcd has other authorities, which
 	// servers read once.
 	etcdAuthorityAnnotation = "tenantry.io/etcd-authority"
+	// configurationAnnotation of pods makes new ones when there is other configuration that
+	// processes read once.
+	configurationAnnotation = "tenantry.io/configuration"
 )
 
 // managed selects what the operator has made.
@@ -53,6 +56,8 @@ func adminName(cp *v1alpha1.ControlPlane) string       { return cp.Name + "-admi
 func membersName(cp *v1alpha1.ControlPlane) string     { return cp.Name + "-members" }
 func managerName(cp *v1alpha1.ControlPlane) string     { return cp.Name + "-manager" }
 func etcdName(cp *v1alpha1.ControlPlane) string        { return cp.Name + "-etcd" }
+
+func configurationName(cp *v1alpha1.ControlPlane) string { return cp.Name + "-configuration" }
 
 // labelsOf are the labels of the servers of a ControlPlane, and of what is made for all of it.
 func labelsOf(cp *v1alpha1.ControlPlane) map[string]string { return labelsOfPart(cp, serversPart) }

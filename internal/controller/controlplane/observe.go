@@ -153,8 +153,17 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 	return "", false
 }
 
-// lastLine returns the line in which a process has said why it ends.
+// lastLine returns the line in which a process has said why it ends. Between its messages are
+// the events of its audit log.
 func lastLine(message string) string {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
-	return lines[len(lines)-1]
+	for _, line := range slices.Backward(lines) {
+		if !strings.HasPrefix(line, auditEvent) {
+			return line
+		}
+	}
+	return ""
 }
+
+// auditEvent is how lines of the audit log begin.
+const auditEvent = `{"kind":"Event",`

@@ -33,16 +33,18 @@ func TestFailure(t *testing.T) {
 		message  string
 		starting bool
 	}{
-		"nothing known":               {corev1.PodStatus{}, "", false},
-		"no node yet":                 {unscheduled(startPeriod - time.Second), "", true},
-		"no node":                     {unscheduled(startPeriod), "pod x-0 has no node: no volume", false},
-		"being made":                  {container(waiting("ContainerCreating", ""), none), "", false},
-		"without an image":            {container(waiting("ImagePullBackOff", "no such image"), none), "pod x-0: ImagePullBackOff: no such image", false},
-		"without a word":              {container(waiting("CreateContainerConfigError", ""), none), "pod x-0: CreateContainerConfigError", false},
-		"failing again":               {container(waiting("CrashLoopBackOff", "back-off"), ended(1, "a\nb\n")), "pod x-0: CrashLoopBackOff: b", false},
-		"failing again without words": {container(waiting("CrashLoopBackOff", "back-off"), ended(1, "")), "pod x-0: CrashLoopBackOff: back-off", false},
-		"failed":                      {container(ended(2, "the disk is full"), none), "pod x-0: Error: the disk is full", false},
-		"running again":               {container(running, ended(1, "b")), "", false},
+		"nothing known":                  {corev1.PodStatus{}, "", false},
+		"no node yet":                    {unscheduled(startPeriod - time.Second), "", true},
+		"no node":                        {unscheduled(startPeriod), "pod x-0 has no node: no volume", false},
+		"being made":                     {container(waiting("ContainerCreating", ""), none), "", false},
+		"without an image":               {container(waiting("ImagePullBackOff", "no such image"), none), "pod x-0: ImagePullBackOff: no such image", false},
+		"without a word":                 {container(waiting("CreateContainerConfigError", ""), none), "pod x-0: CreateContainerConfigError", false},
+		"failing again":                  {container(waiting("CrashLoopBackOff", "back-off"), ended(1, "a\nb\n")), "pod x-0: CrashLoopBackOff: b", false},
+		"failing again without words":    {container(waiting("CrashLoopBackOff", "back-off"), ended(1, "")), "pod x-0: CrashLoopBackOff: back-off", false},
+		"failed":                         {container(ended(2, "the disk is full"), none), "pod x-0: Error: the disk is full", false},
+		"failed among audit events":      {container(ended(2, "the disk is full\n"+`{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`+"\n"), none), "pod x-0: Error: the disk is full", false},
+		"failed with audit events alone": {container(ended(2, `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`), none), "pod x-0: Error", false},
+		"running again":                  {container(running, ended(1, "b")), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message, starting := failure(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-0"}, Status: tc.status}, now)

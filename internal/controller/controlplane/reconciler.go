@@ -55,6 +55,8 @@ type work struct {
 	address string
 	// etcdAuthority says which authorities the servers on an external etcd read at their start.
 	etcdAuthority string
+	// configured are the files by which servers and managers are configured.
+	configured sections
 	// remaining is a problem that keeps no later step from being done.
 	remaining error
 	// serversSettled is set by ensureServers: the servers on an external etcd were as the spec
@@ -105,6 +107,7 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 		r.ensureServing,
 		r.ensureAdmin,
 		r.ensureEtcd,
+		r.ensureConfiguration,
 		r.ensureServers,
 		r.ensureManagers,
 	} {

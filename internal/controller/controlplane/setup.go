@@ -36,9 +36,9 @@ type Options struct {
 
 // Cached are the kinds that the controller makes and observes, each with the selector of
 // what is the operator's. Nothing else of these kinds is kept in memory, but for the Secrets
-// that people have labelled as those of a ControlPlane.
+// and ConfigMaps that people have labelled as those of a ControlPlane.
 func Cached() map[client.Object]cache.ByObject {
-	cached := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: managed}}
+	cached := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: managed}, &corev1.ConfigMap{}: {Label: forControlPlanes}}
 	for _, kind := range children() {
 		cached[kind] = cache.ByObject{Label: managed}
 		if _, is := kind.(*corev1.Secret); is {
@@ -69,7 +69,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 	b := builder.ControllerManagedBy(mgr).
 		Named("controlplane").
 		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
 	for _, kind := range children() {
 		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
 	}

@@ -69,9 +69,17 @@ func (r *Reconciler) ensureServers(ctx context.Context, w *work) error {
 			"the servers stay as they are; leave spec.version out, or install the operator of that version", pinned, r.Version)
 	}
 	if w.cp.Spec.Storage.Etcd == nil {
-		return r.apply(ctx, w.cp, r.statefulSet(w.cp), &appsv1.StatefulSet{})
+		desired, err := r.statefulSet(w)
+		if err != nil {
+			return err
+		}
+		return r.apply(ctx, w.cp, desired, &appsv1.StatefulSet{})
 	}
-	desired, live := r.serversOnEtcd(w), &appsv1.Deployment{}
+	desired, err := r.serversOnEtcd(w)
+	if err != nil {
+		return err
+	}
+	live := &appsv1.Deployment{}
 	if err := r.apply(ctx, w.cp, desired, live); err != nil {
 		return err
 	}
@@ -125,11 +133,12 @@ func project(secret string, files ...string) *applycorev1.VolumeProjectionApplyC
 }
 
 // container is what all containers have in common.
-func (r *Reconciler) container(cp *v1alpha1.ControlPlane, args ...string) *applycorev1.ContainerApplyConfiguration {
+func (r *Reconciler) container(w *work, args ...string) *applycorev1.ContainerApplyConfiguration {
 	return applycorev1.Container().
 		WithName(containerName).
-		WithImage(cmp.Or(cp.Spec.Pod.Image, r.Image)).
+		WithImage(cmp.Or(w.cp.Spec.Pod.Image, r.Image)).
 		WithArgs(args...).
+		WithEnv(proxy(w)...).
 		// What a process says at its end is in the status of the ControlPlane.
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
 		WithSecurityContext(applycorev1.SecurityContext().
@@ -139,14 +148,14 @@ func (r *Reconciler) container(cp *v1alpha1.ControlPlane, args ...string) *apply
 }
 
 // serverContainer is that of a server.
-func (r *Reconciler) serverContainer(cp *v1alpha1.ControlPlane, args ...string) *applycorev1.ContainerApplyConfiguration {
-	return r.container(cp, args...).
+func (r *Reconciler) serverContainer(w *work, args ...string) *applycorev1.ContainerApplyConfiguration {
+	return r.container(w, args...).
 		WithPorts(applycorev1.ContainerPort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(containerPort)).
 		// A start takes as long as there is to read, half an hour at most.
 		WithStartupProbe(probe("/readyz").WithPeriodSeconds(2).WithFailureThreshold(900)).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5)).
 		WithLivenessProbe(probe("/livez").WithPeriodSeconds(10).WithFailureThreshold(6)).
-		WithResources(resources(cp.Spec.Pod.Resources)).
+		WithResources(resources(w.cp.Spec.Pod.Resources, defaultResources)).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(pkiVolume).WithMountPath(pkiDir).WithReadOnly(true))
 }
 
@@ -155,14 +164,15 @@ func probe(path string) *applycorev1.ProbeApplyConfiguration {
 		WithScheme(corev1.URISchemeHTTPS).WithPort(intstr.FromString(portName)).WithPath(path))
 }
 
+// defaultResources are those of a server.
+var defaultResources = &v1alpha1.ControlPlaneResources{
+	Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+	Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")},
+}
+
 // resources are those of the spec, as a whole, or the default.
-func resources(chosen *v1alpha1.ControlPlaneResources) *applycorev1.ResourceRequirementsApplyConfiguration {
-	if chosen == nil {
-		chosen = &v1alpha1.ControlPlaneResources{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")},
-		}
-	}
+func resources(chosen, byDefault *v1alpha1.ControlPlaneResources) *applycorev1.ResourceRequirementsApplyConfiguration {
+	chosen = cmp.Or(chosen, byDefault)
 	r := applycorev1.ResourceRequirements()
 	if len(chosen.Requests) > 0 {
 		r.WithRequests(chosen.Requests)

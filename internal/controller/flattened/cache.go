@@ -1,12 +1,14 @@
 package flattened
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +26,15 @@ func NewCache(config *rest.Config, scheme *runtime.Scheme, keep Keep, selected S
 	all := rest.CopyConfig(config)
 	all.Host += tenant.All.Root()
 	return cache.New(all, cache.Options{Scheme: scheme, Mapper: spaceclient.Mapper, NewInformer: keep.NewInformer, ByObject: selected})
+}
+
+// Get reads an object from a cache, and reports whether there is one.
+func Get(ctx context.Context, from client.Reader, name types.NamespacedName, to client.Object) (bool, error) {
+	err := from.Get(ctx, name, to)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading %s from the cache: %w", name, err)
+	}
+	return err == nil, nil
 }
 
 // Slim is a Keep: of roles and bindings it keeps what they give and to whom, of quotas all but the metadata, and of others nothing

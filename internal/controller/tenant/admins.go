@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/flattened"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -23,7 +24,7 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 	n := tenant.Name(t.Name)
 	desired := adminBinding(t.Spec.Admins)
 	observed := &rbacv1.ClusterRoleBinding{}
-	found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding).String()}, observed)
+	found, err := flattened.Get(ctx, r.Children, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding).String()}, observed)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/flattened"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -18,7 +19,7 @@ func (r *Reconciler) ensureNamespace(name string) step {
 	return func(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 		n := tenant.Name(t.Name)
 		observed := &corev1.Namespace{}
-		found, err := r.observe(ctx, types.NamespacedName{Name: tenant.Flatten(n, name).String()}, observed)
+		found, err := flattened.Get(ctx, r.Children, types.NamespacedName{Name: tenant.Flatten(n, name).String()}, observed)
 		switch {
 		case err != nil:
 			return outcome{}, err
@@ -38,7 +39,7 @@ func (r *Reconciler) ensureNamespace(name string) step {
 func (r *Reconciler) ensureServiceAccount(ctx context.Context, t *v1alpha1.Tenant) (outcome, error) {
 	n := tenant.Name(t.Name)
 	key := types.NamespacedName{Namespace: tenant.Flatten(n, metav1.NamespaceDefault).String(), Name: serviceAccountName}
-	found, err := r.observe(ctx, key, &corev1.ServiceAccount{})
+	found, err := flattened.Get(ctx, r.Children, key, &corev1.ServiceAccount{})
 	if err != nil || found {
 		return outcome{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/flattened"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -19,7 +20,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, t *v1alpha1.Tenant) (outco
 	n := tenant.Name(t.Name)
 	desired := r.quotaOf(t)
 	observed := &corev1.ResourceQuota{}
-	found, err := r.observe(ctx, types.NamespacedName{
+	found, err := flattened.Get(ctx, r.Children, types.NamespacedName{
 		Namespace: tenant.Flatten(n, desired.Namespace).String(), Name: desired.Name,
 	}, observed)
 	if err != nil || found && apiequality.Semantic.DeepEqual(observed.Spec, desired.Spec) {

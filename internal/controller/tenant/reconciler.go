@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -143,18 +142,6 @@ func runAtOnce(ctx context.Context, t *v1alpha1.Tenant, phase []step) (outcome, 
 		}
 	}
 	return outcome{}, nil
-}
-
-// observe reads a child and reports whether there is one.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, child client.Object) (bool, error) {
-	switch err := r.Children.Get(ctx, key, child); {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err):
-		return false, nil
-	default:
-		return false, fmt.Errorf("reading %s from the cache: %w", key, err)
-	}
 }
 
 // failed puts an error into the status and returns it for a retry. What the

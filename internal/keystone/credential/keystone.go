@@ -65,26 +65,28 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// tlsConfig is what the cloud says of certificates.
-func (l *login) tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{}
-	read := func(setting string) ([]byte, error) {
-		path := l.get(setting)
-		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return nil, l.errorf("%s: %w", l.name(setting), err)
-			}
-			path = filepath.Join(home, rest)
-		}
-		content, err := os.ReadFile(path)
+// read reads the file that a setting names.
+func (l *login) read(setting string) ([]byte, error) {
+	path := l.get(setting)
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
 		if err != nil {
 			return nil, l.errorf("%s: %w", l.name(setting), err)
 		}
-		return content, nil
+		path = filepath.Join(home, rest)
 	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, l.errorf("%s: %w", l.name(setting), err)
+	}
+	return content, nil
+}
+
+// tlsConfig is what the cloud says of certificates.
+func (l *login) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{}
 	if l.get("cacert") != "" {
-		content, err := read("cacert")
+		content, err := l.read("cacert")
 		if err != nil {
 			return nil, err
 		}
@@ -97,11 +99,11 @@ func (l *login) tlsConfig() (*tls.Config, error) {
 	case hasCert != hasKey:
 		return nil, l.errorf("%s and %s go together, and one is missing", l.name("cert"), l.name("key"))
 	case hasCert:
-		cert, err := read("cert")
+		cert, err := l.read("cert")
 		if err != nil {
 			return nil, err
 		}
-		key, err := read("key")
+		key, err := l.read("key")
 		if err != nil {
 			return nil, err
 		}

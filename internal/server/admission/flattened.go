@@ -18,24 +18,7 @@ import (
 
 // flattenedPlugin is one instance that serves all spaces on flattened names.
 // Users see plain names only.
-type flattenedPlugin struct {
-	plugin
-	instance admission.Interface
-}
-
-// ValidateInitialization builds the plugin.
-func (p *flattenedPlugin) ValidateInitialization() error {
-	s, err := p.flatConfig()
-	if err != nil {
-		return err
-	}
-	p.instance, err = p.build(p.config, p.initializer(s))
-	return err
-}
-
-func (p *flattenedPlugin) Handles(operation admission.Operation) bool {
-	return p.instance.Handles(operation)
-}
+type flattenedPlugin struct{ unchangedPlugin }
 
 func (p *flattenedPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	n, err := tenant.SpaceFrom(ctx)

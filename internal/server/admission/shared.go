@@ -101,7 +101,7 @@ func (s *shared) factory(name string, m mode) admission.Factory {
 		}
 		switch m {
 		case flattened:
-			return &flattenedPlugin{plugin: p}, nil
+			return &flattenedPlugin{unchangedPlugin{plugin: p}}, nil
 		case perSpace:
 			return newPerSpacePlugin(p), nil
 		case onDemand:

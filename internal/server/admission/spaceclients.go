@@ -84,19 +84,19 @@ type restMapper struct {
 }
 
 func (m *restMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	mapping, err := m.deferred.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) && m.reset() {
-		return m.deferred.RESTMapping(kind, versions...)
-	}
-	return mapping, err
+	return mapped(m, m.deferred.RESTMapping, kind, versions)
 }
 
 func (m *restMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	mappings, err := m.deferred.RESTMappings(kind, versions...)
+	return mapped(m, m.deferred.RESTMappings, kind, versions)
+}
+
+func mapped[T any](m *restMapper, find func(schema.GroupKind, ...string) (T, error), kind schema.GroupKind, versions []string) (T, error) {
+	found, err := find(kind, versions...)
 	if meta.IsNoMatchError(err) && m.reset() {
-		return m.deferred.RESTMappings(kind, versions...)
+		return find(kind, versions...)
 	}
-	return mappings, err
+	return found, err
 }
 
 // reset drops the discovered API, unless it is new.

@@ -219,39 +219,33 @@ var errNoClaim = errors.New("no tenant claimed")
 // token claims.
 type spaceGetter struct{ client kubernetes.Interface }
 
-func (g spaceGetter) namespace(ctx context.Context, namespace string) (string, error) {
+// getter is a client of one kind in one namespace.
+type getter[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// getInSpace reads an object in the space that a token claims to be of. in returns the client of a namespace of the flattened view.
+func getInSpace[T any, C getter[T]](ctx context.Context, in func(namespace string) C, namespace, name string) (T, error) {
 	n, ok := ctx.Value(claimKey{}).(tenant.Name)
 	if !ok {
-		return "", errNoClaim
+		return *new(T), errNoClaim
 	}
-	return tenant.Flatten(n, namespace).String(), nil
+	return in(tenant.Flatten(n, namespace).String()).Get(ctx, name, metav1.GetOptions{})
 }
 
 // GetServiceAccount implements serviceaccount.ServiceAccountTokenGetter.
 func (g spaceGetter) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	flat, err := g.namespace(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return g.client.CoreV1().ServiceAccounts(flat).Get(ctx, name, metav1.GetOptions{})
+	return getInSpace[*corev1.ServiceAccount](ctx, g.client.CoreV1().ServiceAccounts, namespace, name)
 }
 
 // GetPod implements serviceaccount.ServiceAccountTokenGetter.
 func (g spaceGetter) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	flat, err := g.namespace(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return g.client.CoreV1().Pods(flat).Get(ctx, name, metav1.GetOptions{})
+	return getInSpace[*corev1.Pod](ctx, g.client.CoreV1().Pods, namespace, name)
 }
 
 // GetSecret implements serviceaccount.ServiceAccountTokenGetter.
 func (g spaceGetter) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	flat, err := g.namespace(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return g.client.CoreV1().Secrets(flat).Get(ctx, name, metav1.GetOptions{})
+	return getInSpace[*corev1.Secret](ctx, g.client.CoreV1().Secrets, namespace, name)
 }
 
 // GetNode implements serviceaccount.ServiceAccountTokenGetter. Nodes are objects of the

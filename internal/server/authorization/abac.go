@@ -45,8 +45,8 @@ type scope struct {
 	in   tenant.Scope
 }
 
-// NewABAC reads a policy file. Errors name file and line.
-func NewABAC(path string) (*ABAC, error) {
+// newABAC reads a policy file. Errors name file and line.
+func newABAC(path string) (*ABAC, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the policy file: %w", err)

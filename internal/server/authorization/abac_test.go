@@ -67,7 +67,7 @@ func TestABACFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := policyFile(t, "# first line", tc.line)
-			_, err := NewABAC(path)
+			_, err := newABAC(path)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("unexpected error: %v", err)
@@ -76,13 +76,13 @@ func TestABACFile(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewABAC(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := newABAC(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error without a file")
 	}
 }
 
 func TestABAC(t *testing.T) {
-	abac, err := NewABAC(policyFile(t,
+	abac, err := newABAC(policyFile(t,
 		v1beta1(`"user": "root", `+anything),
 		v1beta1(`"tenant": "a", "user": "alice", `+anything),
 		v1beta1(`"tenant": "a", "group": "viewers", "readonly": true, `+anything),

@@ -106,7 +106,7 @@ func NewModes(ctx context.Context, config ModesConfig) (*Modes, error) {
 			m.node = newNodeAuthorizer(config.Views)
 		case authzconfig.AuthorizerType(modes.ModeABAC):
 			var err error
-			if m.abac, err = NewABAC(config.Upstream.PolicyFile); err != nil {
+			if m.abac, err = newABAC(config.Upstream.PolicyFile); err != nil {
 				return nil, err
 			}
 		}

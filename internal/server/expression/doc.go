@@ -9,7 +9,7 @@
 // Upstream makes every environment from one for all of Kubernetes, which [Bound] extends:
 //
 //   - Values are measured as if they were written out, before a call uses them
-//     (size.go). Functions are given no more than MaxBytes, and return no more.
+//     (size.go). Functions are given no more than maxBytes, and return no more.
 //   - Where the work is a product, of a text and a pattern or of two lists, the product is
 //     bounded (functions.go).
 //   - Operators, for which upstream has nodes of its own, are planned anew (nodes.go).

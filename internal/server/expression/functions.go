@@ -63,14 +63,14 @@ var (
 	errCompared = fmt.Errorf("two values of this expression are too large to be compared in all their elements: the product of their sizes may be %d", maxWork*perElement)
 	errRange    = fmt.Errorf("lists.range makes at most %d elements; make a shorter list", maxRange)
 	errPattern  = fmt.Errorf("a pattern of this expression has more than %d instructions when it is compiled; repeat less in it", maxPattern)
-	errFormat   = fmt.Errorf("a format has at most %d digits of precision and %d verbs", precisionDigits, MaxBytes/maxVerb)
+	errFormat   = fmt.Errorf("a format has at most %d digits of precision and %d verbs", precisionDigits, maxBytes/maxVerb)
 )
 
 func written(args []ref.Val) error { return fitting(sizeOf(args...)) }
 
 // fitting returns an error if so many bytes are more than a value may have.
 func fitting(size int) error {
-	if size > MaxBytes {
+	if size > maxBytes {
 		return errTooLarge
 	}
 	return nil
@@ -156,7 +156,7 @@ func formatted(args []ref.Val) error {
 			return errFormat
 		}
 	}
-	if len(verbs)*maxVerb > MaxBytes {
+	if len(verbs)*maxVerb > maxBytes {
 		return errFormat
 	}
 	return written(args)

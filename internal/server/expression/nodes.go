@@ -110,7 +110,7 @@ func add(args ...ref.Val) ref.Val {
 	if _, result := args[0].(traits.MutableLister); !isList || !bothLists || result {
 		return adder.Add(args[1])
 	}
-	if (length(first)+length(second))*perElement > MaxBytes {
+	if (length(first)+length(second))*perElement > maxBytes {
 		return types.WrapErr(errTooLarge)
 	}
 	sum := adder.Add(args[1])

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// MaxBytes is the maximum size of a value, written out: about five times that of the
+	// maxBytes is the maximum size of a value, written out: about five times that of the
 	// largest object.
-	MaxBytes = 16 << 20
+	maxBytes = 16 << 20
 	// perElement is the size of an element of a list, or of an entry of a map, beside what it
 	// is made of.
 	perElement = 8
 )
 
-var errTooLarge = fmt.Errorf("a value of this expression has more than %d bytes when it is written out; make it smaller, or of fewer parts", MaxBytes)
+var errTooLarge = fmt.Errorf("a value of this expression has more than %d bytes when it is written out; make it smaller, or of fewer parts", maxBytes)
 
-// sizeOf returns the size of values, written out, but not more than a little over MaxBytes.
+// sizeOf returns the size of values, written out, but not more than a little over maxBytes.
 func sizeOf(values ...ref.Val) int {
-	m := meter{left: MaxBytes}
+	m := meter{left: maxBytes}
 	for _, v := range values {
 		m.value(v)
 	}
-	return MaxBytes - m.left
+	return maxBytes - m.left
 }
 
 // writable returns an error for a value that is too large to be written out, or has numbers
 // that upstream takes long to read when it makes an object of it.
 func writable(v ref.Val) error {
-	m := meter{left: MaxBytes, read: true}
+	m := meter{left: maxBytes, read: true}
 	m.value(v)
 	switch {
 	case m.err != nil:

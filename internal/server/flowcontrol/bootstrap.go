@@ -33,8 +33,8 @@ var Register = sync.OnceFunc(func() {
 		priorityLevel(largeName, 5, 0, ptr.To[int32](0)))
 	bootstrap.SuggestedFlowSchemas = append(bootstrap.SuggestedFlowSchemas,
 		// After an administrator's, before global-default.
-		flowSchema(largeName, 9400, LargeGroup),
-		flowSchema(tenantsName, 9500, TenantsGroup))
+		flowSchema(largeName, 9400, largeGroup),
+		flowSchema(tenantsName, 9500, tenantsGroup))
 })
 
 func autoUpdated(name string) metav1.ObjectMeta {

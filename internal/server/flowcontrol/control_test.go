@@ -248,7 +248,7 @@ func TestClasses(t *testing.T) {
 				}
 			})
 			large := tc.class == largeRead && tc.authenticated != tenant.System
-			if got := slices.Contains(m.flow.GetGroups(), LargeGroup); got != large {
+			if got := slices.Contains(m.flow.GetGroups(), largeGroup); got != large {
 				t.Errorf("groups %q, large is %v", m.flow.GetGroups(), large)
 			}
 		})

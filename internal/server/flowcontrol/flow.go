@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// TenantsGroup is the group of every tenant in FlowSchemas.
-	TenantsGroup = "tenantry:tenants"
-	// LargeGroup is also the group of every tenant for large reads.
-	LargeGroup = "tenantry:large"
-	// TenantUserPrefix is the prefix of a tenant's user name in FlowSchemas.
-	TenantUserPrefix = "tenant:"
+	// tenantsGroup is the group of every tenant in FlowSchemas.
+	tenantsGroup = "tenantry:tenants"
+	// largeGroup is also the group of every tenant for large reads.
+	largeGroup = "tenantry:large"
+	// tenantUserPrefix is the prefix of a tenant's user name in FlowSchemas.
+	tenantUserPrefix = "tenant:"
 )
 
 // chargedTenant returns the tenant whose flow and limits a request counts for: that of the
@@ -39,8 +39,8 @@ func chargedTenant(ctx context.Context) tenant.Name {
 }
 
 var (
-	tenantGroups = []string{TenantsGroup, user.AllAuthenticated}
-	largeGroups  = []string{TenantsGroup, LargeGroup, user.AllAuthenticated}
+	tenantGroups = []string{tenantsGroup, user.AllAuthenticated}
+	largeGroups  = []string{tenantsGroup, largeGroup, user.AllAuthenticated}
 	anonymous    = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 )
 
@@ -53,8 +53,8 @@ func flowUser(n tenant.Name, class class, u user.Info) user.Info {
 	case n == "":
 		return anonymous
 	case class == largeRead:
-		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: largeGroups}
+		return &user.DefaultInfo{Name: tenantUserPrefix + string(n), Groups: largeGroups}
 	default:
-		return &user.DefaultInfo{Name: TenantUserPrefix + string(n), Groups: tenantGroups}
+		return &user.DefaultInfo{Name: tenantUserPrefix + string(n), Groups: tenantGroups}
 	}
 }

@@ -26,7 +26,7 @@ func userOf(n tenant.Name, name string, groups ...string) *user.DefaultInfo {
 
 func TestFlowUser(t *testing.T) {
 	tenantFlow := func(name string) *user.DefaultInfo {
-		return &user.DefaultInfo{Name: name, Groups: []string{TenantsGroup, user.AllAuthenticated}}
+		return &user.DefaultInfo{Name: name, Groups: []string{tenantsGroup, user.AllAuthenticated}}
 	}
 	controller := userOf(tenant.System, user.KubeControllerManager, user.AllAuthenticated)
 	twoTenants := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"acme", "globex"}}}

@@ -45,6 +45,7 @@ func owned(cp *v1alpha1.ControlPlane) []client.Object {
 		named(&corev1.ServiceAccount{}, cp.Name), named(&corev1.Service{}, cp.Name),
 		named(&networkingv1.NetworkPolicy{}, cp.Name), named(&policyv1.PodDisruptionBudget{}, cp.Name),
 		named(&corev1.Secret{}, cp.Name+"-serving"), named(&corev1.Secret{}, cp.Name+"-admin"),
+		named(&corev1.Secret{}, cp.Name+"-configuration"),
 	}
 	if cp.Spec.Storage.Etcd == nil {
 		return append(all, named(&corev1.Service{}, cp.Name+"-members"), named(&appsv1.StatefulSet{}, cp.Name))
@@ -144,7 +145,7 @@ var _ = Describe("A ControlPlane", func() {
 		}
 		slices.Sort(mounted)
 		Expect(mounted).To(Equal([]string{"client-ca.crt", "client-ca.key", "front-proxy-client.crt", "front-proxy-client.key",
-			"server-ca.crt", "server.crt", "server.key", "service-account.key", "system-ca.crt"}))
+			"server-ca.crt", "server.crt", "server.key", "service-account.key", "system-ca.crt", "tenant-limits.tenant-limits.yaml"}))
 	})
 
 	It("is reached by the names that it has been given, without new pods", func(ctx SpecContext) {
@@ -210,7 +211,9 @@ func serve(ctx context.Context, name string, changes ...func(*standalone.Options
 	for file, content := range secret(ctx, name+"-serving").Data {
 		Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 	}
-	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir = dir })...)
+	limits := filepath.Join(dir, "tenant-limits.yaml")
+	Expect(os.WriteFile(limits, secret(ctx, name+"-configuration").Data["tenant-limits.tenant-limits.yaml"], 0o600)).To(Succeed())
+	running, err := env.Start(ctx, append(changes, func(o *standalone.Options) { o.PKIDir, o.Server.HostTenantLimits = dir, limits })...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(running.Stop)
 	return running

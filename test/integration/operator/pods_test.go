@@ -44,13 +44,19 @@ type kubelet struct {
 // run starts the next pod of a Deployment.
 func (k *kubelet) run(ctx context.Context, deployment string, environment ...string) *pod {
 	GinkgoHelper()
+	return k.start(ctx, deployment, get(ctx, &appsv1.Deployment{}, deployment).Spec.Template.Spec, environment...)
+}
+
+// start starts a pod that is of a workload.
+func (k *kubelet) start(ctx context.Context, of string, spec corev1.PodSpec, environment ...string) *pod {
+	GinkgoHelper()
 	port, err := harness.FreePort()
 	Expect(err).NotTo(HaveOccurred())
-	p := &pod{port: strconv.Itoa(port), spec: get(ctx, &appsv1.Deployment{}, deployment).Spec.Template.Spec}
-	p.root, err = os.MkdirTemp(k.root, deployment)
+	p := &pod{port: strconv.Itoa(port), spec: spec}
+	p.root, err = os.MkdirTemp(k.root, of)
 	Expect(err).NotTo(HaveOccurred())
 	p.mount(ctx)
-	local := strings.NewReplacer("=/etc/tenantry/", "="+p.root+"/etc/tenantry/", "--bind-address=0.0.0.0", "--bind-address="+loopback,
+	local := strings.NewReplacer("=/etc/tenantry/", "="+p.root+"/etc/tenantry/", "=/var/lib/", "="+p.root+"/var/lib/", "--bind-address=0.0.0.0", "--bind-address="+loopback,
 		"--secure-port=6443", "--secure-port="+p.port, "--health-probe-bind-address=:8081", "--health-probe-bind-address="+loopback+":"+p.port)
 	command := exec.Command(k.binary)
 	for _, arg := range p.spec.Containers[0].Args {
@@ -86,7 +92,9 @@ func (p *pod) mount(ctx context.Context) {
 				data := secret(ctx, source.Secret.Name).Data
 				for _, item := range source.Secret.Items {
 					Expect(data).To(HaveKey(item.Key))
-					Expect(os.WriteFile(filepath.Join(dir, item.Path), data[item.Key], 0o600)).To(Succeed())
+					file := filepath.Join(dir, item.Path)
+					Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
+					Expect(os.WriteFile(file, data[item.Key], 0o600)).To(Succeed())
 				}
 			}
 		}

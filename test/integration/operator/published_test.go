@@ -50,13 +50,11 @@ var _ = Describe("What a ControlPlane publishes of the host", Ordered, func() {
 
 	It("waits for the right to read it", func(ctx SpecContext) {
 		condition := expectCondition(ctx, "publisher", v1alpha1.ConditionHostPublished, metav1.ConditionFalse, v1alpha1.ReasonNotPublished)
-		Expect(condition.Message).To(ContainSubstring(`the operator may not list configmaps of namespace "tenantry-system": give its account the verbs get, list and watch`))
+		Expect(condition.Message).To(ContainSubstring("the operator may not get validatingadmissionpolicies.admissionregistration.k8s.io of the whole host: give its account the verbs get, list and watch"))
 		verbs := []string{"get", "list", "watch"}
 		subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "tenantry-operator"}}
 		name := metav1.ObjectMeta{Name: "tenantry-operator-publish"}
 		for _, object := range []client.Object{
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name.Name}, Rules: []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"configmaps"}}}},
-			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name.Name}, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name}},
 			&rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicies"}}}},
 			&rbacv1.ClusterRoleBinding{ObjectMeta: name, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shown", Annotations: annotated}, Data: map[string]string{"k": "1"}},

@@ -105,6 +105,42 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a resource that is none of a server", "x", `{pod: {resources: {limits: {nvidia.com/gpu: 1}}}}`, "spec.pod.resources.limits", "limits are cpu, memory and ephemeral-storage"),
 		Entry("a negative request", "x", `{pod: {resources: {requests: {cpu: -1}}}}`, "spec.pod.resources.requests", "and not negative"),
 		Entry("a negative limit", "x", `{pod: {resources: {limits: {memory: -1Gi}}}}`, "spec.pod.resources.limits", "and not negative"),
+		Entry("a configuration of nothing", "x", `{authentication: {configuration: {}}}`, "spec.authentication.configuration", "name one source: inline, configMapName or secretName"),
+		Entry("a configuration without a source", "x", `{authorization: {}}`, "spec.authorization.configuration", "Required"),
+		Entry("a configuration of two sources", "x", `{audit: {policy: {configMapName: a, secretName: b}}}`, "spec.audit.policy", "name one source"),
+		Entry("a configuration inline and elsewhere", "x", `{audit: {policy: {inline: `+auditInline+`, secretName: b}}}`, "spec.audit.policy", "name one source"),
+		Entry("a ConfigMap of no name", "x", `{admission: {configuration: {configMapName: A_b}}}`, "spec.admission.configuration.configMapName", "must be the name of a ConfigMap"),
+		Entry("a Secret elsewhere", "x", `{manager: {configuration: {secretName: other/s}}}`, "spec.manager.configuration.secretName", "must be the name of a Secret"),
+		Entry("authentication of another kind", "x", `{authentication: {configuration: {inline: `+auditInline+`}}}`, "spec.authentication.configuration", "inline must be an AuthenticationConfiguration"),
+		Entry("authentication without a kind", "x", `{authentication: {configuration: {inline: {jwt: []}}}}`, "spec.authentication.configuration.inline.kind", "Required"),
+		Entry("authorization of another kind", "x", `{authorization: {configuration: {inline: `+auditInline+`}}}`, "spec.authorization.configuration", "inline must be an AuthorizationConfiguration"),
+		Entry("an audit policy of another kind", "x", `{audit: {policy: {inline: `+managerInline+`}}}`, "spec.audit.policy", "inline must be a Policy"),
+		Entry("admission of another kind", "x", `{admission: {configuration: {inline: `+auditInline+`}}}`, "spec.admission.configuration", "inline must be an AdmissionConfiguration"),
+		Entry("a manager of another kind", "x", `{manager: {configuration: {inline: `+auditInline+`}}}`, "spec.manager.configuration", "inline must be a ManagerConfiguration"),
+		Entry("audit without a policy", "x", `{audit: {webhookSecretName: s}}`, "spec.audit.policy", "Required"),
+		Entry("a webhook of no name", "x", `{audit: {policy: {configMapName: a}, webhookSecretName: "a b"}}`, "spec.audit.webhookSecretName", "must be the name of a Secret"),
+		Entry("an issuer without TLS", "x", `{authentication: {configuration: {secretName: s}, systemIssuers: ["http://id.example.com"]}}`, "spec.authentication.systemIssuers", "must be the URL of an issuer"),
+		Entry("two issuers in one", "x", `{authentication: {configuration: {secretName: s}, systemIssuers: ["https://a,https://b"]}}`, "spec.authentication.systemIssuers", "must be the URL of an issuer"),
+		Entry("an issuer twice", "x", `{authentication: {configuration: {secretName: s}, systemIssuers: ["https://a", "https://a"]}}`, "spec.authentication.systemIssuers", "Duplicate value"),
+		Entry("a burst of no rate", "x", `{limits: {rateLimit: {burst: 5}}}`, "spec.limits.rateLimit", "burst needs requestsPerSecond"),
+		Entry("a burst of an unlimited rate", "x", `{limits: {rateLimit: {requestsPerSecond: 0, burst: 5}}}`, "spec.limits.rateLimit", "burst has no effect"),
+		Entry("a burst beyond what servers take", "x", `{limits: {rateLimit: {requestsPerSecond: 1000000, burst: 1000001}}}`, "spec.limits.rateLimit", "burst must be 1000000 at most"),
+		Entry("a negative rate", "x", `{limits: {rateLimit: {requestsPerSecond: -1}}}`, "spec.limits.rateLimit.requestsPerSecond", "greater than or equal to 0"),
+		Entry("small bodies", "x", `{limits: {requestLimit: {bodyBytes: 1}}}`, "spec.limits.requestLimit.bodyBytes", "greater than or equal to 1024"),
+		Entry("few bytes of watches", "x", `{limits: {tenantWatchBytes: 1024}}`, "spec.limits.tenantWatchBytes", "must be 0, no limit, or 33554432 at least"),
+		Entry("a negative history", "x", `{limits: {watchCacheHistoryBytes: -1}}`, "spec.limits.watchCacheHistoryBytes", "greater than or equal to 0"),
+		Entry("limits of labels without a mode for them", "x", `{tenantLimits: {nodePlacement: {mode: Enabled, allowedLabels: [a]}}}`, "spec.tenantLimits.nodePlacement", "need mode: Limited"),
+		Entry("limits of another mode", "x", `{tenantLimits: {daemonSets: {mode: Allowed}}}`, "spec.tenantLimits.daemonSets.mode", "Unsupported value"),
+		Entry("a negative limit of a quota", "x", `{tenantLimits: {quota: {pods: -1}}}`, "spec.tenantLimits.quota", "must not be negative"),
+		Entry("a priority of the host's own", "x", `{pod: {priorityClassName: system-node-critical}}`, "spec.pod.priorityClassName", "must not be one of the host's own"),
+		Entry("a priority of no name", "x", `{pod: {priorityClassName: A}}`, "spec.pod.priorityClassName", "must be the name of a PriorityClass"),
+		Entry("a pull Secret of no name", "x", `{pod: {imagePullSecrets: [{name: a/b}]}}`, "spec.pod.imagePullSecrets[0].name", "must be the name of a Secret"),
+		Entry("a pull Secret twice", "x", `{pod: {imagePullSecrets: [{name: a}, {name: a}]}}`, "spec.pod.imagePullSecrets[1]", "Duplicate value"),
+		Entry("a proxy with a password", "x", `{pod: {proxy: {url: "http://u:p@proxy:3128"}}}`, "spec.pod.proxy.url", "without credentials"),
+		Entry("a proxy without a port", "x", `{pod: {proxy: {url: "http://proxy"}}}`, "spec.pod.proxy.url", "must be http://HOST:PORT"),
+		Entry("no proxy", "x", `{pod: {proxy: {noProxy: [a]}}}`, "spec.pod.proxy.url", "Required"),
+		Entry("two direct names in one", "x", `{pod: {proxy: {url: "http://proxy:1", noProxy: ["a,b"]}}}`, "spec.pod.proxy.noProxy", "must be a host name"),
+		Entry("requests of a manager beyond limits", "x", `{pod: {managerResources: {requests: {cpu: 2}, limits: {cpu: 1}}}}`, "spec.pod.managerResources", "requests must not be more than limits"),
 		Entry("requests beyond limits", "x", `{pod: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}}`, "spec.pod.resources", "requests must not be more than limits"),
 	)
 
@@ -123,6 +159,10 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("an image by digest", "x", `{pod: {image: "mirror.example:5000/a/b@sha256:0123456789abcdef"}}`),
 		Entry("resources", "x", `{pod: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1024Mi}}}}`),
 	)
+
+	It("takes all of a configuration", func(ctx SpecContext) {
+		Expect(admin.Create(ctx, parse("x", configuredSpec), client.DryRunAll)).To(Succeed())
+	})
 
 	It("fills in the defaults", func(ctx SpecContext) {
 		cp := newControlPlane("x")

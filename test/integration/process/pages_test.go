@@ -43,6 +43,13 @@ var cannotRun = map[string]map[string]string{
 		"etcdctl --endpoints unix:///run/tenantry/etcd.sock snapshot save backup.db": "needs etcdctl and etcdutl",
 		"mkdir -m 700 restored && tar -xzf keys.tar.gz -C restored":                  "needs etcdutl",
 	},
+	"docs/guides/audit.md": {
+		"kubectl -n tenantry-system logs sample-0 | grep '\"kind\":\"Event\"'":                                     "needs a cluster; test/integration/operator runs such a server",
+		"kubectl -n tenantry-system create secret generic audit-webhook --from-file=kubeconfig=webhook.kubeconfig": "needs a cluster",
+	},
+	"docs/guides/configure-a-control-plane.md": {
+		"kubectl apply -f configured.yaml": "needs a cluster; test/integration/operator applies what is on the page",
+	},
 	"docs/guides/connect-oidc.md": {
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
@@ -86,6 +93,7 @@ var cannotRun = map[string]map[string]string{
 		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
 		"kubectl apply -f config/samples/host_tenant.yaml":                                                                                          "needs a cluster; test/integration/operator does what it says",
 		"uid=$(kubectl get tenant initech -o jsonpath='{.metadata.uid}')":                                                                           "needs a cluster; test/integration/operator does what it says",
+		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/confirm-deletion=true":                                                 "needs a cluster; test/integration/operator and test/node do what it says",
 		"kubectl annotate tenant initech tenantry.io/abandon=true":                                                                                  "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system port-forward service/sample 6443:443 &":                                                                         "needs a cluster",
 		"kubectl -n team-a create rolebinding tenantry-operator --clusterrole tenantry-operator --serviceaccount tenantry-system:tenantry-operator": "needs a cluster",

@@ -37,12 +37,17 @@ func (p *Plugin) checkDaemonSet(ctx context.Context, a admission.Attributes, n t
 }
 
 func (p *Plugin) daemonSets(n tenant.Name) *v1alpha1.DaemonSets {
-	if p.rules.DaemonSets != nil {
-		if rules := p.rules.DaemonSets(n); rules != nil {
+	return ownOr(n, p.rules.DaemonSets, &p.config.DaemonSets)
+}
+
+// ownOr returns a tenant's own rules or, if it has none, the defaults. of may be nil.
+func ownOr[T any](n tenant.Name, of func(tenant.Name) *T, defaults *T) *T {
+	if of != nil {
+		if rules := of(n); rules != nil {
 			return rules
 		}
 	}
-	return &p.config.DaemonSets
+	return defaults
 }
 
 // PrepareDaemonSet completes a DaemonSet that is stored in a space; see

@@ -92,12 +92,7 @@ func nomination(a admission.Attributes) []choice {
 }
 
 func (p *Plugin) placement(n tenant.Name) *v1alpha1.NodePlacement {
-	if p.rules.Placement != nil {
-		if rules := p.rules.Placement(n); rules != nil {
-			return rules
-		}
-	}
-	return &p.config.NodePlacement
+	return ownOr(n, p.rules.Placement, &p.config.NodePlacement)
 }
 
 func refusePlacement(a admission.Attributes, rules *v1alpha1.NodePlacement, found []choice) error {

@@ -48,12 +48,14 @@ type Storage struct {
 
 // NewStorage returns the storage of Tenants. counter verifies the end of a space,
 // which deletions remembers.
-func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter, deletions *Deletions) (*Storage, error) {
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, counter SpaceCounter, deletions *Deletions,
+	hostLimits *v1alpha1.TenantLimits,
+) (*Storage, error) {
 	common, table, err := definition.NewStrategy(scheme, crd.Tenants, parts)
 	if err != nil {
 		return nil, err
 	}
-	main := strategy{Strategy: common, earlier: deletions.knows}
+	main := strategy{Strategy: common, earlier: deletions.knows, hostLimits: hostLimits}
 	store, err := definition.NewStore[v1alpha1.Tenant, v1alpha1.TenantList](options, Resource, "tenant", main, table)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -28,6 +29,9 @@ type strategy struct {
 	definition.Strategy[v1alpha1.Tenant, v1alpha1.TenantStatus]
 	// earlier reports whether there may have been a tenant of this name before.
 	earlier func(ctx context.Context, name string) bool
+	// hostLimits are the most that the operator of a host cluster may ask for, nil without
+	// any.
+	hostLimits *v1alpha1.TenantLimits
 }
 
 // PrepareForCreate implements rest.RESTCreateStrategy.
@@ -72,7 +76,17 @@ func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.E
 	if tenant.Name(t.Name) == tenant.System {
 		errs = append(errs, validateSystem(t, before, path)...)
 	}
+	if s.hostLimits != nil && isHostOperator(ctx) {
+		errs = append(errs, s.hostLimits.Validate(&t.Spec, &before.Spec, path)...)
+	}
 	return errs
+}
+
+// isHostOperator reports whether a request is that of the operator of a host cluster. By its name
+// alone: no other user is to have it, and one who has would get less and not more.
+func isHostOperator(ctx context.Context) bool {
+	u, known := genericapirequest.UserFrom(ctx)
+	return known && u.GetName() == v1alpha1.HostOperator
 }
 
 // validateDefinition returns what the rules of the definition say, but for the quota if

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install" // the built-in groups that tests name
 	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
@@ -45,6 +47,40 @@ func newStrategy(t *testing.T) strategy {
 		t.Fatal(err)
 	}
 	return strategy{Strategy: definition.Strategy[v1alpha1.Tenant, v1alpha1.TenantStatus]{Rules: rules, Parts: parts}, earlier: func(_ context.Context, name string) bool { return name == "again" }}
+}
+
+// TestHostLimits checks whom the limits of a host hold for.
+func TestHostLimits(t *testing.T) {
+	s := newStrategy(t)
+	wanted := newTenant("a", func(t *v1alpha1.Tenant) {
+		t.Spec.NodePlacement = &v1alpha1.NodePlacement{Mode: v1alpha1.NodePlacementEnabled}
+	})
+	as := func(name string) context.Context {
+		return genericapirequest.WithUser(context.Background(), &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup}})
+	}
+	for name, tc := range map[string]struct {
+		limits  *v1alpha1.TenantLimits
+		as      context.Context
+		old     *v1alpha1.Tenant
+		refused bool
+	}{
+		"the host":                       {&v1alpha1.TenantLimits{}, as(v1alpha1.HostOperator), nil, true},
+		"the host, what it had":          {&v1alpha1.TenantLimits{}, as(v1alpha1.HostOperator), wanted, false},
+		"the host, something new":        {&v1alpha1.TenantLimits{}, as(v1alpha1.HostOperator), newTenant("a"), true},
+		"an administrator":               {&v1alpha1.TenantLimits{}, as("admin"), nil, false},
+		"the host, where nothing limits": {nil, as(v1alpha1.HostOperator), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.hostLimits = tc.limits
+			errs := s.Validate(tc.as, wanted)
+			if tc.old != nil {
+				errs = s.ValidateUpdate(tc.as, wanted, tc.old)
+			}
+			if refused := len(errs) == 1 && errs[0].Field == "spec.nodePlacement"; refused != tc.refused || len(errs) > 0 && !refused {
+				t.Errorf("got %v, want refused: %v", errs, tc.refused)
+			}
+		})
+	}
 }
 
 func TestValidate(t *testing.T) {

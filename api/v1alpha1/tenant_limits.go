@@ -1,0 +1,163 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// HostOperator is the name of the operator of a host cluster as a user of the system space. It
+// writes there what Tenants of the host say, within the limits of the ControlPlane.
+const HostOperator = "tenantry-operator"
+
+// TenantLimits are the most that Tenants of a host cluster may ask for. What a Tenant says
+// nothing of is as the servers and the manager have it for all.
+// +k8s:openapi-gen=false
+type TenantLimits struct {
+	// nodePlacement is how far pods may choose their nodes at most. Defaults to mode Disabled.
+	// +optional
+	NodePlacement *NodePlacement `json:"nodePlacement,omitempty"`
+	// daemonSets is what may become of DaemonSets: with mode Refused no Tenant may ask for
+	// Inert. Defaults to mode Inert.
+	// +optional
+	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
+	// limit.
+	// +optional
+	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+	// requestLimit is the highest, likewise.
+	// +optional
+	RequestLimit *RequestLimit `json:"requestLimit,omitempty"`
+	// quota is the highest of each resource that it names. A Tenant that has a quota must limit
+	// these resources, too.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=128
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : !self[k].startsWith('-'))",message="a limit must not be negative"
+	Quota map[corev1.ResourceName]resource.Quantity `json:"quota,omitempty"`
+}
+
+// Validate returns what of a wanted spec, at a path, is beyond the limits. What is as it was
+// before is not looked at, so that lower limits keep nobody from changing something else.
+func (l *TenantLimits) Validate(wanted, before *TenantSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	check := func(name string, after, before any, problem func() string) {
+		if apiequality.Semantic.DeepEqual(after, before) {
+			return
+		}
+		if message := problem(); message != "" {
+			errs = append(errs, field.Forbidden(path.Child(name), message+
+				": ask for less, or let the platform raise spec.tenantLimits."+name+" of the ControlPlane"))
+		}
+	}
+	check("nodePlacement", wanted.NodePlacement, before.NodePlacement, func() string { return l.placement(wanted.NodePlacement) })
+	check("daemonSets", wanted.DaemonSets, before.DaemonSets, func() string { return l.daemonSets(wanted.DaemonSets) })
+	check("rateLimit", wanted.RateLimit, before.RateLimit, func() string { return l.rate(wanted.RateLimit) })
+	check("requestLimit", wanted.RequestLimit, before.RequestLimit, func() string { return l.size(wanted.RequestLimit) })
+	check("quota", wanted.Quota, before.Quota, func() string { return l.most(wanted.Quota) })
+	return errs
+}
+
+func (l *TenantLimits) placement(wanted *NodePlacement) string {
+	most := NodePlacement{Mode: NodePlacementDisabled}
+	if l.NodePlacement != nil {
+		most = *l.NodePlacement
+	}
+	switch {
+	case wanted == nil, wanted.Mode == NodePlacementDisabled, most.Mode == NodePlacementEnabled:
+		return ""
+	case wanted.Mode == NodePlacementEnabled, most.Mode == NodePlacementDisabled:
+		return fmt.Sprintf("Tenants of this host may have mode %s at most", most.Mode)
+	}
+	for what, keys := range map[string][2][]string{
+		"labels": {wanted.AllowedLabels, most.AllowedLabels}, "taints": {wanted.AllowedTaints, most.AllowedTaints},
+	} {
+		for _, key := range keys[0] {
+			if !slices.Contains(keys[1], key) {
+				return fmt.Sprintf("%q is not one of the %s of nodes that Tenants of this host may choose by", key, what)
+			}
+		}
+	}
+	return ""
+}
+
+func (l *TenantLimits) daemonSets(wanted *DaemonSets) string {
+	if wanted == nil || wanted.Mode == DaemonSetsRefused || l.DaemonSets == nil || l.DaemonSets.Mode != DaemonSetsRefused {
+		return ""
+	}
+	return "Tenants of this host may have no DaemonSets"
+}
+
+func (l *TenantLimits) rate(wanted *RateLimit) string {
+	if wanted == nil || l.RateLimit == nil {
+		return ""
+	}
+	return firstBeyond(
+		number{"requestsPerSecond", wanted.RequestsPerSecond, l.RateLimit.RequestsPerSecond},
+		number{"burst", wanted.atOnce(), l.RateLimit.atOnce()},
+		number{"inFlight", wanted.InFlight, l.RateLimit.InFlight},
+		number{"watches", wanted.Watches, l.RateLimit.Watches},
+	)
+}
+
+// atOnce is the burst, by default twice the rate.
+func (r *RateLimit) atOnce() *int32 {
+	if r.Burst == nil && r.RequestsPerSecond != nil {
+		return new(2 * *r.RequestsPerSecond)
+	}
+	return r.Burst
+}
+
+func (l *TenantLimits) size(wanted *RequestLimit) string {
+	if wanted == nil || l.RequestLimit == nil {
+		return ""
+	}
+	if most := l.RequestLimit.BodyBytes; most != nil && wanted.BodyBytes != nil && *wanted.BodyBytes > *most {
+		return fmt.Sprintf("bodyBytes is %d, and Tenants of this host may have %d at most", *wanted.BodyBytes, *most)
+	}
+	return firstBeyond(number{"listObjects", wanted.ListObjects, l.RequestLimit.ListObjects})
+}
+
+// number is one of which 0 is no limit.
+// +k8s:openapi-gen=false
+// +kubebuilder:object:generate=false
+type number struct {
+	name         string
+	wanted, most *int32
+}
+
+// firstBeyond says which number is beyond the most that there may be, empty if none is.
+func firstBeyond(numbers ...number) string {
+	for _, n := range numbers {
+		switch {
+		case n.wanted == nil || n.most == nil || *n.most == 0:
+		case *n.wanted == 0:
+			return fmt.Sprintf("%s is 0, which is no limit, and Tenants of this host may have %d at most", n.name, *n.most)
+		case *n.wanted > *n.most:
+			return fmt.Sprintf("%s is %d, and Tenants of this host may have %d at most", n.name, *n.wanted, *n.most)
+		}
+	}
+	return ""
+}
+
+// most compares a quota. One of a Tenant takes the place of the manager's default, so that a
+// resource that is missing would have no limit.
+func (l *TenantLimits) most(wanted map[corev1.ResourceName]resource.Quantity) string {
+	if len(wanted) == 0 {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Quota)) {
+		most := l.Quota[name]
+		switch found, is := wanted[name]; {
+		case !is:
+			return fmt.Sprintf("it has no limit of %s, and Tenants of this host may have %s at most", name, most.String())
+		case found.Cmp(most) > 0:
+			return fmt.Sprintf("%s is %s, and Tenants of this host may have %s at most", name, found.String(), most.String())
+		}
+	}
+	return ""
+}

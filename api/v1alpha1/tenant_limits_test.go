@@ -1,0 +1,76 @@
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestTenantLimits(t *testing.T) {
+	placement := func(mode NodePlacementMode, labels ...string) TenantSpec {
+		return TenantSpec{NodePlacement: &NodePlacement{Mode: mode, AllowedLabels: labels}}
+	}
+	upTo := func(mode NodePlacementMode, labels ...string) TenantLimits {
+		return TenantLimits{NodePlacement: placement(mode, labels...).NodePlacement}
+	}
+	tolerating := TenantSpec{NodePlacement: &NodePlacement{Mode: NodePlacementLimited, AllowedTaints: []string{"gpu"}}}
+	daemons := func(mode DaemonSetMode) *DaemonSets { return &DaemonSets{Mode: mode} }
+	rate := func(limit RateLimit) TenantSpec { return TenantSpec{RateLimit: &limit} }
+	rates := TenantLimits{RateLimit: &RateLimit{RequestsPerSecond: new(int32(100)), InFlight: new(int32(10)), Watches: new(int32(0))}}
+	size := func(limit RequestLimit) TenantSpec { return TenantSpec{RequestLimit: &limit} }
+	sizes := TenantLimits{RequestLimit: &RequestLimit{BodyBytes: new(int64(2048)), ListObjects: new(int32(10))}}
+	quota := func(limits ...string) map[corev1.ResourceName]resource.Quantity {
+		all := map[corev1.ResourceName]resource.Quantity{}
+		for _, limit := range limits {
+			name, value, _ := strings.Cut(limit, "=")
+			all[corev1.ResourceName(name)] = resource.MustParse(value)
+		}
+		return all
+	}
+	quotas := TenantLimits{Quota: quota("pods=10", "services.loadbalancers=0")}
+	for name, tc := range map[string]struct {
+		limits         TenantLimits
+		wanted, before TenantSpec
+		err            string // empty if it is within the limits
+	}{
+		"nothing is asked for":            {},
+		"no placement":                    {wanted: placement(NodePlacementDisabled)},
+		"placement by default":            {wanted: placement(NodePlacementLimited, "a"), err: "spec.nodePlacement: Forbidden: Tenants of this host may have mode Disabled at most"},
+		"all placement by default":        {wanted: placement(NodePlacementEnabled), err: "may have mode Disabled at most"},
+		"placement as before":             {wanted: placement(NodePlacementEnabled), before: placement(NodePlacementEnabled)},
+		"more placement than before":      {wanted: placement(NodePlacementEnabled), before: placement(NodePlacementLimited), err: "may have mode Disabled"},
+		"all placement":                   {limits: upTo(NodePlacementEnabled), wanted: placement(NodePlacementEnabled)},
+		"some placement of all":           {limits: upTo(NodePlacementEnabled), wanted: placement(NodePlacementLimited, "a")},
+		"all placement of some":           {limits: upTo(NodePlacementLimited, "a"), wanted: placement(NodePlacementEnabled), err: "may have mode Limited at most"},
+		"placement within":                {limits: upTo(NodePlacementLimited, "a", "b"), wanted: placement(NodePlacementLimited, "b")},
+		"another label":                   {limits: upTo(NodePlacementLimited, "a"), wanted: placement(NodePlacementLimited, "a", "b"), err: `"b" is not one of the labels of nodes`},
+		"a taint":                         {limits: upTo(NodePlacementLimited, "gpu"), wanted: tolerating, err: `"gpu" is not one of the taints of nodes`},
+		"DaemonSets by default":           {wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}},
+		"DaemonSets that are refused":     {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}, err: "spec.daemonSets: Forbidden: Tenants of this host may have no DaemonSets"},
+		"no DaemonSets":                   {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsRefused)}},
+		"any rate by default":             {wanted: rate(RateLimit{RequestsPerSecond: new(int32(0))})},
+		"a rate within":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(100)), Burst: new(int32(200)), InFlight: new(int32(10)), Watches: new(int32(0))})},
+		"a rate beyond":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(101))}), err: "requestsPerSecond is 101, and Tenants of this host may have 100 at most"},
+		"no rate limit":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(0))}), err: "requestsPerSecond is 0, which is no limit"},
+		"a burst beyond":                  {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(1)), Burst: new(int32(201))}), err: "burst is 201"},
+		"a burst by default beyond":       {limits: TenantLimits{RateLimit: &RateLimit{RequestsPerSecond: new(int32(100)), Burst: new(int32(100))}}, wanted: rate(RateLimit{RequestsPerSecond: new(int32(51))}), err: "burst is 102"},
+		"in flight beyond":                {limits: rates, wanted: rate(RateLimit{InFlight: new(int32(0))}), err: "inFlight is 0"},
+		"sizes within":                    {limits: sizes, wanted: size(RequestLimit{BodyBytes: new(int64(2048)), ListObjects: new(int32(10))})},
+		"a body beyond":                   {limits: sizes, wanted: size(RequestLimit{BodyBytes: new(int64(2049))}), err: "bodyBytes is 2049, and Tenants of this host may have 2048 at most"},
+		"lists of any length":             {limits: sizes, wanted: size(RequestLimit{ListObjects: new(int32(0))}), err: "listObjects is 0"},
+		"the manager's quota":             {limits: quotas},
+		"a quota within":                  {limits: quotas, wanted: TenantSpec{Quota: quota("pods=10", "services.loadbalancers=0", "cpu=1k")}},
+		"a quota beyond":                  {limits: quotas, wanted: TenantSpec{Quota: quota("pods=11", "services.loadbalancers=0")}, err: "spec.quota: Forbidden: pods is 11, and Tenants of this host may have 10 at most"},
+		"a quota without a limit of some": {limits: quotas, wanted: TenantSpec{Quota: quota("pods=10")}, err: "it has no limit of services.loadbalancers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.limits.Validate(&tc.wanted, &tc.before, field.NewPath("spec")).ToAggregate()
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), "spec.tenantLimits")) {
+				t.Errorf("got %v, want %q", err, tc.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package configuration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	podsecurityload "k8s.io/pod-security-admission/admission/api/load"
+	podsecurityvalidation "k8s.io/pod-security-admission/admission/api/validation"
+
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+)
+
+// configurable are the plugins that run in every server and take a configuration, with what
+// can be known of it. What another one has nobody would read.
+var configurable = map[string]func(content []byte) error{
+	"SpacePolicy": func(content []byte) error {
+		_, err := configv1alpha1.ParseSpacePolicyConfiguration(content)
+		return err
+	},
+	"PodSecurity": func(content []byte) error {
+		c, err := podsecurityload.LoadFromData(content)
+		if err != nil {
+			return err
+		}
+		return podsecurityvalidation.ValidatePodSecurityConfiguration(c).ToAggregate()
+	},
+	"ResourceQuota":              nil,
+	"MutatingAdmissionWebhook":   nil,
+	"ValidatingAdmissionWebhook": nil,
+}
+
+func checkAdmission(content []byte, beside sectionFiles) error {
+	c, err := decode[*apiserver.AdmissionConfiguration](content)
+	if err != nil {
+		return err
+	}
+	var seen []string
+	for i := range c.Plugins {
+		plugin := &c.Plugins[i]
+		if slices.Contains(seen, plugin.Name) {
+			return fmt.Errorf("plugins[%d].name: %s is there twice", i, plugin.Name)
+		}
+		seen = append(seen, plugin.Name)
+		if err := checkPlugin(plugin, beside); err != nil {
+			return fmt.Errorf("plugins[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkPlugin(plugin *apiserver.AdmissionPluginConfiguration, beside sectionFiles) error {
+	check, is := configurable[plugin.Name]
+	if !is {
+		return fmt.Errorf("name: %q is no plugin that takes a configuration: those are %s", plugin.Name, strings.Join(slices.Sorted(maps.Keys(configurable)), ", "))
+	}
+	var content []byte
+	switch {
+	case plugin.Configuration != nil && plugin.Path != "":
+		return errors.New("path: it has no effect beside configuration: leave one of them out")
+	case plugin.Configuration != nil:
+		content = plugin.Configuration.Raw
+	case plugin.Path != "":
+		var err error
+		if content, err = beside.named(plugin.Path); err != nil {
+			return fmt.Errorf("path: %q: %w", plugin.Path, err)
+		}
+	}
+	if check == nil || len(content) == 0 {
+		return nil
+	}
+	if err := check(content); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return nil
+}

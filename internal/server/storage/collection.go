@@ -1,0 +1,143 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// collection is a list or watch of a scope.
+type collection struct {
+	scope     tenant.Scope
+	space     tenant.Name // empty for many spaces
+	namespace string      // empty for all, and for cluster-scoped objects
+	key       string
+	opts      storage.ListOptions
+}
+
+func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
+	in, err := s.scope(ctx)
+	if err != nil {
+		return collection{}, fmt.Errorf("storage key %q: %w", key, err)
+	}
+	namespace, _ := request.NamespaceFrom(ctx)
+	if opts.Predicate, err = s.predicate(opts.Predicate, in, namespace); err != nil {
+		return collection{}, err
+	}
+	if opts.Predicate.Continue, err = unbindContinue(in, opts.Predicate.Continue); err != nil {
+		return collection{}, err
+	}
+	c := collection{scope: in, namespace: namespace, opts: opts}
+	c.space, _ = in.Space()
+	switch {
+	case c.space != "":
+		c.key = tenant.CacheKey(s.resourcePrefix, c.space, withSlash(key, len(s.resourcePrefix)))
+	case in == tenant.All:
+		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, in), true
+	default:
+		// The cache orders the objects of all spaces in another way than etcd, so a
+		// page of one cannot follow a page of the other: there are no pages.
+		c.key, c.opts.Recursive, c.opts.Predicate.Limit = s.resourcePrefix, true, 0
+	}
+	return c, nil
+}
+
+// withSlash adds the trailing slash to the resource prefix itself, which callers leave
+// out.
+func withSlash(key string, prefixLength int) string {
+	if len(key) < prefixLength {
+		return key + "/"
+	}
+	return key
+}
+
+// dispatchContext scopes a watch to the space: upstream's cache takes the scope
+// of a watcher from the namespace in its context.
+func (c collection) dispatchContext(ctx context.Context) context.Context {
+	return request.WithNamespace(ctx, string(c.space))
+}
+
+// GetList implements storage.Interface.
+func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	c, err := s.collection(ctx, key, opts)
+	if err != nil {
+		return err
+	}
+	if c.opts.ResourceVersion != "" || c.opts.Predicate.Continue != "" { // others are lists of what is there now
+		if err := s.checkRevision(ctx, c); err != nil {
+			return err
+		}
+	}
+	return s.list(ctx, c, list)
+}
+
+// listedBy returns the storage that serves a list. Upstream's controller of definitions
+// lists the objects to delete of a resource whose cache may not be ready if it was not used
+// before. After an error it may wait for minutes.
+func (s *Space) listedBy(ctx context.Context) storage.Interface {
+	if s.only != "" && tenant.RequestFrom(ctx) == nil {
+		return s.uncached
+	}
+	return s.Interface
+}
+
+func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
+	if err := s.listedBy(ctx).GetList(ctx, c.key, c.opts, list); err != nil {
+		return bindContinueError(c.scope, err)
+	}
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	if err := s.withoutAnother(ctx, list); err != nil {
+		return err
+	}
+	if token := accessor.GetContinue(); token != "" {
+		accessor.SetContinue(bindContinue(c.scope, token))
+	} else if s.hasDefaults(c.space) {
+		return s.addDefaults(ctx, c, list)
+	}
+	return nil
+}
+
+// Watch implements storage.Interface.
+func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	c, err := s.collection(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	source, err := s.watch(ctx, c)
+	if uid, noted := tenant.RequestFrom(ctx).Namespace(); err == nil && noted && s.resource == namespaceResource {
+		return ofOne(source, uid), nil
+	}
+	return source, err
+}
+
+func (s *Space) watch(ctx context.Context, c collection) (watch.Interface, error) {
+	if err := s.checkRevision(ctx, c); err != nil {
+		return errorWatch(err), nil
+	}
+	ctx = c.dispatchContext(ctx)
+	ended, err := s.defaultsEnd(c)
+	if err != nil {
+		return errorWatch(err), nil
+	}
+	if (s.cached && c.opts.Recursive || s.hasDefaults(c.space)) && wantsInitialEvents(c.opts) {
+		return s.watchFromList(ctx, c, ended)
+	}
+	source, err := s.Interface.Watch(ctx, c.key, c.opts)
+	if follow := s.restored(ctx, c); err == nil && (follow != nil || ended != nil) {
+		return newPrefixedWatch(nil, source, follow, ended), nil
+	}
+	return source, err
+}
