@@ -172,6 +172,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench/restart
 	go run ./test/bench/published
 	go run ./test/bench/keystone
+	go run ./test/bench/host
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -13,6 +13,8 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is true while something keeps a ControlPlane from that.
 	ConditionDegraded = "Degraded"
+	// ConditionHostPublished is true while what a ControlPlane publishes of the host is in it.
+	ConditionHostPublished = "HostPublished"
 
 	// ReasonServersReady and the others are the reasons of a ControlPlane's conditions.
 	ReasonServersReady       = "ServersReady"
@@ -26,6 +28,9 @@ const (
 	ReasonNameTaken          = "NameTaken"
 	ReasonKeysMissing        = "KeysMissing"
 	ReasonKeysInvalid        = "KeysInvalid"
+	ReasonKeysNotAdopted     = "KeysNotAdopted"
+	ReasonInControlPlane     = "InControlPlane"
+	ReasonNotPublished       = "NotPublished"
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	ReasonEtcdSecretMissing  = "EtcdSecretMissing"
 	ReasonEtcdSecretInvalid  = "EtcdSecretInvalid"
@@ -113,6 +118,56 @@ type ControlPlaneSpec struct {
 	// pod is what the servers' pods have beside what the operator gives them.
 	// +optional
 	Pod ControlPlanePod `json:"pod,omitzero"`
+	// publish is what of the host is in every space. Objects need the annotation
+	// multi-tenancy.k8s.io/published with the value "true", too. The operator must have the
+	// right to read them.
+	// +optional
+	Publish *ControlPlanePublish `json:"publish,omitempty"`
+}
+
+// ControlPlanePublish names objects of the host that are published to every space.
+// +k8s:openapi-gen=false
+type ControlPlanePublish struct {
+	// resources are those of which the annotated objects in the namespace of the ControlPlane
+	// are published, as RESOURCE or RESOURCE.GROUP, such as configmaps. Secrets, RBAC, webhooks,
+	// admission policies and definitions are published by name alone.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r.matches('^[a-z]+([.][a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$'))",message="each of resources must be RESOURCE or RESOURCE.GROUP in lower case, such as configmaps"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'secrets' && !r.endsWith('.rbac.authorization.k8s.io') && !r.endsWith('.admissionregistration.k8s.io') && !r.endsWith('.apiextensions.k8s.io'))",message="Secrets, RBAC, webhooks, admission policies and definitions are published by name: list them in objects"
+	Resources []string `json:"resources,omitempty"`
+	// objects are published by name: those of the namespace of the ControlPlane, or those that
+	// have no namespace. Secrets need the label tenantry.io/control-plane with the name of the
+	// ControlPlane, too.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	Objects []HostObject `json:"objects,omitempty"`
+	// namespace in the system space, and in every space, where the objects are that have one on
+	// the host. It must be there. Defaults to default.
+	// +optional
+	// +kubebuilder:default=default
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self).hasValue()",message="namespace must be the name of a namespace"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kube-')",message="namespaces kube-* are the platform's own"
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// HostObject names an object of the host.
+// +k8s:openapi-gen=false
+type HostObject struct {
+	// resource is RESOURCE or RESOURCE.GROUP, such as
+	// validatingadmissionpolicies.admissionregistration.k8s.io.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]+([.][a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$')",message="resource must be RESOURCE or RESOURCE.GROUP in lower case, such as secrets"
+	Resource string `json:"resource"`
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // ControlPlaneStorage is where the objects of all spaces are.
@@ -348,7 +403,8 @@ type ControlPlaneStatus struct {
 	// observedGeneration is the generation of the spec that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions of the ControlPlane: Available, Progressing, Degraded.
+	// conditions of the ControlPlane: Available, Progressing, Degraded and, where something of
+	// the host is published, HostPublished.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -361,6 +417,16 @@ type ControlPlaneStatus struct {
 	// certificateAuthority is the bundle by which clients verify the servers, in PEM.
 	// +optional
 	CertificateAuthority string `json:"certificateAuthority,omitempty"`
+	// keys are the Secrets of keys that the operator has made, or was told to adopt. What is in
+	// their place otherwise is not used.
+	// +optional
+	// +listType=map
+	// +listMapKey=secretName
+	Keys []ControlPlaneKeys `json:"keys,omitempty"`
+	// published are the resources of which the control plane has objects of the host.
+	// +optional
+	// +listType=set
+	Published []string `json:"published,omitempty"`
 	// version that all servers run.
 	// +optional
 	Version string `json:"version,omitempty"`
@@ -368,6 +434,32 @@ type ControlPlaneStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 }
+
+// ControlPlaneKeys is what is known of a Secret of keys.
+//
+// +k8s:openapi-gen=false
+type ControlPlaneKeys struct {
+	// secretName is the name of the Secret.
+	// +required
+	SecretName string `json:"secretName"`
+	// digest is that of what is in it. It tells nothing of the keys.
+	// +required
+	Digest string `json:"digest"`
+}
+
+const (
+	// HostPublishedLabel marks, with the value "true", objects of the system space that are copies
+	// of those of the host, and HostObjectAnnotation has the NAMESPACE/NAME there.
+	HostPublishedLabel   = "tenantry.io/host-published"
+	HostObjectAnnotation = "tenantry.io/host-object"
+	// HostContentAnnotation has a hash of what the host says.
+	HostContentAnnotation = "tenantry.io/host-content"
+)
+
+// AdoptKeysAnnotation is on ControlPlanes whose Secrets of keys were there before, of an earlier
+// ControlPlane of the name or from a backup. It has their digests, as the condition Degraded shows
+// them, with commas between.
+const AdoptKeysAnnotation = "tenantry.io/adopt-keys"
 
 // ControlPlaneList is a list of ControlPlanes.
 //

@@ -51,6 +51,11 @@ func (in ControlPlaneExpose) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneKeys) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneKeys"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneLimits) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneLimits"
 }
@@ -73,6 +78,11 @@ func (in ControlPlanePod) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneProxy) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneProxy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlanePublish) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlanePublish"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -133,6 +143,11 @@ func (in ForeignSubject) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Grantee) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.Grantee"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostObject) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.HostObject"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
+	"github.com/tenantry/tenantry/internal/controller/hostpublish"
 	"github.com/tenantry/tenantry/internal/controller/hosttenant"
 	"github.com/tenantry/tenantry/internal/version"
 )
@@ -105,6 +106,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		Outside:    opts.Outside,
 	}); err != nil {
 		return fmt.Errorf("setting up the controller of Tenants: %w", err)
+	}
+	if err := hostpublish.Setup(mgr, hostpublish.Options{Outside: opts.Outside}); err != nil {
+		return fmt.Errorf("setting up the controller of what is published: %w", err)
 	}
 	return nil
 }

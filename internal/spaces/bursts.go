@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -48,7 +49,7 @@ func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64, single bo
 	}
 	if single {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, waitThreshold/2, ErrNotInTurn)
+		ctx, cancel = context.WithTimeoutCause(ctx, shares.WaitThreshold/2, ErrNotInTurn)
 		defer cancel()
 	}
 	of := b.join(n)

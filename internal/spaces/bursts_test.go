@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -138,7 +139,7 @@ func TestBurstsAreNotWaitedForLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := bursts.enter(t.Context(), "a", 0, true); !errors.Is(err, ErrNotInTurn) || time.Since(began) != waitThreshold/2 {
+		if _, err := bursts.enter(t.Context(), "a", 0, true); !errors.Is(err, ErrNotInTurn) || time.Since(began) != shares.WaitThreshold/2 {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 		for range 2 { // of one worker, in other places

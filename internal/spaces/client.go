@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -67,7 +68,7 @@ type flatteningTransport struct {
 	identities bool
 	limits     limits
 	// workers and recorder are nil without WithWorkers.
-	workers, recorder *shares
+	workers, recorder *shares.Shares[tenant.Name]
 	ownerOf           func(namespace tenant.Flat, pod string) types.UID
 	bursts            *Bursts
 	// inTurn and meter are nil without WithTurns and WithMeter.
@@ -98,7 +99,7 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	if shared == nil {
 		return exchange(req)
 	}
-	response, err := shared.roundTrip(req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
+	response, err := sendShared(shared, req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
 		if t.inTurn != nil && shared == t.workers && !t.inTurn(req.Method, r.space) {
 			return nil, ErrNotInTurn
 		}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -94,18 +95,18 @@ func TestShares(t *testing.T) {
 		took = hanging
 		began := time.Now()
 		go func() {
-			time.Sleep(waitThreshold + time.Millisecond)
+			time.Sleep(shares.WaitThreshold + time.Millisecond)
 			if refused := create(t, client, "a|ns", 10, false); refused != 10 {
 				t.Errorf("%d of 10 requests were refused while others wait", refused)
 			}
 			if refused := create(t, client, "b|ns", 10*workers, false); refused > 0 {
 				t.Errorf("%d requests of another tenant were refused", refused)
 			}
-			if waited := time.Since(began); waited > waitThreshold+time.Millisecond {
+			if waited := time.Since(began); waited > shares.WaitThreshold+time.Millisecond {
 				t.Errorf("others had to wait for %v", waited)
 			}
 		}()
-		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shareDivisor {
+		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shares.Divisor {
 			t.Errorf("%d of %d requests were refused, not those beyond the share", refused, workers)
 		}
 		if waited := time.Since(began); waited != hanging {
@@ -113,10 +114,10 @@ func TestShares(t *testing.T) {
 		}
 
 		// Now it is in debt.
-		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shareDivisor {
+		if refused := create(t, client, "a|ns", workers, false); refused != workers-workers/shares.Divisor {
 			t.Errorf("in debt, %d of %d requests were refused", refused, workers)
 		}
-		time.Sleep(max(maxSlowTime, hanging))
+		time.Sleep(max(shares.MaxSlowTime, hanging))
 		took = 10 * time.Millisecond
 		if refused := create(t, client, "a|ns", workers, false); refused > 0 {
 			t.Errorf("%d requests were refused although the debt is paid", refused)
@@ -175,7 +176,7 @@ func TestManyObjects(t *testing.T) {
 					})
 				}
 				creations.Wait()
-				if got := refused.Load(); got != workers-workers/shareDivisor {
+				if got := refused.Load(); got != workers-workers/shares.Divisor {
 					t.Errorf("%d of %d requests were refused, not those beyond the share", got, workers)
 				}
 			})
@@ -184,95 +185,9 @@ func TestManyObjects(t *testing.T) {
 }
 
 // TestLateItem checks that what waits takes in no further requests.
-func TestLateItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShares(workers)
-		for range 2 {
-			if _, _, err := s.enter(t.Context(), "a", "owner"); err != nil {
-				t.Fatalf("in parallel: %v", err)
-			}
-		}
-		time.Sleep(waitThreshold)
-		synctest.Wait()
-		if _, _, err := s.enter(t.Context(), "a", "owner"); err == nil {
-			t.Error("one more worker waits for the same item")
-		}
-		if _, _, err := s.enter(t.Context(), "a", ""); err != nil {
-			t.Errorf("one more item, within the share: %v", err)
-		}
-	})
-}
-
 // TestFewWorkers has webhooks answer before the server ends their calls, where the share
 // of the workers is less than one.
-func TestFewWorkers(t *testing.T) {
-	const answer = 1500 * time.Millisecond
-	for _, workers := range []int{1, 3} {
-		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShares(workers)
-				for range 3 {
-					var ended atomic.Int32
-					var requests sync.WaitGroup
-					for range workers {
-						requests.Go(func() {
-							ctx, leave, err := s.enter(t.Context(), "a", "")
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							defer leave()
-							select {
-							case <-time.After(answer):
-								ended.Add(1)
-							case <-ctx.Done():
-							}
-						})
-					}
-					requests.Wait()
-					if got := ended.Load(); got != 1 {
-						t.Errorf("%d of %d requests had their answer, want one", got, workers)
-					}
-					if _, _, err := s.enter(t.Context(), "a", ""); err == nil {
-						t.Error("it is not the others' turn")
-					}
-					if _, leave, err := s.enter(t.Context(), "b", ""); err != nil {
-						t.Errorf("another tenant: %v", err)
-					} else {
-						leave()
-					}
-					time.Sleep(maxSlowTime) // the debt is paid
-					synctest.Wait()
-				}
-			})
-		})
-	}
-}
-
 // TestOneWorker has each item wait for many webhooks: others have as much time between.
-func TestOneWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const took = 3 * maxSlowTime
-		s := newShares(1)
-		_, leave, err := s.enter(t.Context(), "a", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(took)
-		leave()
-		time.Sleep(took - time.Second)
-		if _, _, err := s.enter(t.Context(), "a", ""); err == nil {
-			t.Error("it is not the others' turn")
-		}
-		time.Sleep(time.Second)
-		_, leave, err = s.enter(t.Context(), "a", "")
-		if err != nil {
-			t.Fatalf("the debt is paid: %v", err)
-		}
-		leave()
-	})
-}
-
 func TestItems(t *testing.T) {
 	ownerOf := func(namespace tenant.Flat, pod string) types.UID {
 		return types.UID(string(namespace) + " " + pod + "'s owner")
@@ -320,34 +235,6 @@ func TestItems(t *testing.T) {
 }
 
 // TestAccounts checks that tenants without requests cost nothing.
-func TestAccounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShares(workers)
-		accounts := func() int {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(s.accounts)
-		}
-		for range 3 {
-			_, leave, err := s.enter(t.Context(), "a", "item")
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(waitThreshold)
-			synctest.Wait()
-			leave()
-		}
-		if n := accounts(); n != 1 {
-			t.Errorf("%d accounts, want that of the debt", n)
-		}
-		time.Sleep(maxSlowTime)
-		synctest.Wait()
-		if n := accounts(); n != 0 {
-			t.Errorf("%d accounts are left", n)
-		}
-	})
-}
-
 // TestNoOwnRetry checks that a client does not wait by itself to try again.
 func TestNoOwnRetry(t *testing.T) {
 	response, err := refused(&http.Request{}, "a")
@@ -385,45 +272,3 @@ func TestTriesAgain(t *testing.T) {
 
 // TestTogether checks that the tenants whose webhooks hang leave workers to others, however
 // many they are, and that each of them has its turn.
-func TestTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const most = workers - workers/shareDivisor
-		s := newShares(workers)
-		waiting := map[tenant.Name]int{}
-		var mu sync.Mutex
-		wait := func(n tenant.Name) {
-			ctx, leave, err := s.enter(t.Context(), n, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			mu.Lock()
-			waiting[n]++
-			mu.Unlock()
-			go func() {
-				<-ctx.Done()
-				leave()
-				mu.Lock()
-				defer mu.Unlock()
-				waiting[n]--
-			}()
-		}
-		for _, n := range []tenant.Name{"a", "a", "b", "b", "c", "c", "d", "e", "f", "g"} {
-			wait(n)
-			time.Sleep(waitThreshold + time.Millisecond)
-			synctest.Wait()
-		}
-		total := 0
-		for n, items := range waiting {
-			total += items
-			if want := 1; n != "g" && items != want {
-				t.Errorf("%d items of %s wait, want %d", items, n, want)
-			}
-		}
-		if total != most || waiting["g"] > 0 {
-			t.Errorf("%d items wait, want %d; of the last tenant, which finds each with one, %d", total, most, waiting["g"])
-		}
-		if s.waiting != most {
-			t.Errorf("%d items count as waiting, want %d", s.waiting, most)
-		}
-	})
-}

@@ -120,6 +120,9 @@ func (t *Tenantry) Memory() (anonymous, files int64, err error) {
 	return Value(status, "RssAnon:") << 10, Value(status, "RssFile:") << 10, err
 }
 
+// CPU returns the processor time that a running program has taken.
+func CPU(command *exec.Cmd) (time.Duration, error) { return cpu(command.Process.Pid) }
+
 // cpu returns the processor time that a process has taken, to the nanosecond:
 // /proc has it in hundredths of a second.
 func cpu(pid int) (time.Duration, error) {

@@ -37,8 +37,9 @@ type Host struct {
 }
 
 // Start runs an API server with RBAC, its state in dir, and returns when it is ready. Tokens
-// are lines for its users. There are no controllers and no nodes. It runs until Stop.
-func Start(ctx context.Context, dir, tokens string) (*Host, error) {
+// are lines for its users, and flags further ones of the server. There are no controllers and no
+// nodes. It runs until Stop.
+func Start(ctx context.Context, dir, tokens string, flags ...string) (*Host, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func Start(ctx context.Context, dir, tokens string) (*Host, error) {
 	}
 	defer os.Unsetenv(environment)
 	server, err := harness.StartAPIServer(context.WithoutCancel(ctx), harness.APIServerOptions{
-		Dir: dir, Command: []string{program, "--authorization-mode=RBAC", "--service-cluster-ip-range=10.43.0.0/16"},
+		Dir: dir, Command: append([]string{program, "--authorization-mode=RBAC", "--service-cluster-ip-range=10.43.0.0/16"}, flags...),
 		Tokens: tokens, UnsafeNoFsync: true,
 	})
 	if err != nil {

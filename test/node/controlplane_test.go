@@ -83,8 +83,18 @@ func inCluster() []string {
 	return append(admin(), "--server", "https://"+in("get", "service", "sample", "-o", "jsonpath={.spec.clusterIP}"))
 }
 
+// available waits for the sample, and answers for the keys that an earlier one has left.
 func available() {
 	GinkgoHelper()
+	degraded := func(field string) string {
+		return in("get", "controlplane", "sample", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].`+field+`}`)
+	}
+	Eventually(func() string { return degraded("reason") }).ShouldNot(BeEmpty())
+	if degraded("reason") == "KeysNotAdopted" {
+		_, annotation, _ := strings.Cut(degraded("message"), "controlplane sample ")
+		annotation, _, _ = strings.Cut(annotation, `"`)
+		in("annotate", "--overwrite", "controlplane", "sample", annotation)
+	}
 	in("wait", "--for=condition=Available", "--timeout=5m", "controlplane/sample")
 }
 

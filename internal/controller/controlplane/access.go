@@ -50,6 +50,11 @@ func ReadAccess(ctx context.Context, host client.Reader, cp *v1alpha1.ControlPla
 	if authority := cp.Status.CertificateAuthority; authority != string(authorities.Data[serverCA+crt]) {
 		return Access{}, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the authority that status.certificateAuthority names", authorities.Name)
 	}
+	for _, secret := range secrets {
+		if recordsKeys(cp) && !isRecorded(cp, secret) {
+			return Access{}, conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has not the keys that status.keys names", secret.Name)
+		}
+	}
 	version := fmt.Sprintf("%s/%s %s/%s %s", authorities.UID, authorities.ResourceVersion, keys.UID, keys.ResourceVersion, service.Spec.ClusterIP)
 	if version == known {
 		return Access{Version: known}, nil

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,9 @@ const (
 // authorities are those that the operator alone has the keys of.
 type authorities struct {
 	server, system, frontProxy *pki.Authority
+	// signing are the files that servers sign with, and keys the digests of both Secrets.
+	signing map[string][]byte
+	keys    []v1alpha1.ControlPlaneKeys
 	// claim is by what servers know whether the objects in an etcd are theirs.
 	claim string
 }
@@ -48,7 +52,7 @@ type authorities struct {
 // ensureKeys makes the two Secrets that nobody could make again: of the authorities, whose
 // keys no server has, and of what servers sign with.
 func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
-	data, err := r.once(ctx, w.cp, authoritiesName(w.cp), func() (map[string][]byte, error) {
+	data, err := r.once(ctx, w, authoritiesName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(serverCA, systemCA, frontProxyCA)
 		if err == nil {
 			made[identity] = []byte(uuid.NewUUID())
@@ -58,7 +62,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
-	found := &authorities{}
+	found := &authorities{keys: []v1alpha1.ControlPlaneKeys{{SecretName: authoritiesName(w.cp), Digest: digestOf(data)}}}
 	for name, into := range map[string]**pki.Authority{
 		serverCA: &found.server, systemCA: &found.system, frontProxyCA: &found.frontProxy,
 	} {
@@ -73,7 +77,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
 	}
-	data, err = r.once(ctx, w.cp, keysName(w.cp), func() (map[string][]byte, error) {
+	data, err = r.once(ctx, w, keysName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(clientCA)
 		if err == nil {
 			made[serviceAccount+key], err = keyutil.MakeEllipticPrivateKeyPEM()
@@ -89,20 +93,27 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	if _, err := keyutil.ParsePrivateKeyPEM(data[serviceAccount+key]); err != nil {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
 	}
+	found.signing = map[string][]byte{
+		clientCA + crt: data[clientCA+crt], clientCA + key: data[clientCA+key], serviceAccount + key: data[serviceAccount+key],
+	}
+	found.keys = append(found.keys, v1alpha1.ControlPlaneKeys{SecretName: keysName(w.cp), Digest: digestOf(data)})
 	w.authorities = found // by which the status says that there are keys: all of them
 	return nil
 }
 
 // once returns the content of a Secret of keys, which is made if the ControlPlane never had
 // one. It has no owner: it is needed again with the volume. What a cache remembers is not
-// enough to tell whether there are keys.
-func (r *Reconciler) once(ctx context.Context, cp *v1alpha1.ControlPlane, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+// enough to tell whether there are keys. What is made is recorded before, so that nobody's Secret
+// is taken for it.
+func (r *Reconciler) once(ctx context.Context, w *work, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
-	found, err := r.readLive(ctx, cp, "Secret", name, secret)
-	if err != nil || found {
-		return secret.Data, err
-	}
-	if cp.Status.CertificateAuthority != "" {
+	found, err := r.readLive(ctx, w.cp, "Secret", name, secret)
+	switch {
+	case err != nil:
+		return nil, err
+	case found:
+		return secret.Data, r.checkMade(ctx, w.cp, secret)
+	case w.cp.Status.CertificateAuthority != "":
 		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
 			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
 	}
@@ -110,15 +121,18 @@ func (r *Reconciler) once(ctx context.Context, cp *v1alpha1.ControlPlane, name s
 	if err != nil {
 		return nil, fmt.Errorf("making the keys of Secret %q: %w", name, err)
 	}
+	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {
+		return nil, err
+	}
 	secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cp.Namespace, Name: name, Labels: labelsOf(cp)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.cp.Namespace, Name: name, Labels: labelsOf(w.cp)},
 		Immutable:  new(true),
 		Data:       data,
 	}
 	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("creating Secret %q: %w", name, err)
 	}
-	keysMade(name).Record(r.Events, cp)
+	keysMade(name).Record(r.Events, w.cp)
 	return data, nil
 }
 
@@ -145,8 +159,8 @@ func parse(secret, name string, data map[string][]byte) (*pki.Authority, error) 
 	return authority, nil
 }
 
-// ensureServing makes the Secret of what can be made again, and renews what is in it. The
-// servers read it again when it changes.
+// ensureServing makes the Secret that servers mount, and renews what is in it, which they read
+// again. What they sign with is a copy: nobody's Secret in the place of that of keys gets to them.
 func (r *Reconciler) ensureServing(ctx context.Context, w *work) error {
 	current := &corev1.Secret{}
 	if _, err := r.read(ctx, w.cp, "Secret", servingName(w.cp), current); err != nil {
@@ -162,6 +176,7 @@ func (r *Reconciler) ensureServing(ctx context.Context, w *work) error {
 			return fmt.Errorf("issuing the certificate %q: %w", name, err)
 		}
 	}
+	maps.Copy(data, w.authorities.signing)
 	observeExpiry(w.cp, server, data[server+crt])
 	return r.applySecret(ctx, w.cp, servingName(w.cp), data)
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -23,10 +25,10 @@ import (
 func hostOf(t *testing.T, objects ...client.Object) (*Reconciler, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddHostToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	host := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	host := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ControlPlane{}).WithObjects(objects...).Build()
 	return &Reconciler{Client: behind{host}, Live: host, Events: events.NewFakeRecorder(10)}, host
 }
 
@@ -37,11 +39,21 @@ func (behind) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ..
 	return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
 }
 
+// workOf returns the work of a reconcile of a ControlPlane of a host.
+func workOf(t *testing.T, host client.Client, cp *v1alpha1.ControlPlane) *work {
+	t.Helper()
+	w := &work{cp: &v1alpha1.ControlPlane{}}
+	if err := host.Get(t.Context(), client.ObjectKeyFromObject(cp), w.cp); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // keysOf makes the keys of a ControlPlane, and returns the Secrets and the authority of servers.
 func keysOf(t *testing.T, cp *v1alpha1.ControlPlane) (authorities, keys *corev1.Secret, certificate string) {
 	t.Helper()
-	r, host := hostOf(t)
-	w := &work{cp: cp}
+	r, host := hostOf(t, cp)
+	w := workOf(t, host, cp)
 	if err := r.ensureKeys(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
@@ -76,34 +88,67 @@ func TestKeysAreMade(t *testing.T) {
 	}
 }
 
-// TestKeysAreMadeOnce checks that keys that are there are used, and that keys that were there are
-// never made again.
+// TestKeysAreMadeOnce checks that keys that are there are used if the operator has made them or
+// somebody answers for them, and that keys that were there are never made again.
 func TestKeysAreMadeOnce(t *testing.T) {
 	authorities, keys, certificate := keysOf(t, named())
-	others, _, _ := keysOf(t, named())
+	others, otherKeys, _ := keysOf(t, named())
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: authorities.Name}}
 	spoilt := keys.DeepCopy()
 	spoilt.Data["service-account.key"] = []byte("spoilt")
+	record := func(secrets ...*corev1.Secret) (all []v1alpha1.ControlPlaneKeys) {
+		for _, secret := range secrets {
+			all = append(all, v1alpha1.ControlPlaneKeys{SecretName: secret.Name, Digest: digestOf(secret.Data)})
+		}
+		return all
+	}
+	both := record(authorities, keys)
 	for name, tc := range map[string]struct {
-		// had is the authority that the status says.
-		had    string
-		host   []client.Object
-		reason string
+		// had is the authority that the status says, and made what it says of Secrets.
+		had  string
+		made []v1alpha1.ControlPlaneKeys
+		// adopted is the annotation of somebody who answers for Secrets.
+		adopted string
+		host    []client.Object
+		reason  string
 	}{
-		"new":                                       {},
-		"there, with a volume of before":            {host: []client.Object{authorities, keys}},
-		"as before":                                 {had: certificate, host: []client.Object{authorities, keys}},
-		"one Secret was made before an error":       {host: []client.Object{authorities}},
-		"the authorities are lost":                  {had: certificate, host: []client.Object{keys}, reason: v1alpha1.ReasonKeysMissing},
-		"the keys are lost":                         {had: certificate, host: []client.Object{authorities}, reason: v1alpha1.ReasonKeysMissing},
-		"other authorities":                         {had: certificate, host: []client.Object{others, keys}, reason: v1alpha1.ReasonKeysInvalid},
-		"spoilt":                                    {had: certificate, host: []client.Object{authorities, spoilt}, reason: v1alpha1.ReasonKeysInvalid},
-		"a foreign Secret of the name":              {host: []client.Object{foreign}, reason: v1alpha1.ReasonNameTaken},
+		"new":                                {},
+		"as before":                          {had: certificate, made: both, host: []client.Object{authorities, keys}},
+		"as before, of an earlier operator":  {had: certificate, host: []client.Object{authorities, keys}},
+		"one Secret was made before an end":  {made: record(authorities), host: []client.Object{authorities}},
+		"one Secret was to be made":          {made: record(authorities)},
+		"both Secrets were made before that": {made: both, host: []client.Object{authorities, keys}},
+
+		"there, with a volume of before": {host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"there, and somebody's":          {adopted: digestOf(others.Data), host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"one is adopted": {adopted: digestOf(authorities.Data), host: []client.Object{authorities, keys},
+			reason: v1alpha1.ReasonKeysNotAdopted},
+		"both are adopted":                {adopted: digestOf(authorities.Data) + "," + digestOf(keys.Data), host: []client.Object{authorities, keys}},
+		"planted beside those just made":  {made: record(authorities), host: []client.Object{authorities, otherKeys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"planted where one was to be":     {made: record(authorities), host: []client.Object{others}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"an empty annotation adopts none": {adopted: ",", host: []client.Object{authorities}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"planted where keys were lost":    {had: certificate, made: both, host: []client.Object{authorities, otherKeys}, reason: v1alpha1.ReasonKeysInvalid},
+		"that is what somebody wants": {had: certificate, made: both, adopted: digestOf(otherKeys.Data),
+			host: []client.Object{authorities, otherKeys}},
+
+		"the authorities are lost": {had: certificate, made: both, host: []client.Object{keys}, reason: v1alpha1.ReasonKeysMissing},
+		"the keys are lost":        {had: certificate, made: both, host: []client.Object{authorities}, reason: v1alpha1.ReasonKeysMissing},
+		"other authorities":        {had: certificate, host: []client.Object{others, keys}, reason: v1alpha1.ReasonKeysInvalid},
+		"other authorities, adopted": {had: certificate, made: both, adopted: digestOf(others.Data), host: []client.Object{others, keys},
+			reason: v1alpha1.ReasonKeysInvalid},
+		"spoilt":                       {had: certificate, host: []client.Object{authorities, spoilt}, reason: v1alpha1.ReasonKeysInvalid},
+		"a foreign Secret of the name": {host: []client.Object{foreign}, reason: v1alpha1.ReasonNameTaken},
 		"a foreign Secret in the place of the keys": {had: certificate, host: []client.Object{foreign, keys}, reason: v1alpha1.ReasonNameTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, host := hostOf(t, tc.host...)
-			w := &work{cp: named(func(cp *v1alpha1.ControlPlane) { cp.Status.CertificateAuthority = tc.had })}
+			cp := named(func(cp *v1alpha1.ControlPlane) {
+				cp.Status.CertificateAuthority, cp.Status.Keys = tc.had, tc.made
+				if tc.adopted != "" {
+					cp.Annotations = map[string]string{v1alpha1.AdoptKeysAnnotation: tc.adopted}
+				}
+			})
+			r, host := hostOf(t, append(slices.Clone(tc.host), cp)...)
+			w := workOf(t, host, cp)
 			err := r.ensureKeys(t.Context(), w)
 			if reasonOf(err) != tc.reason || tc.reason == "" && err != nil {
 				t.Errorf("error %v, want the reason %q", err, tc.reason)
@@ -128,5 +173,37 @@ func TestKeysAreMadeOnce(t *testing.T) {
 				t.Errorf("%d Secrets, of %d before", len(all.Items), len(tc.host))
 			}
 		})
+	}
+}
+
+// TestKeysAreRecordedFirst checks that no Secret is made that the status does not know: after an
+// end in between, it could not be told from somebody else's.
+func TestKeysAreRecordedFirst(t *testing.T) {
+	cp := named()
+	r, host := hostOf(t, cp)
+	r.Client = interceptor.NewClient(host.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errRead
+		},
+	})
+	if err := r.ensureKeys(t.Context(), workOf(t, host, cp)); !errors.Is(err, errRead) {
+		t.Errorf("got error %v", err)
+	}
+	all := &corev1.SecretList{}
+	if err := host.List(t.Context(), all); err != nil || len(all.Items) > 0 {
+		t.Errorf("%d Secrets were made, or error %v", len(all.Items), err)
+	}
+}
+
+// TestDigest checks that a digest is one of names and contents.
+func TestDigest(t *testing.T) {
+	seen := map[string]int{}
+	for i, data := range []map[string][]byte{
+		nil, {"a": nil}, {"a": []byte("b")}, {"ab": nil}, {"a": nil, "b": nil}, {"a": []byte("b"), "c": nil}, {"a": nil, "b": []byte("c")},
+	} {
+		if before, is := seen[digestOf(data)]; is {
+			t.Errorf("%d and %d have one digest", before, i)
+		}
+		seen[digestOf(data)] = i
 	}
 }

@@ -68,7 +68,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	b := builder.ControllerManagedBy(mgr).
 		Named("controlplane").
-		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.ControlPlane{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ToControlPlane))
 	for _, kind := range children() {

@@ -75,6 +75,7 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	status.Replicas = w.servers.ready
 	if w.authorities != nil {
 		status.CertificateAuthority = string(w.authorities.server.PEM())
+		status.Keys = w.authorities.keys
 	}
 	if w.servers.settled {
 		status.Version = w.servers.version

@@ -113,8 +113,8 @@ func (r *Reconciler) pod(cp *v1alpha1.ControlPlane, container *applycorev1.Conta
 // serverPod is that of a server, with its keys.
 func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
 	return r.pod(cp, container).WithVolumes(mounted(pkiVolume,
-		project(keysName(cp), clientCA+crt, clientCA+key, serviceAccount+key),
-		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key)))
+		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key,
+			clientCA+crt, clientCA+key, serviceAccount+key)))
 }
 
 // mounted is a volume of Secrets.

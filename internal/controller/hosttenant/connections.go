@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +39,16 @@ type connections struct {
 	life time.Duration
 	// outside says that the operator is not in the host cluster, where Services have no meaning.
 	outside bool
+	// shares are those of ControlPlanes in the workers that reconcile Tenants.
+	shares *workerShares
 
 	mu sync.Mutex
 	// ctx and queue are those of the controller of Tenants.
 	ctx     context.Context
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	running map[types.NamespacedName]*connection
+	// paces stay when a connection is replaced by another one.
+	paces map[types.NamespacedName]*pace
 }
 
 // connection is a running watch, and a client.
@@ -62,7 +67,8 @@ type madeOf struct{ access, endpoint, authority string }
 func (c *connections) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ctx, c.queue, c.running = ctx, queue, map[types.NamespacedName]*connection{}
+	c.ctx, c.queue = ctx, queue
+	c.running, c.paces = map[types.NamespacedName]*connection{}, map[types.NamespacedName]*pace{}
 	return nil
 }
 
@@ -120,6 +126,7 @@ func (c *connections) stop(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end(key)
+	delete(c.paces, key)
 }
 
 func (c *connections) end(key types.NamespacedName) {
@@ -140,17 +147,18 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 	if err != nil {
 		return nil, fmt.Errorf("creating the watch: %w", err)
 	}
-	asking := rest.CopyConfig(config)
-	asking.Timeout = answerTimeout
-	asking.Wrap(func(next http.RoundTripper) http.RoundTripper { return &breaker{next: next} })
-	live, err := client.New(asking, client.Options{Scheme: scheme, Mapper: mapper})
+	live, err := client.New(Bound(config, c.shares, key), client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("creating the client: %w", err)
 	}
-	made := &connection{space: &Space{Keys: access.Tenants, cached: watching, live: live}, ended: make(chan struct{})}
+	if c.paces[key] == nil {
+		c.paces[key] = newPace()
+	}
+	space := &Space{Keys: access.Tenants, cached: watching, live: live, pace: c.paces[key]}
+	made := &connection{space: space, ended: make(chan struct{})}
 	ctx, stop := context.WithTimeout(c.ctx, c.life)
 	made.stop = stop
-	if err := c.watch(ctx, watching); err != nil {
+	if err := c.watch(ctx, watching, space.pace); err != nil {
 		stop()
 		return nil, err
 	}
@@ -160,7 +168,13 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 
 // config is that of the operator's user in the system space.
 func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Access) (*rest.Config, error) {
-	certPEM, keyPEM, err := access.System.ClientCertificate(userValidity, tenant.System, userName, userGroup)
+	return Config(cp, access, c.outside, userName, userGroup)
+}
+
+// Config is that of a user of the operator in the system space of a ControlPlane, at the address of its
+// Service or, if the operator is outside of the host, at that for clients.
+func Config(cp *v1alpha1.ControlPlane, access controlplane.Access, outside bool, user string, groups ...string) (*rest.Config, error) {
+	certPEM, keyPEM, err := access.System.ClientCertificate(userValidity, tenant.System, user, groups...)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +184,37 @@ func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Acce
 			ServerName: access.ServerName, CAData: access.System.ServerCA.PEM(), CertData: certPEM, KeyData: keyPEM,
 		},
 	}
-	if c.outside {
+	if outside {
 		config.Host = cp.Status.Endpoint
 	}
 	of := client.ObjectKeyFromObject(cp).String()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next, of: of} })
 	return config, nil
 }
+
+// Shares are those of ControlPlanes in the workers of a controller.
+type Shares = workerShares
+
+// NewShares returns the shares in so many workers.
+func NewShares(workers int) *Shares { return newWorkerShares(workers) }
+
+// Bound gives the requests of a config to the servers of a ControlPlane an end, their answers a bound,
+// and the ControlPlane its share of the workers.
+func Bound(config *rest.Config, workers *Shares, of types.NamespacedName) *rest.Config {
+	bound := rest.CopyConfig(config)
+	bound.Timeout = answerTimeout
+	bound.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &breaker{next: &sharing{next: next, shares: workers, of: of}}
+	})
+	return bound
+}
+
+// Names of the operator's own user in control planes.
+const (
+	User, UserGroup = userName, userGroup
+	// ConnectionLife is for how long a connection is used, a third of what its certificate is good for.
+	ConnectionLife = connectionLife
+)
 
 // kinds are those that the operator knows in a control plane. It asks for no discovery.
 func kinds() (*runtime.Scheme, meta.RESTMapper) {
@@ -188,19 +226,12 @@ func kinds() (*runtime.Scheme, meta.RESTMapper) {
 }
 
 // watch asks for reconciles of what changes in a control plane.
-func (c *connections) watch(ctx context.Context, watching cache.Cache) error {
+func (c *connections) watch(ctx context.Context, watching cache.Cache, pace *pace) error {
 	informer, err := watching.GetInformer(ctx, &v1alpha1.Tenant{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("creating the watch: %w", err)
 	}
-	enqueue := func(object any) {
-		if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
-			object = gone.Obj
-		}
-		if t, is := object.(*v1alpha1.Tenant); is {
-			c.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}})
-		}
-	}
+	enqueue := func(object any) { c.enqueue(ctx, pace, object) }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue, DeleteFunc: enqueue,
 		UpdateFunc: func(before, after any) {
@@ -210,6 +241,23 @@ func (c *connections) watch(ctx context.Context, watching cache.Cache) error {
 		},
 	})
 	return err
+}
+
+// enqueue asks for a reconcile of what has changed in a control plane.
+func (c *connections) enqueue(ctx context.Context, pace *pace, object any) {
+	if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
+		object = gone.Obj
+	}
+	if t, is := object.(*v1alpha1.Tenant); is && c.isOnHost(ctx, t.Name) {
+		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}
+		pace.enqueue(t.Name, func() { c.queue.Add(request) })
+	}
+}
+
+// isOnHost reports whether the host has a Tenant. One that it does not know yet is looked at when it
+// does.
+func (c *connections) isOnHost(ctx context.Context, name string) bool {
+	return !apierrors.IsNotFound(c.host.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.Tenant{}))
 }
 
 // run runs a watch until it is stopped, or its certificate wants renewal: then the Tenants of the
@@ -243,9 +291,10 @@ func (c *connections) run(ctx context.Context, key types.NamespacedName, made *c
 	c.enqueueAll(c.ctx, key)
 }
 
-// enqueueAll asks for reconciles of all Tenants of a ControlPlane.
+// enqueueAll asks for reconciles of all Tenants of a ControlPlane, and of those that are in none: the
+// cache may not know yet that this has become theirs.
 func (c *connections) enqueueAll(ctx context.Context, key types.NamespacedName) {
-	for _, request := range tenantsOf(ctx, c.host, key.String()) {
+	for _, request := range ofOrUndecided(ctx, c.host, key) {
 		c.queue.Add(request)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +51,7 @@ func controlPlane(t *testing.T) (*v1alpha1.ControlPlane, []client.Object) {
 func newConnections(t *testing.T, life time.Duration, objects []client.Object) (*connections, client.Client) {
 	t.Helper()
 	host := newHostWith(t, append(objects, onHost())...).WithIndex(&v1alpha1.Tenant{}, byControlPlane, controlPlaneOf).Build()
-	c := &connections{host: host, life: life, outside: true}
+	c := &connections{host: host, life: life, outside: true, shares: newWorkerShares(concurrency)}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
 	if err := c.Start(t.Context(), queue); err != nil {
@@ -154,6 +155,24 @@ func TestConnectionRenewal(t *testing.T) {
 	}
 }
 
+// TestAllAreLookedAt checks that, once servers answer, the Tenants are looked at that wait for them,
+// also one of which the cache does not know that it does.
+func TestAllAreLookedAt(t *testing.T) {
+	_, objects := controlPlane(t)
+	c, _ := newConnections(t, time.Hour, append(objects,
+		onHost(named("undecided"), func(t *v1alpha1.Tenant) { t.Spec.ControlPlaneRef = nil }),
+		onHost(named("elsewhere"), in("own", "b"))))
+	c.enqueueAll(t.Context(), types.NamespacedName{Namespace: "own", Name: "a"})
+	asked := map[string]bool{}
+	for range c.queue.Len() {
+		request, _ := c.queue.Get()
+		asked[request.Name] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"acme": true, "undecided": true}, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestConfig checks by which address and as who the operator asks a control plane.
 func TestConfig(t *testing.T) {
 	cp, objects := controlPlane(t)
@@ -187,7 +206,10 @@ func TestReadAccess(t *testing.T) {
 		"a Service of nobody":      func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[3].SetLabels(nil) },
 		"authorities of another":   func(cp *v1alpha1.ControlPlane, _ []client.Object) { cp.Status.CertificateAuthority = "other" },
 		"nothing is known of them": func(cp *v1alpha1.ControlPlane, _ []client.Object) { cp.Status.CertificateAuthority = "" },
-		"keys that are none":       func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[2].(*corev1.Secret).Data = nil },
+		"keys that the status does not name": func(cp *v1alpha1.ControlPlane, _ []client.Object) {
+			cp.Status.Keys = []v1alpha1.ControlPlaneKeys{{SecretName: "a-keys", Digest: "other"}}
+		},
+		"keys that are none": func(_ *v1alpha1.ControlPlane, objects []client.Object) { objects[2].(*corev1.Secret).Data = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cp, objects := controlPlane(t)

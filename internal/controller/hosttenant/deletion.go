@@ -41,6 +41,7 @@ func (r *Reconciler) deleteMirror(ctx context.Context, w *work) error {
 	found, err := w.space.Read(ctx, w.tenant.Name)
 	switch {
 	case apierrors.IsNotFound(err):
+		w.space.pace.forget(w.tenant.Name)
 		deleted(w).Record(r.Events, w.tenant)
 		return nil
 	case err != nil:
@@ -51,6 +52,7 @@ func (r *Reconciler) deleteMirror(ctx context.Context, w *work) error {
 	}
 	w.mirror, w.settled = found, true
 	if found.DeletionTimestamp == nil {
+		w.space.pace.changed(w.tenant)
 		if err := w.space.Delete(ctx, found); err != nil {
 			return fmt.Errorf("deleting the Tenant in ControlPlane %q: %w", w.ref, err)
 		}

@@ -1,19 +1,26 @@
 package hosttenant
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
-// answerBytes is how large an answer of a server may be that is no watch: 10,000 Tenants of 6 KiB
-// each fit.
-const answerBytes = 64 << 20
+const (
+	// answerBytes is how large an answer of a server may be that is no watch: 10,000 Tenants of
+	// 6 KiB each fit.
+	answerBytes = 64 << 20
+	// listTimeout is how long it may take, and watchTimeout how long it may take until a watch
+	// begins.
+	listTimeout, watchTimeout = time.Minute, 30 * time.Second
+)
 
 // guard keeps the operator from harm by a server of a ControlPlane that somebody has taken over: no
-// answer leads it elsewhere, where the operator's network lets it, and none but a watch goes on
-// without an end.
+// answer leads it elsewhere, where the operator's network lets it, and none but a watch that has
+// begun goes on without an end.
 type guard struct {
 	next http.RoundTripper
 	// of names the ControlPlane.
@@ -22,17 +29,32 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := g.next.RoundTrip(request)
+	watches, limit := isWatch(request), listTimeout
+	if watches {
+		limit = watchTimeout
+	}
+	ctx, cancel := context.WithCancel(request.Context())
+	ends := time.AfterFunc(limit, cancel)
+	response, err := g.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
+		ends.Stop()
+		cancel()
+		if request.Context().Err() == nil && ctx.Err() != nil {
+			return nil, errNoAnswer
+		}
 		return nil, err
 	}
+	if watches {
+		ends.Stop()
+	}
+	response.Body = &ending{ReadCloser: response.Body, end: func() { ends.Stop(); cancel() }}
 	if response.StatusCode/100 == 3 {
 		_ = response.Body.Close() // nothing of it is read
 		return nil, fmt.Errorf("ControlPlane %q answers with %d: its servers redirect nobody, and no redirect is followed; "+
 			"check what answers at its address", g.of, response.StatusCode)
 	}
-	if !isWatch(request) || response.StatusCode != http.StatusOK { // a refusal of a watch is read at once
-		response.Body = &bounded{ReadCloser: response.Body, of: g.of, left: answerBytes}
+	if !watches || response.StatusCode != http.StatusOK { // a refusal of a watch is read at once
+		response.Body = &bounded{ReadCloser: response.Body, of: g.of, most: answerBytes, left: answerBytes}
 	}
 	return response, nil
 }
@@ -46,8 +68,8 @@ func isWatch(request *http.Request) bool {
 // bounded is a body that cannot be read any more once it is too large.
 type bounded struct {
 	io.ReadCloser
-	of   string
-	left int64
+	of         string
+	most, left int64
 }
 
 // Read implements io.Reader.
@@ -55,7 +77,19 @@ func (b *bounded) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	if b.left -= int64(n); b.left < 0 {
 		return 0, fmt.Errorf("ControlPlane %q answers with more than %d MiB, which is more than the operator reads: "+
-			"check what answers at its address", b.of, answerBytes>>20)
+			"check what answers at its address", b.of, b.most>>20)
 	}
 	return n, err
+}
+
+// ending is a body with which something ends.
+type ending struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (e *ending) Close() error {
+	defer e.end()
+	return e.ReadCloser.Close()
 }

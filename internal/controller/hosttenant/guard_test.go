@@ -2,7 +2,10 @@ package hosttenant
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,5 +122,49 @@ func TestAnswersAreBounded(t *testing.T) {
 		case tooLarge && read > answerBytes:
 			t.Errorf("%s: %d bytes were read", path, read)
 		}
+	}
+}
+
+// TestAnswersEnd checks that neither a list nor the beginning of a watch is waited for without an
+// end, and that a watch goes on that has begun.
+func TestAnswersEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		query  string
+		header time.Duration
+		// ends is when the answer is given up, 0 for never.
+		ends time.Duration
+	}{
+		"a list":                      {"", time.Hour, listTimeout},
+		"a list that goes on":         {"", 0, listTimeout},
+		"a watch":                     {"?watch=true", time.Hour, watchTimeout},
+		"a watch that does not begin": {"?watch=true", watchTimeout + time.Second, watchTimeout},
+		"a watch that has begun":      {"?watch=true", watchTimeout - time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				g := &guard{of: "own/a", next: answers(func(request *http.Request) (*http.Response, error) {
+					header := slow{request.Context(), tc.header}
+					if _, err := header.Read(nil); !errors.Is(err, io.EOF) {
+						return nil, err
+					}
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slow{request.Context(), 24 * time.Hour})}, nil
+				})}
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://x/"+tc.query, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				response, err := g.RoundTrip(request)
+				if err == nil {
+					_, err = io.ReadAll(response.Body)
+					defer response.Body.Close()
+				}
+				if want := cmp.Or(tc.ends, time.Hour); err == nil || time.Since(began) != want {
+					t.Errorf("it ended after %s with error %v, want %s", time.Since(began), err, want)
+				}
+			})
+		})
 	}
 }

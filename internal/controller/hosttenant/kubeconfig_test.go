@@ -35,7 +35,7 @@ func issuer(t *testing.T, onHost *v1alpha1.Tenant, more ...client.Object) *fixtu
 	f := newFixtureOf(newHost(t, append(more, onHost, cp)...), newHostWith(t, inSpace(hostUID)))
 	keys := newKeys(t)
 	f.reconciler.Connect = func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
-		s := &Space{Keys: keys, cached: f.space, live: f.space}
+		s := &Space{pace: newPace(), Keys: keys, cached: f.space, live: f.space}
 		s.synced.Store(true)
 		return s, nil
 	}

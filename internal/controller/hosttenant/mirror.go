@@ -42,6 +42,7 @@ func (r *Reconciler) ensureMirror(ctx context.Context, w *work) error {
 	found, err := w.space.Cached(ctx, w.tenant.Name)
 	switch {
 	case apierrors.IsNotFound(err):
+		w.space.pace.changed(w.tenant)
 		found, err = w.space.Create(ctx, wanted)
 		if apierrors.IsAlreadyExists(err) {
 			found, err = w.space.Read(ctx, w.tenant.Name)
@@ -57,6 +58,7 @@ func (r *Reconciler) ensureMirror(ctx context.Context, w *work) error {
 	}
 	w.mirror = found
 	if found.DeletionTimestamp == nil && !isAs(wanted, found) {
+		w.space.pace.changed(w.tenant)
 		if w.mirror, err = w.space.Apply(ctx, wanted, found); err != nil {
 			return fmt.Errorf("applying the Tenant in ControlPlane %q: %w", w.ref, err)
 		}

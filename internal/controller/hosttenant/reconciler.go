@@ -9,12 +9,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+)
+
+const (
+	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
+	// its share of the workers.
+	busyPeriod = 5 * time.Second
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -72,6 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errTooEarly):
 		return reconcile.Result{}, nil
+	case errors.Is(err, errBusy): // which is no news
+		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
 	case errors.Is(err, errWaiting):
 		err = nil
 	}

@@ -96,7 +96,7 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now,
 		Options: Options{Namespaces: []string{"own"}, Default: Default{Namespace: "own"}},
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
-			s := &Space{cached: f.space, live: f.space}
+			s := &Space{cached: f.space, live: f.space, pace: newPace()}
 			s.synced.Store(f.synced)
 			s.late.Store(f.late)
 			return s, f.connect
@@ -377,5 +377,24 @@ func TestFailures(t *testing.T) {
 				t.Errorf("reason %q, want %q", got, tc.reason)
 			}
 		})
+	}
+}
+
+// TestBusy checks that nothing is said of a Tenant whose ControlPlane has had its share of the
+// workers, and that it is tried again.
+func TestBusy(t *testing.T) {
+	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
+	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return &url.Error{Op: "Post", URL: "https://x", Err: errBusy}
+		},
+	}))
+	before := get(t, f.host, "acme").ResourceVersion
+	result, err := f.reconcile(t, "acme")
+	if err != nil || result.RequeueAfter < busyPeriod || result.RequeueAfter > 2*busyPeriod {
+		t.Errorf("got %+v and error %v", result, err)
+	}
+	if get(t, f.host, "acme").ResourceVersion != before {
+		t.Error("it was written")
 	}
 }

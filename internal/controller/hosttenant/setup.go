@@ -26,8 +26,9 @@ import (
 
 const (
 	// concurrency is the number of Tenants that are reconciled at once. A reconcile mostly
-	// waits for servers.
-	concurrency = 16
+	// waits for servers. Those of a ControlPlane that are slow have a quarter of the workers, which
+	// must be enough for one that all Tenants are in, on machines that are busy.
+	concurrency = 64
 	// minBackoff and maxBackoff bound the time after which what has failed is tried again.
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Minute
@@ -53,7 +54,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Tenant{}, byControlPlane, controlPlaneOf); err != nil {
 		return err
 	}
-	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside}
+	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside, shares: newWorkerShares(concurrency)}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now,
@@ -67,9 +68,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 		return err
 	}
 	toTenants := func(ctx context.Context, cp client.Object) []reconcile.Request {
-		return slices.Concat(
-			tenantsOf(ctx, mgr.GetClient(), client.ObjectKeyFromObject(cp).String()),
-			tenantsOf(ctx, mgr.GetClient(), undecided))
+		return ofOrUndecided(ctx, mgr.GetClient(), client.ObjectKeyFromObject(cp))
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("host-tenant").
@@ -113,6 +112,11 @@ func controlPlaneOf(object client.Object) []string {
 		return []string{ref.String()}
 	}
 	return []string{undecided}
+}
+
+// ofOrUndecided returns requests for the Tenants of a ControlPlane, and for those of none.
+func ofOrUndecided(ctx context.Context, host client.Reader, cp types.NamespacedName) []reconcile.Request {
+	return slices.Concat(tenantsOf(ctx, host, cp.String()), tenantsOf(ctx, host, undecided))
 }
 
 // tenantsOf returns requests for the Tenants of a value of the index.

@@ -26,6 +26,8 @@ type Space struct {
 	live   client.Client
 	synced atomic.Bool
 	late   atomic.Bool
+	// pace is that of the watch's events.
+	pace *pace
 }
 
 // Synced reports whether the watch has seen all Tenants.

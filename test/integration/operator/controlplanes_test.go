@@ -208,10 +208,8 @@ var _ = Describe("A ControlPlane", func() {
 func serve(ctx context.Context, name string, changes ...func(*standalone.Options)) *env.Environment {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
-	for _, from := range []string{name + "-keys", name + "-serving"} {
-		for file, content := range secret(ctx, from).Data {
-			Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
-		}
+	for file, content := range secret(ctx, name+"-serving").Data {
+		Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 	}
 	limits := filepath.Join(dir, "tenant-limits.yaml")
 	Expect(os.WriteFile(limits, secret(ctx, name+"-configuration").Data["tenant-limits.tenant-limits.yaml"], 0o600)).To(Succeed())

@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -158,11 +160,25 @@ var _ = Describe("What is made for a ControlPlane", func() {
 		}
 		cp = newControlPlane("twice")
 		create(ctx, cp)
+		adopt(ctx, cp.Name)
 		setReady(ctx, cp.Name)
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 		Expect(secret(ctx, "twice-keys").Data).To(Equal(keys))
 	})
 })
+
+// adopt answers for Secrets of keys that were there before a ControlPlane.
+func adopt(ctx context.Context, name string) {
+	GinkgoHelper()
+	said := expectCondition(ctx, name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysNotAdopted).Message
+	Expect(said).To(MatchRegexp(`"kubectl -n ` + namespace + ` annotate --overwrite controlplane ` + name + ` tenantry.io/adopt-keys=[0-9a-f,]+"`))
+	_, digests, _ := strings.Cut(said, v1alpha1.AdoptKeysAnnotation+"=")
+	digests, _, _ = strings.Cut(digests, `"`)
+	change(ctx, newControlPlane(name), name, func(cp *v1alpha1.ControlPlane) {
+		cp.Annotations = map[string]string{v1alpha1.AdoptKeysAnnotation: digests}
+	})
+}
 
 // foreigner returns an object of the kind and name of another, and of nobody.
 func foreigner(object client.Object) client.Object {

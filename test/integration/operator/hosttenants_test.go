@@ -381,6 +381,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 
 		By("having it back, at another address")
 		create(ctx, newControlPlane("away"))
+		adopt(ctx, "away")
 		change(ctx, newControlPlane("away"), "away", func(cp *v1alpha1.ControlPlane) { cp.Spec.Expose = away.cp.Spec.Expose })
 		var port int32
 		Eventually(func() int32 {

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,11 +62,30 @@ var _ = Describe("A problem of a ControlPlane", func() {
 		}
 		replaceBy(secret(ctx, "other-authorities").Data)
 		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysInvalid)
-		Expect(condition.Message).To(ContainSubstring(`Secret "replaced-authorities" has other authorities`))
+		Expect(condition.Message).To(ContainSubstring(`Secret "replaced-authorities" has other keys than this ControlPlane was made with`))
 
 		replaceBy(own.Data)
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 		Expect(secret(ctx, "replaced-serving").Data).To(Equal(before))
+	})
+
+	It("is that somebody has made its keys before", func(ctx SpecContext) {
+		cp, other := newControlPlane("planted"), newControlPlane("known")
+		createAvailable(ctx, other)
+		for _, name := range []string{"-authorities", "-keys"} {
+			known := secret(ctx, other.Name+name)
+			known.Labels["tenantry.io/control-plane"] = cp.Name
+			planted := named(&corev1.Secret{Data: known.Data, ObjectMeta: metav1.ObjectMeta{Labels: known.Labels}}, cp.Name+name)
+			Expect(admin.Create(ctx, planted)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, planted))).To(Succeed()) })
+		}
+		create(ctx, cp)
+		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysNotAdopted)
+		Expect(condition.Message).To(ContainSubstring(`Secret "planted-authorities" was there before this ControlPlane`))
+		for _, missing := range []client.Object{named(&corev1.Secret{}, "planted-serving"), named(&corev1.Secret{}, "planted-admin"), named(&appsv1.StatefulSet{}, "planted")} {
+			Expect(apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(missing), missing))).To(BeTrue(), missing.GetName())
+		}
+		Expect(get(ctx, cp, cp.Name).Status.CertificateAuthority).To(BeEmpty())
 	})
 
 	It("is a version that the operator does not run", func(ctx SpecContext) {

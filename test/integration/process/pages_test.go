@@ -89,6 +89,7 @@ var cannotRun = map[string]map[string]string{
 		"etcdctl put /control-planes/tenantry-system/large/tenantry.io/claim tenantry-system/large/9b44e7c2-5705-47d9-b72d-e07da222439a": "needs such an etcd",
 	},
 	"docs/guides/on-a-cluster-you-have.md": {
+		`kubectl -n tenantry-system get controlplane sample -o jsonpath='{.status.conditions[?(@.type=="Degraded")].message}'`:                      "needs a cluster; test/node and test/integration/operator do the same",
 		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
 		"kubectl apply -f config/samples/host_tenant.yaml":                                                                                          "needs a cluster; test/integration/operator does what it says",
 		"uid=$(kubectl get tenant initech -o jsonpath='{.metadata.uid}')":                                                                           "needs a cluster; test/integration/operator does what it says",

@@ -1,0 +1,64 @@
+package hosttenant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/process/shares"
+)
+
+// tenantBytes is how large an answer about one object may be: etcd stores no larger ones.
+const tenantBytes = 4 << 20
+
+// errBusy ends what is beyond the share of a ControlPlane.
+var errBusy = errors.New("enough workers wait for its servers")
+
+// workerShares are the shares of ControlPlanes in the workers, of which each request keeps one.
+type workerShares = shares.Shares[types.NamespacedName]
+
+func newWorkerShares(workers int) *workerShares {
+	return shares.New[types.NamespacedName](workers, errBusy)
+}
+
+// sharing gives a ControlPlane its share of the workers. An answer is read here, so that one that
+// comes byte by byte counts.
+type sharing struct {
+	next   http.RoundTripper
+	shares *workerShares
+	// of names the ControlPlane.
+	of types.NamespacedName
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *sharing) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, leave, err := s.shares.Enter(request.Context(), s.of, "")
+	if err != nil {
+		return nil, refuse(request, err)
+	}
+	defer leave()
+	response, err := s.next.RoundTrip(request.WithContext(ctx))
+	if err == nil {
+		err = readAll(response, s.of.String())
+	}
+	switch {
+	case err == nil:
+		return response, nil
+	case errors.Is(context.Cause(ctx), errBusy):
+		return nil, errBusy
+	default:
+		return nil, err
+	}
+}
+
+// readAll replaces the body of an answer by what can be read of it.
+func readAll(response *http.Response, of string) error {
+	defer response.Body.Close()
+	content, err := io.ReadAll(&bounded{ReadCloser: response.Body, of: of, most: tenantBytes, left: tenantBytes})
+	response.Body = io.NopCloser(bytes.NewReader(content))
+	return err
+}

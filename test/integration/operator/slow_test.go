@@ -1,0 +1,80 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// serveHanging serves a ControlPlane in the way of a server that has no Tenant, and never answers who
+// creates one.
+func serveHanging(ctx context.Context, name string) {
+	GinkgoHelper()
+	serving := secret(ctx, name+"-serving").Data
+	pair, err := tls.X509KeyPair(serving["server.crt"], serving["server.key"])
+	Expect(err).NotTo(HaveOccurred())
+	port := get(ctx, &corev1.Service{}, name).Spec.Ports[0].NodePort
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	Expect(err).NotTo(HaveOccurred())
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch query := request.URL.Query(); {
+			case request.Method != http.MethodGet:
+			case query.Get("watch") == "":
+				fmt.Fprint(w, `{"kind": "TenantList", "apiVersion": "tenantry.io/v1alpha1", "metadata": {"resourceVersion": "1"}, "items": []}`)
+				return
+			case query.Get("sendInitialEvents") == "true":
+				fmt.Fprint(w, `{"type": "BOOKMARK", "object": {"kind": "Tenant", "apiVersion": "tenantry.io/v1alpha1",
+					"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}`)
+			}
+			if request.Method == http.MethodGet {
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-request.Context().Done()
+		}),
+	}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	DeferCleanup(server.Close)
+}
+
+var _ = Describe("A ControlPlane whose server never answers", func() {
+	It("keeps no Tenant of another one waiting", func(ctx SpecContext) {
+		home := createServed(ctx, "prompt")
+		cp := newControlPlane("hanging")
+		cp.Spec.Expose = home.cp.Spec.Expose
+		create(ctx, cp)
+		serveHanging(ctx, cp.Name)
+		const many = 128 // twice as many as there are workers
+		for i := range many {
+			t := newTenant(fmt.Sprintf("hanging-%d", i))
+			t.Spec.ControlPlaneRef = &v1alpha1.ControlPlaneReference{Namespace: namespace, Name: cp.Name}
+			Expect(admin.Create(ctx, t)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { // nobody can ask its server
+				changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
+				deleteTenant(ctx, t.Name)
+			})
+		}
+		expectOfTenant(ctx, "hanging-0", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonControlPlaneUnreachable)
+		for i := range 3 {
+			t := newTenant(fmt.Sprintf("prompt-%d", i))
+			t.Spec.ControlPlaneRef = home.ref()
+			createTenant(ctx, t)
+			expectReady(ctx, t.Name)
+		}
+		Expect(admin.Delete(ctx, cp)).To(Succeed()) // so that its Tenants can be abandoned
+	}, NodeTimeout(2*startTimeout))
+})
