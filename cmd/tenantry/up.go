@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,6 +11,7 @@ import (
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/process"
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
@@ -23,7 +25,7 @@ func newUpCommand() *cobra.Command {
 	kube, users := o.Server.Kube, &o.Server.Authentication
 	tuning := process.NewOptions()
 	var logs logFlags
-	managerConfig := ""
+	managerConfig, searches, found := "", false, &search.Options{}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process",
@@ -54,6 +56,11 @@ Two kinds of files are of interest to others:
 			var err error
 			if o.Manager, err = configv1alpha1.LoadManagerConfiguration(managerConfig); err != nil {
 				return err
+			}
+			if searches {
+				o.Server.Search = found
+			} else if len(found.Annotations) > 0 {
+				return errors.New("--search-annotations is for --search, which is missing")
 			}
 			return standalone.Run(ctx, o, func(r standalone.Running) error {
 				logs.errorsUntil(ctx)
@@ -106,6 +113,9 @@ Two kinds of files are of interest to others:
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
 	fs.DurationVar(&o.RenewPeriod, "certificate-check-period", 12*time.Hour,
 		"How often to look whether a certificate of the server has less than a third of its time left, and to renew it.")
+	fs.BoolVar(&searches, "search", false,
+		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
+	fs.StringSliceVar(&found.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	o.Server.AddCacheFlags(fs)
 	o.Server.FlowControl.AddFlags(fs)
 	o.Server.Egress.AddFlags(fs)
