@@ -104,7 +104,7 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 		if o.minRevision > 0 {
 			request.Param(search.ParameterMinRevision, strconv.FormatInt(o.minRevision, 10))
 		}
-		body, err := request.DoRaw(ctx)
+		body, err := request.Do(ctx).Raw() // which has the message of an error, unlike DoRaw
 		if err != nil {
 			return nil, fmt.Errorf("searching: %w", err)
 		}

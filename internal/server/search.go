@@ -7,10 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
@@ -67,23 +70,39 @@ func (a *assembly) listable(core http.Handler) ([]rights.Resource, error) {
 	return resources, nil
 }
 
-// decodeStored decodes an object in the version in which it is stored.
+// decodeStored decodes an object in the version in which it is stored, definitions in their present one.
 func decodeStored(data []byte, custom bool) (runtime.Object, error) {
 	if custom {
 		object := &unstructured.Unstructured{}
 		return object, object.UnmarshalJSON(data)
 	}
-	for _, decoder := range []runtime.Decoder{
-		legacyscheme.Codecs.UniversalDeserializer(), apiextensionsapiserver.Codecs.UniversalDeserializer(), aggregatorscheme.Codecs.UniversalDeserializer(),
-	} {
-		object, kind, err := decoder.Decode(data, nil, nil)
-		if err == nil {
-			object.GetObjectKind().SetGroupVersionKind(*kind)
-			return object, nil
+	for _, codecs := range []serializer.CodecFactory{legacyscheme.Codecs, apiextensionsapiserver.Codecs, aggregatorscheme.Codecs} {
+		object, kind, err := codecs.UniversalDeserializer().Decode(data, nil, nil)
+		if runtime.IsNotRegisteredError(err) {
+			continue
 		}
-		if !runtime.IsNotRegisteredError(err) {
+		if err != nil {
 			return nil, fmt.Errorf("reading a stored object: %w", err)
 		}
+		if kind.Group == apiextensions.GroupName {
+			if object, err = presentDefinition(object); err != nil {
+				return nil, err
+			}
+		}
+		object.GetObjectKind().SetGroupVersionKind(*kind)
+		return object, nil
 	}
 	return nil, errors.New("no such kind is known")
+}
+
+func presentDefinition(stored runtime.Object) (runtime.Object, error) {
+	internal, err := apiextensionsapiserver.Scheme.ConvertToVersion(stored, apiextensions.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("converting a stored definition: %w", err)
+	}
+	present, err := apiextensionsapiserver.Scheme.ConvertToVersion(internal, apiextensionsv1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("converting a stored definition: %w", err)
+	}
+	return present, nil
 }

@@ -221,6 +221,21 @@ func (s *State) Version(space, userTenant tenant.Name) (Version, bool) {
 	return v, stable
 }
 
+// as returns an object as what it must be, zero if it has gone.
+func as[T runtime.Object](obj runtime.Object) (T, error) {
+	var none T
+	if obj == nil {
+		return none, nil
+	}
+	typed, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("unexpected object %T", obj)
+	}
+	return typed, nil
+}
+
+func failing(err error) func() error { return func() error { return err } }
+
 // rbacObject is a pointer to an object of RBAC.
 type rbacObject[T any] interface {
 	*T
@@ -295,7 +310,11 @@ func (s *State) boundIn(n tenant.Name) []string {
 func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
 	n := tenant.Name(p.Name)
 	var now tenantState
-	if t, ok := obj.(*v1alpha1.Tenant); ok {
+	t, err := as[*v1alpha1.Tenant](obj)
+	if err != nil {
+		return failing(err)
+	}
+	if t != nil {
 		now = tenantState{uid: t.UID, labels: t.Labels, terminating: t.DeletionTimestamp != nil, suspended: t.Spec.Suspended}
 	}
 	before := s.tenant(n)
@@ -315,8 +334,12 @@ func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
 }
 
 func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
+	policy, err := as[*v1alpha1.TenantAccessPolicy](obj)
+	if err != nil {
+		return failing(err)
+	}
 	return func() error {
-		if policy, ok := obj.(*v1alpha1.TenantAccessPolicy); ok {
+		if policy != nil {
 			s.grants.Set(policy)
 			return nil
 		}
@@ -328,12 +351,16 @@ func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
 }
 
 func (s *State) setUser(p storage.Place, obj runtime.Object) func() error {
+	u, err := as[*v1alpha1.User](obj)
+	if err != nil {
+		return failing(err)
+	}
 	return func() error {
 		if before, known := s.stored[p]; known {
 			s.users.Delete(before)
 			delete(s.stored, p)
 		}
-		if u, ok := obj.(*v1alpha1.User); ok {
+		if u != nil {
 			s.users.Set(u)
 			s.stored[p] = u
 		}
@@ -389,7 +416,11 @@ func (s *State) createdBy(n tenant.Name, uids ...string) []string {
 func (s *State) setDefinition(p storage.Place, obj runtime.Object) func() error {
 	resource := schema.ParseGroupResource(p.Name)
 	var now *definition
-	if d, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+	d, err := as[*apiextensionsv1.CustomResourceDefinition](obj)
+	if err != nil {
+		return failing(err)
+	}
+	if d != nil {
 		now = newDefinition(d)
 	}
 	s.mu.RLock()

@@ -69,7 +69,9 @@ func (noBindings) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRol
 }
 
 // noRulesAtAll are those of system users in the namespaces of tenants' spaces.
-type noRulesAtAll struct{ validation.AuthorizationRuleResolver }
+type noRulesAtAll struct {
+	validation.AuthorizationRuleResolver
+}
 
 // VisitRulesFor implements validation.AuthorizationRuleResolver.
 func (noRulesAtAll) VisitRulesFor(context.Context, user.Info, string, func(fmt.Stringer, *rbacv1.PolicyRule, error) bool) {
