@@ -143,6 +143,10 @@ func newAsker(ctx context.Context, parameters url.Values) (*asker, error) {
 // errChanged means that the rights have changed while an answer was made.
 var errChanged = errors.New("rights change all the time; try again")
 
+// errRefused means that the authorizer does not allow what the rights say. It is behind them for a moment after
+// a change, because its indexes follow the watch caches.
+var errRefused = fmt.Errorf("the authorizer refuses an object: %w", errChanged)
+
 // answer makes an answer of rights that are not older than the request.
 func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answer, error) {
 	revision, err := current.revisions.now(ctx)
@@ -156,8 +160,8 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answ
 		return nil, err
 	}
 	for range attempts {
-		answer, err := s.try(ctx, current, a)
-		if !errors.Is(err, errChanged) {
+		var answer *Answer
+		if answer, err = s.try(ctx, current, a); !errors.Is(err, errChanged) {
 			return answer, err
 		}
 		select {
@@ -165,6 +169,9 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answ
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+	if errors.Is(err, errRefused) {
+		klog.ErrorS(nil, "Search: the authorizer does not allow what the rights say", "space", a.space, "userTenant", a.userTenant, "user", a.user.GetName())
 	}
 	return nil, unavailable(errChanged.Error())
 }
@@ -209,8 +216,7 @@ func (s *Service) try(ctx context.Context, current *session, a *asker) (*Answer,
 		return nil, errChanged
 	}
 	if !allowed {
-		klog.ErrorS(nil, "Search: the authorizer does not allow what the rights say", "space", a.space, "user", a.user.GetName())
-		return nil, errChanged
+		return nil, errRefused
 	}
 	answer.Count = found.Count
 	for i := range found.Rows {

@@ -56,10 +56,10 @@ func some[T any](random *rand.Rand, all []T) []any {
 	return result
 }
 
-// put creates or replaces an object or, every third time, deletes it.
+// put creates or replaces an object or, every fourth time, deletes it.
 func (w *world) put(ctx context.Context, client dynamic.ResourceInterface, o *unstructured.Unstructured) (string, error) {
 	what := fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName())
-	if w.random.IntN(3) == 0 {
+	if w.random.IntN(4) == 0 {
 		err := client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -115,9 +115,9 @@ func (w *world) rules() []any {
 	rules := []any{}
 	for range 1 + w.random.IntN(2) {
 		rule := map[string]any{
-			"verbs":     some(w.random, []string{"list", "list", "*", "get", "watch"}),
+			"verbs":     some(w.random, []string{"list", "list", "list", "*", "get", "watch"}),
 			"apiGroups": some(w.random, []string{"", "", "coordination.k8s.io", "example.com", "*", "rbac.authorization.k8s.io", "events.k8s.io"}),
-			"resources": some(w.random, []string{"configmaps", "secrets", "leases", "*", "widgets", "gadgets", "globals", "namespaces", "configmaps/status", "*/status", "events", "roles"}),
+			"resources": some(w.random, []string{"*", "configmaps", "secrets", "leases", "*", "widgets", "gadgets", "globals", "namespaces", "configmaps/status", "*/status", "events", "roles"}),
 		}
 		if w.random.IntN(3) == 0 {
 			rule["resourceNames"] = some(w.random, append([]string{"*", "n0", ""}, namesOf...))

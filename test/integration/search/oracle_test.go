@@ -45,12 +45,7 @@ var _ = Describe("the oracle", func() {
 		seed := fromEnvironment("ORACLE_SEED", uint64(time.Now().UnixNano()))
 		By(fmt.Sprintf("ORACLE_SEED=%d", seed))
 		w := newWorld(ctx, rand.New(rand.NewPCG(seed, 1)))
-		for range 40 { // something to find
-			for _, n := range w.order {
-				_, err := w.mutate(ctx, n, w.subjects[w.random.IntN(len(w.subjects))])
-				Expect(err).NotTo(HaveOccurred())
-			}
-		}
+		w.fill(ctx)
 		wanted, compared, raced, granted := int(fromEnvironment("ORACLE_DECISIONS", decisions)), 0, 0, 0
 		for compared < wanted {
 			who := w.subjects[w.random.IntN(len(w.subjects))]
@@ -79,6 +74,34 @@ var _ = Describe("the oracle", func() {
 		Expect(granted).To(BeNumerically("<", compared*9/10), "too many rights to compare")
 	}, NodeTimeout(2*time.Hour))
 })
+
+// fill makes something to find, and rights.
+func (w *world) fill(ctx context.Context) {
+	GinkgoHelper()
+	for _, n := range w.order {
+		for i := range 60 {
+			who := w.subjects[w.random.IntN(len(w.subjects))]
+			for _, write := range []func() (string, error){
+				func() (string, error) { return w.mutateObject(ctx, n) },
+				func() (string, error) { return w.mutateBinding(ctx, n, who) },
+				func() (string, error) { return w.mutateRole(ctx, n) },
+			}[:2+i%2] {
+				what, err := write()
+				Expect(err).NotTo(HaveOccurred(), what)
+			}
+		}
+	}
+	for range 20 {
+		for _, write := range []func() (string, error){
+			func() (string, error) { return w.mutatePolicy(ctx, w.order[1+w.random.IntN(3)]) },
+			func() (string, error) { return w.mutateScoped(ctx) },
+			func() (string, error) { return w.mutateTenant(ctx) },
+		} {
+			what, err := write()
+			Expect(err).NotTo(HaveOccurred(), what)
+		}
+	}
+}
 
 // spaceFor returns a space in which a subject asks: its own or, every fourth time, any.
 func (w *world) spaceFor(who subject) tenant.Name {
