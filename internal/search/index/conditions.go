@@ -101,6 +101,11 @@ func (c *clause) property(name string, v query.Value) {
 	c.add(`= ?)`, v.Text)
 }
 
+// orders are the comparisons of times.
+var orders = map[query.Comparison]string{
+	query.Equal: ` = ?`, query.After: ` > ?`, query.NotBefore: ` >= ?`, query.Before: ` < ?`, query.NotAfter: ` <= ?`,
+}
+
 // times adds the conditions of a filter of times. Orders are all demanded, so that two make a range,
 // and of points in time one is.
 func (c *clause) times(f query.Filter) {
@@ -109,11 +114,11 @@ func (c *clause) times(f query.Filter) {
 		if v.Is == query.Equal {
 			points = append(points, v)
 		} else {
-			c.add(` AND o.created `+string(v.Is)+` ?`, v.Time.Unix())
+			c.add(` AND o.created`+orders[v.Is], v.Time.Unix())
 		}
 	}
 	c.filter(query.Filter{Any: points, None: f.None}, func(v query.Value) {
-		c.add(`o.created `+string(v.Is)+` ?`, v.Time.Unix())
+		c.add(`o.created`+orders[v.Is], v.Time.Unix())
 	})
 }
 

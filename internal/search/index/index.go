@@ -19,8 +19,8 @@ type Index struct {
 	write, read *sql.DB
 }
 
-// readers is how many queries are answered at once.
-const readers = 4
+// readers is how many queries are answered at once, of as many tenants: some may take long.
+const readers = 16
 
 // The place of an object leads every index by which queries are answered, and its space the place.
 // Properties are found by their object.
@@ -47,12 +47,12 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
 	}
-	file := "file:" + filepath.Join(dir, "index.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=cache_size(-16384)"
+	file := "file:" + filepath.Join(dir, "index.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"
 	x := &Index{dir: dir}
 	var err error
-	if x.write, err = sql.Open("sqlite", file); err == nil {
+	if x.write, err = sql.Open("sqlite", file+"&_pragma=cache_size(-32768)"); err == nil {
 		x.write.SetMaxOpenConns(1)
-		x.read, err = sql.Open("sqlite", file+"&_pragma=query_only(1)&_pragma=temp_store(MEMORY)")
+		x.read, err = sql.Open("sqlite", file+"&_pragma=query_only(1)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-4096)")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())

@@ -28,7 +28,7 @@ var (
 
 var everything = &rights.Set{Whole: sets.New(configMaps, pods, deployments, clusterRoles)}
 
-func open(t *testing.T, rows ...Row) *Index {
+func open(t testing.TB, rows ...Row) *Index {
 	t.Helper()
 	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search"))
 	if err != nil {
@@ -45,7 +45,7 @@ func open(t *testing.T, rows ...Row) *Index {
 	return x
 }
 
-func apply(t *testing.T, x *Index, writes ...Write) {
+func apply(t testing.TB, x *Index, writes ...Write) {
 	t.Helper()
 	if err := x.Apply(t.Context(), writes); err != nil {
 		t.Fatal(err)
@@ -302,5 +302,34 @@ func TestNewRow(t *testing.T) {
 	stored, err := got.store()
 	if err != nil || strings.Contains(string(stored.details)+got.text(), "hidden") {
 		t.Errorf("%s, %v", stored.details, err)
+	}
+}
+
+// BenchmarkSelect searches one of many spaces, each with a thousand objects.
+func BenchmarkSelect(b *testing.B) {
+	for _, spaces := range []int{1, 100} {
+		x := open(b)
+		for n := range spaces {
+			writes := make([]Write, 0, 1000)
+			for i := range cap(writes) {
+				r := row(tenant.Name(fmt.Sprint("t", n)), pods, "Pod", fmt.Sprint("n", i%10), fmt.Sprint("pod-", i))
+				r.Labels, r.Status = map[string]string{"app": fmt.Sprint("app-", i%20), "tier": "web"}, "Running"
+				writes = append(writes, Write{Key: keyOf(r), Rows: []Row{r}})
+			}
+			apply(b, x, writes...)
+		}
+		for name, text := range map[string]string{"filter": "label:app=app-7", "keyword": "app-7", "everything": ""} {
+			b.Run(fmt.Sprintf("%s/spaces=%d", name, spaces), func(b *testing.B) {
+				q, err := query.Parse(text, time.Now())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					if found, err := x.Select(b.Context(), Selection{Space: "t0", Visible: everything, Query: q, Limit: 100}); err != nil || found.Count == 0 {
+						b.Fatal(found, err)
+					}
+				}
+			})
+		}
 	}
 }
