@@ -86,12 +86,12 @@ func (w *world) mutateObject(ctx context.Context, n tenant.Name) (string, error)
 	}{{configMaps, "ConfigMap"}, {secrets, "Secret"}, {leases, "Lease"}, {gadgets, "Gadget"}}
 	namespaced := true
 	switch n {
-	case acme:
+	case north:
 		kinds = append(kinds, struct {
 			resource schema.GroupVersionResource
 			kind     string
 		}{widgets, "Widget"})
-	case globex:
+	case south:
 		if w.random.IntN(3) == 0 {
 			kinds, namespaced = append(kinds[:0], struct {
 				resource schema.GroupVersionResource

@@ -63,6 +63,13 @@ var (
 	globals = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "globals"}
 )
 
+// The tenants of the oracle, which leaves much behind.
+const (
+	north tenant.Name = "north"
+	south tenant.Name = "south"
+	west  tenant.Name = "west"
+)
+
 // namesOf are the names of objects, the same in all namespaces of all spaces.
 var namesOf = []string{"x0", "x1", "x2", "x3"}
 
@@ -71,7 +78,8 @@ var namespacesOf = []string{"n0", "n1", "n2"}
 // newWorld makes the spaces and subjects.
 func newWorld(ctx context.Context, random *rand.Rand) *world {
 	GinkgoHelper()
-	w := &world{random: random, spaces: map[tenant.Name]*space{}, order: []tenant.Name{tenant.System, acme, globex, initech}}
+	w := &world{random: random, spaces: map[tenant.Name]*space{}, order: []tenant.Name{tenant.System, north, south, west}}
+	tenantry.CreateTenants(ctx, north, south, west)
 	admin := tenantry.Config(tenant.System)
 	published := suite.NewDefinition(gadgets, "Gadget", apiextensionsv1.NamespaceScoped)
 	published.Annotations = map[string]string{tenant.PublishedAnnotation: tenant.PublishedTrue}
@@ -85,9 +93,9 @@ func newWorld(ctx context.Context, random *rand.Rand) *world {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		switch n {
-		case acme:
+		case north:
 			w.define(ctx, config, suite.NewDefinition(widgets, "Widget", apiextensionsv1.NamespaceScoped))
-		case globex: // the same resource, with another scope
+		case south: // the same resource, with another scope
 			w.define(ctx, config, suite.NewDefinition(widgets, "Widget", apiextensionsv1.ClusterScoped))
 			w.define(ctx, config, suite.NewDefinition(globals, "Global", apiextensionsv1.ClusterScoped))
 		}
@@ -176,7 +184,7 @@ func (w *world) addSubjects(ctx context.Context) {
 	}
 	w.subjects = append(w.subjects,
 		subject{of: tenant.System, user: "root", groups: []string{"system:authenticated", "system:masters"}, config: tenantry.User(tenant.System, "root", "system:masters")},
-		subject{of: acme, user: "nobody", groups: []string{"system:authenticated"}, config: tenantry.User(acme, "nobody")})
+		subject{of: north, user: "nobody", groups: []string{"system:authenticated"}, config: tenantry.User(north, "nobody")})
 }
 
 // list returns all objects of a space.
