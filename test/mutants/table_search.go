@@ -2,6 +2,10 @@ package main
 
 // searchTable are lines of what a search shows.
 var searchTable = []mutant{
+	{"who has not logged in searches nothing", by("internal/server/authorization", "TestBoundary"),
+		"internal/server/authorization/boundary.go", `slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated)
+}`, `a != nil
+}`},
 	{"rights are no older than the request", by("internal/search", "TestNoOldRights"),
 		"internal/search/handler.go", `current.told.wait(ctx, revision)`, `current.told.wait(ctx, min(revision, 0))`},
 	{"objects are no older than the rights", by("internal/search", "TestNoOldObjects"),

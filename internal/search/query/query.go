@@ -152,7 +152,7 @@ func newValue(property string, comparison Comparison, text string, now time.Time
 	case property == Created:
 		return timeValue(v, text, now)
 	case comparison != Equal:
-		return v, fmt.Errorf("it is no time, and cannot be compared by %s; use = or !", comparison)
+		return v, fmt.Errorf("it is no time: compare it by = or !, and not by %s", comparison)
 	}
 	v.Folded = slices.Contains(folded, property) && !strings.ContainsFunc(text, unicode.IsUpper)
 	v.Text = Text(text)

@@ -51,7 +51,7 @@ func TestParseErrors(t *testing.T) {
 		":a":                                 "stands alone",
 		"a,b":                                "stands alone",
 		`"a`:                                 "no other one that ends it",
-		"name:>a":                            "cannot be compared by >",
+		"name:>a":                            "and not by >",
 		"created:yesterday":                  "is no time",
 		"name:*a*b*c*d*":                     "5 wildcards",
 		strings.Repeat("a", MaxBytes+1):      "4097 bytes",
