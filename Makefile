@@ -31,7 +31,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/..
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
+.PHONY: help build image run test race races lives search mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 
 lives: ## Delete and create two tenants a hundred times, while clients of all their lives ask for everything.
 	LIVES=100 go test -count 1 -timeout 1h ./test/isolation --ginkgo.focus='name that there was before'
+
+search: ## Compare 100,000 decisions of searches with the authorizer's. ORACLE_SEED= repeats the random rights of a run that has failed.
+	ORACLE_DECISIONS=$${ORACLE_DECISIONS:-100000} go test -count 1 -timeout 2h ./test/integration/search --ginkgo.focus='the oracle'
 
 mutants: ## Take away lines that defend the boundary, and see that a test notices.
 	go run ./test/mutants

@@ -47,11 +47,12 @@ cluster, a space, on one shared control plane.
   tenantry manager               the controllers of Tenants, beside the server
   tenantry operator              the controller of ControlPlanes, on a Kubernetes cluster
   tenantry kubeconfig TENANT     credentials for a user of a tenant
+  tenantry find QUERY            what there is in a space, of all resources
   tenantry credential keystone   log in to OpenStack's Keystone, for kubectl
   tenantry version               the versions of Tenantry and Kubernetes`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newOperatorCommand(), newKubeconfigCommand(), newCredentialCommand(), newVersionCommand())
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newCredentialCommand(), newVersionCommand())
 	return cmd
 }

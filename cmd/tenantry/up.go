@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,6 +12,7 @@ import (
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/process"
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
@@ -24,6 +26,8 @@ type up struct {
 	tuning        process.Options
 	logs          logFlags
 	managerConfig string
+	searches      bool
+	search        search.Options
 }
 
 func newUpCommand() *cobra.Command {
@@ -67,6 +71,11 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 	var err error
 	if u.Manager, err = configv1alpha1.LoadManagerConfiguration(u.managerConfig); err != nil {
 		return err
+	}
+	if u.searches {
+		u.Server.Search = &u.search
+	} else if len(u.search.Annotations) > 0 {
+		return errors.New("--search-annotations is for --search, which is missing")
 	}
 	return standalone.Run(ctx, u.Options, func(r standalone.Running) error {
 		u.logs.errorsUntil(ctx)
@@ -126,6 +135,9 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		fmt.Sprintf("File for audit events, - for standard output. At 100 MB it is renamed and a new one begun; %d old ones are kept.", auditBackups))
 	fs.StringVar(&kube.Audit.WebhookOptions.ConfigFile, "audit-webhook-config-file", "",
 		"Kubeconfig of a webhook that audit events are sent to, in batches.")
+	fs.BoolVar(&u.searches, "search", false,
+		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
+	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)
 	u.Server.FlowControl.AddFlags(fs)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/filters"
@@ -34,11 +35,16 @@ import (
 //	WithPretty         indent what is to be indented
 //	WithTables         which answers may be tables
 //	WithBody           metadata.tenant of request bodies, and how long their lists are
+//	WithSearch         searches, if the server has them
 //	(spaces)           what serves the space
-func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, generic *genericapiserver.Config) http.Handler {
+func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, finder *search.Service, generic *genericapiserver.Config) http.Handler {
 	withTenants := *generic
 	withTenants.Authentication.Authenticator = authentication.WithAudit(authentication.Unavailable(
 		authentication.WithLoopback(generic.Authentication.Authenticator, a.loopback.BearerToken, a.informersToken)))
+	if finder != nil {
+		spaces = finder.WithSearch(spaces)
+		withTenants.Authentication.Authenticator = search.RequireUser(withTenants.Authentication.Authenticator)
+	}
 	if generic.AuditBackend != nil {
 		withTenants.Authentication.Authenticator = audit.WithSpace(withTenants.Authentication.Authenticator)
 		withTenants.AuditPolicyRuleEvaluator = &audit.Evaluator{Server: generic.AuditPolicyRuleEvaluator, OfUser: a.auditPolicy, OfSpace: a.lookup.AuditPolicy}

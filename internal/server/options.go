@@ -14,6 +14,7 @@ import (
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -60,6 +61,8 @@ type Options struct {
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
+	// Search, if set, has the server answer searches.
+	Search *search.Options
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -146,13 +149,14 @@ type CompletedOptions struct {
 	rawStorage     storage.RawFunc
 	publishable    []schema.GroupResource
 	hostLimits     *v1alpha1.TenantLimits
+	search         *search.Options
 }
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim}
+		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim, search: o.Search}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -191,6 +195,11 @@ func (o CompletedOptions) Validate() []error {
 	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
 	if o.historyBytes < 0 {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
+	}
+	if o.search != nil {
+		if err := o.search.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--search-annotations: %w", err))
+		}
 	}
 	for _, err := range []error{validateNodes(o.kube.Authorization, o.kube.Admission), admission.ValidateSpaces(o.kube.Admission)} {
 		if err != nil {

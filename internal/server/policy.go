@@ -35,6 +35,8 @@ type policy struct {
 	// resolver lists the rights of a user.
 	resolver authorizer.RuleResolver
 
+	// modes decide inside the boundary.
+	modes     *authorization.Modes
 	rbac      *spacerbac.Index
 	rights    *spacerbac.Authorizer
 	grants    *authorization.Grants
@@ -138,6 +140,7 @@ func (p *policy) authorize(ctx context.Context, options *kubeoptions.BuiltInAuth
 	if err != nil {
 		return err
 	}
+	p.modes = inside
 	p.grants = authorization.NewGrants(s.inService)
 	creators := authorization.Creators{Rights: inside, Users: s.users, Namespaces: b.views.Core().V1().Namespaces().Lister()}
 	p.authorizer = authorization.New(creators, p.grants, inside.ABAC())

@@ -108,11 +108,12 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 	router := a.newRouter(kube, extensions)
 	served := apiservice.Served{Versions: router.Versions, Changes: a.crds.Changes}
 	generic.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: generic.RESTOptionsGetter, Served: served}
+	finder := a.newSearch(kube.GenericAPIServer.UnprotectedHandler())
 	generic.BuildHandlerChainFunc = func(system http.Handler, generic *genericapiserver.Config) http.Handler {
 		if proxy := a.kube.ControlPlane.Extra.PeerProxy; proxy != nil { // as upstream wraps the chain that it finds
 			system = proxy.WrapHandler(system)
 		}
-		return a.handlerChain(router.Over(system), served, generic)
+		return a.handlerChain(router.Over(system), served, finder, generic)
 	}
 	crds := a.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
@@ -129,6 +130,12 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 				}
 			}()
 			return waitUntil(hook, a.crds.HasSynced)
+		})
+	}
+	if finder != nil {
+		aggregator.GenericAPIServer.AddPostStartHookOrDie("search", func(hook genericapiserver.PostStartHookContext) error {
+			go finder.Run(hook)
+			return nil
 		})
 	}
 	return aggregator, aggregator.GenericAPIServer.AddReadyzChecks(a.admission.Checks()...)

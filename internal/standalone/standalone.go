@@ -113,6 +113,9 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	if err != nil {
 		return err
 	}
+	if o.Server.Search != nil {
+		o.Server.Search.Dir = dir.Search()
+	}
 	keys, err := o.keys(dir.PKI())
 	if err != nil {
 		dir.Release()

@@ -19,6 +19,9 @@ func (p Path) PKI() string { return filepath.Join(string(p), "pki") }
 // Etcd returns the directory of the embedded etcd's data.
 func (p Path) Etcd() string { return filepath.Join(string(p), "etcd") }
 
+// Search returns the directory of the search index, which can be made anew from etcd's data.
+func (p Path) Search() string { return filepath.Join(string(p), "search") }
+
 // AdminKubeconfig returns the file with the system administrator's kubeconfig.
 func (p Path) AdminKubeconfig() string { return filepath.Join(string(p), "admin.kubeconfig") }
 

@@ -56,7 +56,10 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 	privileged := userTenant == tenant.System && isMaster(a.GetUser())
 	_, isTenants := in.Tenant()
+	_, one := in.Space()
 	switch {
+	case one && isSearch(a):
+		return authorizer.DecisionAllow, "a search shows what its user may list", nil
 	case in == tenant.System.Scope() && impersonates(a) && !privileged:
 		return b.authorizeImpersonation(ctx, a)
 	case in == tenant.System.Scope():
@@ -181,6 +184,12 @@ func impersonates(a authorizer.Attributes) bool {
 // RBAC allows it.
 func isPublic(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
+}
+
+// isSearch reports whether a user who has logged in searches a space. What may be found is decided there.
+func isSearch(a authorizer.Attributes) bool {
+	return !a.IsResourceRequest() && a.GetVerb() == "get" && a.GetPath() == "/search" &&
+		slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated)
 }
 
 // isServedInSpaces reports whether a path that is no resource is served in a space. Other

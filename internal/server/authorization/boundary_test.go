@@ -16,6 +16,7 @@ import (
 func TestBoundary(t *testing.T) {
 	masters := []string{user.SystemPrivilegedGroup}
 	pods := authorizer.AttributesRecord{Verb: "list", Resource: "pods", ResourceRequest: true}
+	loggedIn, search := []string{user.AllAuthenticated}, authorizer.AttributesRecord{Verb: "get", Path: "/search"}
 	for name, tc := range map[string]struct {
 		requested     tenant.Scope
 		authenticated tenant.Name
@@ -50,6 +51,13 @@ func TestBoundary(t *testing.T) {
 		"metrics in a space":                        {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}},
 		"debug in a space":                          {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof"}},
 		"discovery in a space":                      {authenticated: "a", attributes: authorizer.AttributesRecord{Verb: "get", Path: "/apis/apps"}, decision: authorizer.DecisionAllow, asked: "a"},
+		"search in a space":                         {authenticated: "a", groups: loggedIn, attributes: search, decision: authorizer.DecisionAllow},
+		"search in a space, and not logged in":      {requested: "a", authenticated: tenant.System, groups: []string{user.AllUnauthenticated}, attributes: search},
+		"search in a foreign space":                 {requested: "b", authenticated: "a", groups: loggedIn, attributes: search},
+		"search in the system space by name":        {requested: tenant.System.Scope(), authenticated: "a", groups: loggedIn, attributes: search},
+		"search without a tenant":                   {groups: loggedIn, attributes: search},
+		"search as a system user":                   {requested: "a", authenticated: tenant.System, groups: loggedIn, attributes: search, decision: authorizer.DecisionAllow},
+		"below searches":                            {authenticated: "a", groups: loggedIn, attributes: authorizer.AttributesRecord{Verb: "get", Path: "/search/x"}},
 		"impersonate a master":                      {authenticated: "a", attributes: impersonate("groups", "", user.SystemPrivilegedGroup)},
 		"impersonate a group":                       {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate a tenant":                      {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},

@@ -144,7 +144,7 @@ var (
 
 func isDiscovery(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
-		return a.GetVerb() == "get" && hasPathPrefix(a.GetPath(), "/api", "/apis", "/openapi", "/version")
+		return isSearch(a) || a.GetVerb() == "get" && hasPathPrefix(a.GetPath(), "/api", "/apis", "/openapi", "/version")
 	}
 	if a.GetVerb() != "create" || a.GetSubresource() != "" {
 		return false

@@ -84,6 +84,7 @@ type Modes struct {
 type chain struct {
 	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
+	order []authzconfig.AuthorizerType
 }
 
 // unconditional returns a without upstream's methods for conditional decisions. No
@@ -172,6 +173,7 @@ func (m *Modes) reload(ctx context.Context) {
 func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConfiguration) (*chain, error) {
 	authorizers := []union.NamedAuthorizer{{AuthorizerName: privileged, Authorizer: unconditional(masters{})}}
 	var resolvers []authorizer.RuleResolver
+	var order []authzconfig.AuthorizerType
 	for _, mode := range config.Authorizers {
 		next, err := m.decider(ctx, mode)
 		if err != nil {
@@ -181,7 +183,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 			AuthorizerName: mode.Name,
 			Authorizer:     authorizationmetrics.InstrumentedAuthorizer(string(mode.Type), mode.Name, unconditional(next)),
 		})
-		resolvers = append(resolvers, next)
+		resolvers, order = append(resolvers, next), append(order, mode.Type)
 	}
 	if len(resolvers) == 0 {
 		return nil, errors.New("there must be an authorization mode")
@@ -190,7 +192,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 	if err != nil {
 		return nil, err
 	}
-	return &chain{all, union.NewRuleResolvers(resolvers...)}, nil
+	return &chain{all, union.NewRuleResolvers(resolvers...), order}, nil
 }
 
 func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
@@ -226,7 +228,7 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	if err != nil {
 		return nil, err
 	}
-	return webhook{upstream: chain{a, resolver}, tenantUID: m.config.TenantUID}, nil
+	return webhook{upstream: chain{UnconditionalAuthorizer: a, RuleResolver: resolver}, tenantUID: m.config.TenantUID}, nil
 }
 
 // webhook tells upstream's authorizer the user's tenant and the space of the request, by

@@ -71,6 +71,10 @@ func published(_ string, obj runtime.Object) (bool, error) {
 	return true, nil
 }
 
+// Shown changes a definition of the system space to what other spaces see of it, and reports whether
+// they see it.
+func Shown(obj runtime.Object) (bool, error) { return published("", obj) }
+
 // draft is storage.Defaults.Draft: a definition without status is changed as freely as
 // a new one, and nobody manages fields of it yet.
 func draft(obj runtime.Object) error {

@@ -2,10 +2,13 @@ package discovery
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
@@ -36,4 +39,31 @@ func (s *SharedGroups) List() []apidiscoveryv2.APIGroupDiscovery {
 		}
 	})
 	return s.list
+}
+
+// Listable returns the built-in resources that can be listed in the system space. core serves the core group.
+func (s *SharedGroups) Listable(core http.Handler) ([]schema.GroupResource, error) {
+	groups, err := readGroups(s.All, "/apis")
+	if err != nil {
+		return nil, err
+	}
+	legacy, err := readGroups(core, "/api")
+	if err != nil {
+		return nil, err
+	}
+	var listable []schema.GroupResource
+	for _, group := range slices.Concat(legacy, groups) {
+		if group.Name != apiregistration.GroupName && group.Name != apiextensions.GroupName && group.Name != corev1.GroupName && !s.IsBuiltin(group.Name) {
+			continue
+		}
+		for _, version := range group.Versions {
+			for _, resource := range version.Resources {
+				of := schema.GroupResource{Group: group.Name, Resource: resource.Resource}
+				if slices.Contains(resource.Verbs, "list") && !slices.Contains(listable, of) {
+					listable = append(listable, of)
+				}
+			}
+		}
+	}
+	return listable, nil
 }

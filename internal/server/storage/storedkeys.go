@@ -36,15 +36,22 @@ func (c keysCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into r
 	if err != nil {
 		return obj, kind, err
 	}
-	if object, err := meta.Accessor(obj); err == nil {
-		if annotations := object.GetAnnotations(); rename(annotations, storedAnnotations, former, present) {
-			object.SetAnnotations(annotations)
-		}
-		if labels := object.GetLabels(); rename(labels, storedLabels, former, present) {
-			object.SetLabels(labels)
-		}
-	}
+	presentNames(obj)
 	return obj, kind, nil
+}
+
+// presentNames gives the keys of a stored object their present names.
+func presentNames(obj runtime.Object) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return
+	}
+	if annotations := object.GetAnnotations(); rename(annotations, storedAnnotations, former, present) {
+		object.SetAnnotations(annotations)
+	}
+	if labels := object.GetLabels(); rename(labels, storedLabels, former, present) {
+		object.SetLabels(labels)
+	}
 }
 
 // Encode implements runtime.Encoder. The object may be one of the cache, and stays as it is.

@@ -1,0 +1,335 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/search/rights"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var (
+	configMaps   = schema.GroupResource{Resource: "configmaps"}
+	pods         = schema.GroupResource{Resource: "pods"}
+	deployments  = schema.GroupResource{Group: "apps", Resource: "deployments"}
+	clusterRoles = schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+)
+
+var everything = &rights.Set{Whole: sets.New(configMaps, pods, deployments, clusterRoles)}
+
+func open(t testing.TB, rows ...Row) *Index {
+	t.Helper()
+	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, row := range rows {
+		apply(t, x, Write{Key: keyOf(row), Rows: []Row{row}})
+	}
+	return x
+}
+
+func apply(t testing.TB, x *Index, writes ...Write) {
+	t.Helper()
+	if err := x.Apply(t.Context(), writes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keyOf(row Row) string {
+	return fmt.Sprintf("%s/%s/%s/%s", row.Space, row.Resource, row.Namespace, row.Name)
+}
+
+func row(space tenant.Name, resource schema.GroupResource, kind, namespace, name string) Row {
+	return Row{Space: space, Resource: resource, Kind: kind, Namespace: namespace, Name: name}
+}
+
+// find returns the places of what is found in the space acme.
+func find(t *testing.T, x *Index, s Selection, text string) []string {
+	t.Helper()
+	var err error
+	if s.Query, err = query.Parse(text, time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	if s.Space == "" {
+		s.Space = "acme"
+	}
+	if s.Limit == 0 {
+		s.Limit = 1000
+	}
+	found, err := x.Select(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.After == nil && !found.More && found.Count != int64(len(found.Rows)) {
+		t.Errorf("%q: %d rows of %d", text, len(found.Rows), found.Count)
+	}
+	places := []string{}
+	for _, r := range found.Rows {
+		if r.Space != s.Space {
+			t.Errorf("%q: a row of space %q", text, r.Space)
+		}
+		places = append(places, fmt.Sprintf("%s %s/%s", r.Resource.Resource, r.Namespace, r.Name))
+	}
+	return places
+}
+
+func TestFilters(t *testing.T) {
+	web := row("acme", pods, "Pod", "default", "web")
+	web.Labels, web.Status, web.Created = map[string]string{"app": "Web", "tier": "100%_x"}, "Running", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC).Unix()
+	db := row("acme", deployments, "Deployment", "data", "db_1")
+	db.Annotations, db.Created = map[string]string{"about": "it's [old]"}, time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	other := row("globex", pods, "Pod", "default", "web")
+	x := open(t, web, db, other)
+	const webIs, dbIs = "pods default/web", "deployments data/db_1"
+	for text, want := range map[string][]string{
+		"":                                    {dbIs, webIs},
+		"kind:pod":                            {webIs},
+		"kind:Pod,Deployment":                 {dbIs, webIs},
+		"kind:POD":                            {},
+		"kind:!pod":                           {dbIs},
+		"kind:dep*":                           {dbIs},
+		"apigroup:apps":                       {dbIs},
+		"resource:pods":                       {webIs},
+		"namespace:!data name:w*":             {webIs},
+		"name:*b*":                            {dbIs, webIs},
+		"name:db?1":                           {},
+		"name:db*_1":                          {dbIs},
+		"name:d%":                             {},
+		"label:app=Web":                       {webIs},
+		"label:app=web":                       {},
+		"label:app":                           {},
+		"label:app=*":                         {webIs},
+		"label:tier=*%_x":                     {webIs},
+		"label:!app=Web":                      {dbIs},
+		"annotation:about=*[old]":             {dbIs},
+		"annotation:about=*[o]ld]":            {},
+		`annotation:"about=it's [old]"`:       {dbIs},
+		"status:Running":                      {webIs},
+		"status:!Running":                     {dbIs},
+		"created:day":                         {webIs},
+		"created:>=2023-01-01 created:<month": {dbIs},
+		"created:2023-01-01":                  {dbIs},
+		"created:!2023-01-01":                 {webIs},
+		"space:acme":                          {dbIs, webIs},
+		"space:a*e":                           {dbIs, webIs},
+		"space:globex":                        {},
+		"space:!acme":                         {},
+		"color:red":                           {},
+		"color:!red":                          {},
+		"WEB":                                 {webIs},
+		"app=web running":                     {webIs},
+		"web data":                            {},
+		"it's":                                {dbIs},
+		"%":                                   {webIs},
+		"acme db":                             {dbIs},
+		"podweb":                              {},
+		`name:"x' OR 1=1 --"`:                 {},
+		`"' OR '1'='1"`:                       {},
+		`name:"\"}]"`:                         {},
+	} {
+		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestRights(t *testing.T) {
+	var rows []Row
+	for _, space := range []tenant.Name{"acme", "globex"} {
+		for _, namespace := range []string{"a", "b"} {
+			for _, name := range []string{"x", "y", "*"} {
+				rows = append(rows, row(space, configMaps, "ConfigMap", namespace, name), row(space, pods, "Pod", namespace, name))
+			}
+		}
+		rows = append(rows, row(space, clusterRoles, "ClusterRole", "", "x"))
+	}
+	x := open(t, rows...)
+	in := func(resource schema.GroupResource, namespaces ...string) rights.Group {
+		return rights.Group{Resources: sets.New(resource), Namespaces: sets.New(namespaces...)}
+	}
+	many := &rights.Set{Groups: []rights.Group{}}
+	for i := range 2 * maxGroups {
+		many.Groups = append(many.Groups, in(pods, fmt.Sprint("n", i)))
+	}
+	many.Groups = append(many.Groups, in(configMaps, "b"))
+	for name, tc := range map[string]struct {
+		visible *rights.Set
+		want    string
+	}{
+		"nothing":          {&rights.Set{}, ""},
+		"empty sets":       {&rights.Set{Whole: sets.New[schema.GroupResource](), Groups: []rights.Group{{}}}, ""},
+		"a resource":       {&rights.Set{Whole: sets.New(clusterRoles)}, "clusterroles /x"},
+		"a namespace":      {&rights.Set{Groups: []rights.Group{in(pods, "a")}}, "pods a/*,pods a/x,pods a/y"},
+		"no namespace":     {&rights.Set{Groups: []rights.Group{in(clusterRoles, ""), in(pods, "c")}}, "clusterroles /x"},
+		"a name":           {&rights.Set{Named: map[schema.GroupResource]sets.Set[string]{pods: sets.New("x")}}, "pods a/x,pods b/x"},
+		"a name of a star": {&rights.Set{Named: map[schema.GroupResource]sets.Set[string]{pods: sets.New("*")}}, "pods a/*,pods b/*"},
+		"a name in one":    {&rights.Set{NamedIn: map[rights.Range]sets.Set[string]{{Resource: pods, Namespace: "b"}: sets.New("x")}}, "pods b/x"},
+		"twice": {&rights.Set{
+			Whole: sets.New(clusterRoles), Groups: []rights.Group{in(pods, "a")},
+			Named:   map[schema.GroupResource]sets.Set[string]{pods: sets.New("x"), clusterRoles: sets.New("x")},
+			NamedIn: map[rights.Range]sets.Set[string]{{Resource: pods, Namespace: "b"}: sets.New("x")},
+		}, "clusterroles /x,pods a/*,pods a/x,pods a/y,pods b/x"},
+		"denied": {&rights.Set{Whole: sets.New(pods), Denied: sets.New("a")}, "pods b/*,pods b/x,pods b/y"},
+		"many":   {many, "configmaps b/*,configmaps b/x,configmaps b/y"},
+	} {
+		if got := strings.Join(find(t, x, Selection{Visible: tc.visible}, ""), ","); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+		for _, r := range rows {
+			place := fmt.Sprintf("%s %s/%s", r.Resource.Resource, r.Namespace, r.Name)
+			if allowed := tc.visible.Allows(r.Resource, r.Namespace, r.Name); r.Space == "acme" && allowed != strings.Contains(","+tc.want+",", ","+place+",") {
+				t.Errorf("%s: %s allowed: %v", name, place, allowed)
+			}
+		}
+	}
+}
+
+func TestShared(t *testing.T) {
+	x := open(t, row(Shared, clusterRoles, "ClusterRole", "", "view"), row(Shared, clusterRoles, "ClusterRole", "", "edit"), row("acme", clusterRoles, "Own", "", "view"))
+	for _, tc := range []struct {
+		s    Selection
+		text string
+		want []string
+	}{
+		{Selection{Visible: everything, Shared: true}, "", []string{"clusterroles /edit", "clusterroles /view"}},
+		{Selection{Visible: everything, Shared: true}, "kind:clusterrole", []string{"clusterroles /edit"}}, // its own takes the place
+		{Selection{Visible: everything}, "", []string{"clusterroles /view"}},
+		{Selection{Visible: everything, Shared: true, Space: "globex"}, "kind:clusterrole", []string{"clusterroles /edit", "clusterroles /view"}},
+		{Selection{Visible: &rights.Set{}, Shared: true}, "", []string{}},
+	} {
+		if diff := cmp.Diff(tc.want, find(t, x, tc.s, tc.text)); diff != "" {
+			t.Errorf("%+v: %s", tc, diff)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	x := open(t)
+	for i := range 10 {
+		r := row("acme", pods, "Pod", fmt.Sprint("n", i%3), fmt.Sprint("p", i))
+		apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
+	}
+	all := find(t, x, Selection{Visible: everything}, "")
+	var after *After
+	var paged []string
+	for len(paged) < len(all) {
+		paged = append(paged, find(t, x, Selection{Visible: everything, Limit: 3, After: after}, "")...)
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(paged[len(paged)-1], "pods "), "/")
+		after = &After{Resource: "pods", Namespace: namespace, Name: name}
+	}
+	if diff := cmp.Diff(all, paged); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWrites(t *testing.T) {
+	before := row("acme", pods, "Pod", "default", "web")
+	before.Labels = map[string]string{"app": "web"}
+	x := open(t, before)
+	after := before
+	after.Labels, after.Status = map[string]string{"app": "db"}, "Running"
+	apply(t, x, Write{Key: keyOf(before), Rows: []Row{after}}, Write{Key: "other", Rows: []Row{row("acme", pods, "Pod", "a", "other")}})
+	for text, want := range map[string][]string{"label:app=web": {}, "label:app=db status:Running": {"pods default/web"}, "other": {"pods a/other"}} {
+		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+	apply(t, x, Write{Key: keyOf(before)})
+	if diff := cmp.Diff([]string{"pods a/other"}, find(t, x, Selection{Visible: everything}, "")); diff != "" {
+		t.Error(diff)
+	}
+	var properties int
+	if err := x.write.QueryRowContext(t.Context(), `SELECT count(*) FROM properties`).Scan(&properties); err != nil || properties > 0 {
+		t.Errorf("%d properties of objects that have gone, %v", properties, err)
+	}
+	// All or nothing: two objects at one place.
+	err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{before}}, {Key: "2", Rows: []Row{before}}})
+	if err == nil || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
+		t.Errorf("half of the writes were done: %v", err)
+	}
+}
+
+func TestQueriesEnd(t *testing.T) {
+	x := open(t, row("acme", pods, "Pod", "default", "web"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := x.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1}); err == nil {
+		t.Error("a query outlives its request")
+	}
+}
+
+func TestNewRow(t *testing.T) {
+	secret := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "s", Namespace: "default", UID: "1", Labels: map[string]string{"a": "b\x00c"},
+			Annotations:   map[string]string{"about": "x\xff", "kubectl.kubernetes.io/last-applied-configuration": "hidden"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "hidden"}},
+		},
+		Data: map[string][]byte{"hidden": []byte("hidden")}, StringData: map[string]string{"hidden": "hidden"}, Type: "hidden",
+	}
+	got, err := NewRow("acme", schema.GroupResource{Resource: "secrets"}, secret, []string{"about", "missing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Row{Space: "acme", Resource: schema.GroupResource{Resource: "secrets"}, Kind: "Secret", Namespace: "default", Name: "s",
+		Details: Details{UID: "1", Labels: map[string]string{"a": "b c"}, Annotations: map[string]string{"about": "x\ufffd"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Phase: "Running"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"hidden"}, Env: []corev1.EnvVar{{Name: "A", Value: "hidden"}}}}}}
+	if got, err = NewRow("acme", pods, pod, nil); err != nil || got.Status != "Running" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	stored, err := got.store()
+	if err != nil || strings.Contains(string(stored.details)+got.text(), "hidden") {
+		t.Errorf("%s, %v", stored.details, err)
+	}
+}
+
+// BenchmarkSelect searches one of many spaces, each with a thousand objects.
+func BenchmarkSelect(b *testing.B) {
+	for _, spaces := range []int{1, 100} {
+		x := open(b)
+		for n := range spaces {
+			writes := make([]Write, 0, 1000)
+			for i := range cap(writes) {
+				r := row(tenant.Name(fmt.Sprint("t", n)), pods, "Pod", fmt.Sprint("n", i%10), fmt.Sprint("pod-", i))
+				r.Labels, r.Status = map[string]string{"app": fmt.Sprint("app-", i%20), "tier": "web"}, "Running"
+				writes = append(writes, Write{Key: keyOf(r), Rows: []Row{r}})
+			}
+			apply(b, x, writes...)
+		}
+		for name, text := range map[string]string{"filter": "label:app=app-7", "keyword": "app-7", "everything": ""} {
+			b.Run(fmt.Sprintf("%s/spaces=%d", name, spaces), func(b *testing.B) {
+				q, err := query.Parse(text, time.Now())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					if found, err := x.Select(b.Context(), Selection{Space: "t0", Visible: everything, Query: q, Limit: 100}); err != nil || found.Count == 0 {
+						b.Fatal(found, err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package index
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Shared stands in Row.Space for objects that every tenant's space has without storing them. No
+// space has this name.
+const Shared tenant.Name = ""
+
+// Row is what is known of an object: metadata, and how it is. Specs and data, and managed fields, are
+// not there; of a Secret there is nothing but metadata.
+type Row struct {
+	Space           tenant.Name
+	Resource        schema.GroupResource
+	Namespace, Name string
+	Kind            string
+	// Created is in seconds since 1970, zero if it is not known.
+	Created int64
+	Details
+}
+
+// Details is what is not part of the place of an object.
+type Details struct {
+	UID         string            `json:"uid,omitempty"`
+	Status      string            `json:"status,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// NewRow returns the row of an object of a resource in a space, with those of its annotations that are
+// allowed.
+func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object, annotations []string) (Row, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return Row{}, fmt.Errorf("reading the metadata of %T: %w", obj, err)
+	}
+	row := Row{
+		Space: space, Resource: resource, Namespace: accessor.GetNamespace(), Name: accessor.GetName(),
+		Kind:    obj.GetObjectKind().GroupVersionKind().Kind,
+		Details: Details{UID: string(accessor.GetUID()), Status: statusOf(obj), Labels: texts(accessor.GetLabels())},
+	}
+	if created := accessor.GetCreationTimestamp(); !created.IsZero() {
+		row.Created = created.Unix()
+	}
+	for _, key := range annotations {
+		if value, ok := accessor.GetAnnotations()[key]; ok {
+			if row.Annotations == nil {
+				row.Annotations = map[string]string{}
+			}
+			row.Annotations[key] = query.Text(value)
+		}
+	}
+	row.Kind, row.Status = query.Text(row.Kind), query.Text(row.Status)
+	return row, nil
+}
+
+func texts(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	result := make(map[string]string, len(m))
+	for key, value := range m {
+		result[query.Text(key)] = query.Text(value)
+	}
+	return result
+}
+
+// maxStatus is how many bytes of a status are known: custom resources may have anything there.
+const maxStatus = 256
+
+// statusOf returns the phase of an object, empty if it has none.
+func statusOf(obj runtime.Object) string {
+	switch obj := obj.(type) {
+	case *corev1.Pod:
+		return string(obj.Status.Phase)
+	case *corev1.Namespace:
+		return string(obj.Status.Phase)
+	case *corev1.PersistentVolumeClaim:
+		return string(obj.Status.Phase)
+	case *corev1.PersistentVolume:
+		return string(obj.Status.Phase)
+	case *unstructured.Unstructured:
+		if phase, found, err := unstructured.NestedString(obj.Object, "status", "phase"); err == nil && found && len(phase) <= maxStatus {
+			return phase
+		}
+	}
+	return ""
+}
+
+// property is a value by which objects are filtered and that some do not have, or have several of.
+type property struct{ name, value string }
+
+// The names of such properties. Labels and annotations are compared as KEY=VALUE.
+const (
+	propertyLabel      = "label"
+	propertyAnnotation = "annotation"
+	propertyStatus     = "status"
+	propertyUID        = "uid"
+)
+
+func (r *Row) properties() []property {
+	var all []property
+	for _, of := range []struct {
+		name   string
+		values map[string]string
+	}{{propertyLabel, r.Labels}, {propertyAnnotation, r.Annotations}} {
+		for _, key := range slices.Sorted(maps.Keys(of.values)) {
+			all = append(all, property{of.name, key + "=" + of.values[key]})
+		}
+	}
+	if r.Status != "" {
+		all = append(all, property{propertyStatus, r.Status})
+	}
+	if r.UID != "" {
+		all = append(all, property{propertyUID, r.UID})
+	}
+	return all
+}
+
+// text returns what keywords are looked for in: all values, divided by what is in no keyword.
+func (r *Row) text() string {
+	values := []string{r.Kind, r.Resource.Group, r.Namespace, r.Name}
+	for _, p := range r.properties() {
+		values = append(values, p.value)
+	}
+	for i := range values {
+		values[i] = query.Fold(values[i])
+	}
+	return strings.Join(values, "\n")
+}
+
+var seed = maphash.MakeSeed()
+
+// stored is a row as the database has it.
+type stored struct {
+	Row
+	details []byte
+	sum     int64
+}
+
+func (r Row) store() (stored, error) {
+	details, err := json.Marshal(r.Details)
+	if err != nil {
+		return stored{}, fmt.Errorf("encoding %s %q: %w", r.Resource, r.Name, err)
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	fmt.Fprintf(&h, "%s\n%s\n%s\n%s\n%s\n%d\n", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created)
+	h.Write(details)
+	return stored{r, details, int64(h.Sum64())}, nil //nolint:gosec // any number does
+}

@@ -1,0 +1,267 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// What a query may be at most. Each filter and each value is compared with each object that
+// the user may list.
+const (
+	MaxBytes    = 4096
+	MaxFilters  = 20
+	MaxValues   = 50 // of one filter
+	MaxKeywords = 10
+	MaxStars    = 4 // of one value
+)
+
+// Query is what an object must match: all filters and all keywords.
+type Query struct {
+	Filters []Filter
+	// Keywords are folded. Each occurs in some text of an object.
+	Keywords []string
+}
+
+// Filter is about one property of objects.
+type Filter struct {
+	// Property is its name, in lower case.
+	Property string
+	// Any are alternatives, one of which an object must match. Without any it need not.
+	Any []Value
+	// None are what an object must not match.
+	None []Value
+}
+
+// Value is what a property is compared with.
+type Value struct {
+	// Is says how: Equal, or an order of times.
+	Is Comparison
+	// Text is what it is compared with, as Text or, if Folded is set, as Fold makes it.
+	Text string
+	// Folded is whether case makes no difference.
+	Folded bool
+	// Parts is the text between its wildcards, if it has some.
+	Parts []string
+	// Time is what times are compared with.
+	Time time.Time
+}
+
+// Comparison is how a property is compared with a value.
+type Comparison string
+
+// The comparisons. Others than Equal are about times.
+const (
+	Equal     Comparison = "="
+	After     Comparison = ">"
+	NotBefore Comparison = ">="
+	Before    Comparison = "<"
+	NotAfter  Comparison = "<="
+)
+
+// Created is the property that is a time.
+const Created = "created"
+
+// folded are the properties in whose values case makes no difference if they are written in
+// lower case: nobody remembers how kinds are written.
+var folded = []string{"kind"}
+
+// Parse reads a query: words divided by spaces, in which NAME:VALUE[,VALUE...] is a filter and
+// anything else a keyword. now is what "created:day" is reckoned from.
+//
+// A value may begin with =, !, !=, >, >=, < or <=, and have * for any text. What has spaces,
+// commas or quotes in it stands in double quotes, with \ before a quote or a backslash.
+func Parse(text string, now time.Time) (Query, error) {
+	var q Query
+	if len(text) > MaxBytes {
+		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", len(text), MaxBytes)
+	}
+	words, err := split(text)
+	if err != nil {
+		return q, err
+	}
+	for _, w := range words {
+		if w.property == "" {
+			if keyword := Fold(w.values[0]); strings.TrimSpace(keyword) != "" {
+				q.Keywords = append(q.Keywords, keyword)
+			}
+			continue
+		}
+		f, err := newFilter(w, now)
+		if err != nil {
+			return q, fmt.Errorf("filter %q: %w", w.property, err)
+		}
+		q.Filters = append(q.Filters, f)
+	}
+	switch {
+	case len(q.Filters) > MaxFilters:
+		return q, fmt.Errorf("the query has %d filters, and may have %d", len(q.Filters), MaxFilters)
+	case len(q.Keywords) > MaxKeywords:
+		return q, fmt.Errorf("the query has %d keywords, and may have %d", len(q.Keywords), MaxKeywords)
+	}
+	return q, nil
+}
+
+func newFilter(w word, now time.Time) (Filter, error) {
+	f := Filter{Property: w.property}
+	if len(w.values) > MaxValues {
+		return f, fmt.Errorf("it has %d values, and may have %d", len(w.values), MaxValues)
+	}
+	for _, raw := range w.values {
+		comparison, negated, text := operator(raw)
+		v, err := newValue(w.property, comparison, text, now)
+		if err != nil {
+			return f, err
+		}
+		if negated {
+			f.None = append(f.None, v)
+		} else {
+			f.Any = append(f.Any, v)
+		}
+	}
+	return f, nil
+}
+
+// operator splits the operator from a value.
+func operator(raw string) (comparison Comparison, negated bool, rest string) {
+	for _, op := range []string{"!=", ">=", "<=", "=", "!", ">", "<"} {
+		rest, found := strings.CutPrefix(raw, op)
+		if !found {
+			continue
+		}
+		switch op {
+		case "!", "!=":
+			return Equal, true, rest
+		default:
+			return Comparison(op), false, rest
+		}
+	}
+	return Equal, false, raw
+}
+
+var errNoValue = errors.New(`it has no value; write NAME:VALUE, or "NAME:" in quotes for a keyword`)
+
+func newValue(property string, comparison Comparison, text string, now time.Time) (Value, error) {
+	v := Value{Is: comparison}
+	switch {
+	case text == "":
+		return v, errNoValue
+	case property == Created:
+		return timeValue(v, text, now)
+	case comparison != Equal:
+		return v, fmt.Errorf("it is no time: compare it by = or !, and not by %s", comparison)
+	}
+	v.Folded = slices.Contains(folded, property) && !strings.ContainsFunc(text, unicode.IsUpper)
+	v.Text = Text(text)
+	if v.Folded {
+		v.Text = Fold(text)
+	}
+	if strings.Contains(v.Text, "*") {
+		v.Parts = strings.Split(v.Text, "*")
+		if len(v.Parts)-1 > MaxStars {
+			return v, fmt.Errorf("%q has %d wildcards, and may have %d", text, len(v.Parts)-1, MaxStars)
+		}
+	}
+	return v, nil
+}
+
+// spans are the words for times.
+var spans = map[string]func(time.Time) time.Time{
+	"hour":  func(t time.Time) time.Time { return t.Add(-time.Hour) },
+	"day":   func(t time.Time) time.Time { return t.AddDate(0, 0, -1) },
+	"week":  func(t time.Time) time.Time { return t.AddDate(0, 0, -7) },
+	"month": func(t time.Time) time.Time { return t.AddDate(0, -1, 0) },
+	"year":  func(t time.Time) time.Time { return t.AddDate(-1, 0, 0) },
+}
+
+// timeValue reads a time. A word for one, alone, means what is newer.
+func timeValue(v Value, text string, now time.Time) (Value, error) {
+	if ago, ok := spans[text]; ok {
+		if v.Is == Equal {
+			v.Is = NotBefore
+		}
+		v.Time = ago(now)
+		return v, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			v.Time = t
+			return v, nil
+		}
+	}
+	return v, fmt.Errorf("%q is no time; write 2006-01-02, 2006-01-02T15:04:05Z, or hour, day, week, month or year for what is newer", text)
+}
+
+// word is a part of a query, before it is read.
+type word struct {
+	property string // empty for a keyword
+	values   []string
+}
+
+// split divides a query into words.
+func split(text string) ([]word, error) {
+	var words []word
+	s := scanner{rest: text}
+	for s.skipSpaces(); s.rest != ""; s.skipSpaces() {
+		first, end, err := s.token(":, ")
+		if err != nil {
+			return nil, err
+		}
+		w := word{values: []string{first}}
+		switch {
+		case end == ':' && first != "":
+			w = word{property: strings.ToLower(Text(first))}
+			for end = ','; end == ','; {
+				var value string
+				if value, end, err = s.token(", "); err != nil {
+					return nil, err
+				}
+				w.values = append(w.values, value)
+			}
+		case end == ':' || end == ',':
+			return nil, fmt.Errorf("%q stands alone in %q; put what has it into double quotes", end, text)
+		}
+		words = append(words, w)
+	}
+	return words, nil
+}
+
+type scanner struct{ rest string }
+
+func (s *scanner) skipSpaces() {
+	s.rest = strings.TrimLeftFunc(s.rest, unicode.IsSpace)
+}
+
+// token returns the text up to one of ends, or to a space, which it drops, and which it was. It is
+// zero at the end of the query.
+func (s *scanner) token(ends string) (string, rune, error) {
+	var token strings.Builder
+	quoted, escaped := false, false
+	for i, r := range s.rest {
+		switch {
+		case escaped:
+			token.WriteRune(r)
+			escaped = false
+		case quoted && r == '\\':
+			escaped = true
+		case r == '"':
+			quoted = !quoted
+		case !quoted && (strings.ContainsRune(ends, r) || unicode.IsSpace(r)):
+			s.rest = s.rest[i+len(string(r)):]
+			if unicode.IsSpace(r) {
+				r = ' '
+			}
+			return token.String(), r, nil
+		default:
+			token.WriteRune(r)
+		}
+	}
+	if quoted {
+		return "", 0, errors.New("a double quote has no other one that ends it")
+	}
+	s.rest = ""
+	return token.String(), 0, nil
+}

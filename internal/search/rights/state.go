@@ -1,0 +1,463 @@
+package rights
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/registry/user"
+	"github.com/tenantry/tenantry/internal/server/storage"
+	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Config is what decides rights and is not stored.
+type Config struct {
+	// Builtin are the built-in resources that can be listed.
+	Builtin []Resource
+	// Order returns the authorization modes in their order.
+	Order func() []authzconfig.AuthorizerType
+	// ABAC are the policies of the file, nil without that mode.
+	ABAC *authorization.ABAC
+}
+
+// Resource is a resource of which objects can be listed.
+type Resource struct {
+	// Stored names it in the stream of changes.
+	Stored schema.GroupResource
+	// Served are the names by which it is listed: events have two.
+	Served []schema.GroupResource
+}
+
+// State is what decides rights, as far as it has been told. Tell is called by one goroutine.
+type State struct {
+	config Config
+	rbac   *spacerbac.Index
+	parts  spacerbac.Parts
+	grants *authorization.Grants
+	users  *user.Index
+	// stored are the Users by their place, whose deletion says no more.
+	stored map[storage.Place]*v1alpha1.User
+
+	mu      sync.RWMutex
+	tenants map[tenant.Name]tenantState
+	// bound counts the RoleBindings of each namespace that has some.
+	bound map[tenant.Name]map[string]int
+	// bindings are their names, by which a new version is told from a new object.
+	bindings map[storage.Place]struct{}
+	// creators are the UIDs of the Users that have created namespaces.
+	creators    map[tenant.Name]map[string]string
+	definitions map[tenant.Name]map[schema.GroupResource]definition
+
+	versions map[tenant.Name]Version
+	// everywhere is the version of what concerns all spaces.
+	everywhere Version
+	changes    int64
+	// changing is the space in which something is being changed, "" for none, and all for all.
+	changing tenant.Scope
+}
+
+type tenantState struct {
+	uid                    types.UID
+	labels                 labels.Set
+	terminating, suspended bool
+}
+
+// definition is a CustomResourceDefinition.
+type definition struct {
+	// serves is whether its objects can be listed in the space that has it.
+	serves bool
+	// published is whether they can be in other spaces, and was whether they could be.
+	published, was bool
+}
+
+// Version tells one state of the rights in a space from every other.
+type Version struct {
+	count int64
+	// Revision is when the rights have changed last.
+	Revision int64
+}
+
+// NewState returns a state that has been told of nothing.
+func NewState(config Config) *State {
+	s := &State{
+		config: config, users: user.NewIndex(), stored: map[storage.Place]*v1alpha1.User{},
+		tenants: map[tenant.Name]tenantState{}, bound: map[tenant.Name]map[string]int{}, bindings: map[storage.Place]struct{}{},
+		creators: map[tenant.Name]map[string]string{}, definitions: map[tenant.Name]map[schema.GroupResource]definition{},
+		versions: map[tenant.Name]Version{},
+	}
+	s.rbac = spacerbac.NewFollowed(func(n tenant.Name) labels.Set { return s.tenant(n).labels })
+	s.parts = spacerbac.NewParts(s.rbac)
+	s.grants = authorization.NewGrants(func(_ context.Context, n tenant.Name) (types.UID, bool) {
+		t := s.tenant(n)
+		return t.uid, t.uid != "" && !t.terminating && !t.suspended
+	})
+	return s
+}
+
+func (s *State) tenant(n tenant.Name) tenantState {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tenants[n]
+}
+
+// Terminating reports whether the tenant of a space is being deleted.
+func (s *State) Terminating(n tenant.Name) bool { return s.tenant(n).terminating }
+
+// UID returns the UID of a tenant, empty if there is none.
+func (s *State) UID(n tenant.Name) types.UID { return s.tenant(n).uid }
+
+// Suspended reports whether a tenant is suspended.
+func (s *State) Suspended(n tenant.Name) bool { return s.tenant(n).suspended }
+
+// Served returns the names by which a stored resource is listed.
+func (s *State) Served(stored schema.GroupResource) []schema.GroupResource {
+	for _, builtin := range s.config.Builtin {
+		if builtin.Stored == stored {
+			return builtin.Served
+		}
+	}
+	return []schema.GroupResource{stored}
+}
+
+// The resources that decide rights.
+var (
+	roles               = schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}
+	roleBindings        = schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}
+	clusterRoles        = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}
+	clusterRoleBindings = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrolebindings"}
+	namespaces          = schema.GroupResource{Resource: "namespaces"}
+	definitions         = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
+)
+
+// setters have what is done with a new version of an object, nil for one that has gone, by resource. They return
+// what does it, nil if the rights stay what they are.
+var setters = map[schema.GroupResource]func(s *State, p storage.Place, obj runtime.Object) (commit func() error){
+	roles:                   setRBAC[rbacv1.Role],
+	clusterRoles:            setRBAC[rbacv1.ClusterRole],
+	clusterRoleBindings:     setRBAC[rbacv1.ClusterRoleBinding],
+	roleBindings:            (*State).setRoleBinding,
+	tenantregistry.Resource: (*State).setTenant,
+	accesspolicy.Resource:   (*State).setPolicy,
+	user.Resource:           (*State).setUser,
+	namespaces:              (*State).setNamespace,
+	definitions:             (*State).setDefinition,
+}
+
+// Decides reports whether objects of a resource decide rights.
+func Decides(resource schema.GroupResource) bool { return setters[resource] != nil }
+
+// Tell tells of a new version of an object of a resource that decides rights, nil if it has gone, at a
+// revision.
+func (s *State) Tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) error {
+	commit := setters[resource](s, p, obj)
+	if commit == nil {
+		return nil
+	}
+	in := p.Space.Scope()
+	if p.Space == tenant.System {
+		in = tenant.Everything
+		if resource == tenantregistry.Resource {
+			in = tenant.Scope(p.Name)
+		}
+		if resource == roles || resource == roleBindings || resource == namespaces {
+			in = tenant.System.Scope()
+		}
+	}
+	// The version is another one before anything of it can be seen.
+	s.begin(in, revision)
+	defer s.end()
+	if err := commit(); err != nil {
+		return fmt.Errorf("following %s %+v: %w", resource, p, err)
+	}
+	return nil
+}
+
+func (s *State) begin(in tenant.Scope, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes++
+	s.changing = in
+	if n, one := in.Space(); one {
+		s.versions[n] = Version{s.changes, revision}
+	} else {
+		s.everywhere = Version{s.changes, revision}
+	}
+}
+
+func (s *State) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changing = ""
+}
+
+// Version returns the version of the rights of a tenant's users in a space, and false while they are
+// being changed. What was made while the version stayed the same was made of one state.
+func (s *State) Version(space, userTenant tenant.Name) (Version, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v := s.everywhere
+	for _, n := range []tenant.Name{space, userTenant} {
+		own := s.versions[n]
+		v = Version{max(v.count, own.count), max(v.Revision, own.Revision)}
+	}
+	stable := s.changing == "" || s.changing != tenant.Everything && s.changing != space.Scope() && s.changing != userTenant.Scope()
+	return v, stable
+}
+
+// as returns an object as what it must be, zero if it has gone.
+func as[T runtime.Object](obj runtime.Object) (T, error) {
+	var none T
+	if obj == nil {
+		return none, nil
+	}
+	typed, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("unexpected object %T", obj)
+	}
+	return typed, nil
+}
+
+func failing(err error) func() error { return func() error { return err } }
+
+// rbacObject is a pointer to an object of RBAC.
+type rbacObject[T any] interface {
+	*T
+	runtime.Object
+	metav1.Object
+}
+
+// setRBAC tells the index of an object by the names of the flattened view.
+func setRBAC[T any, P rbacObject[T]](s *State, p storage.Place, obj runtime.Object) func() error {
+	return func() error {
+		flat := P(new(T))
+		if obj != nil {
+			stored, ok := obj.DeepCopyObject().(P)
+			if !ok {
+				return fmt.Errorf("unexpected object %T", obj)
+			}
+			flat = stored
+		}
+		flat.SetName(p.Name)
+		if p.Namespace == "" {
+			flat.SetName(tenant.Flatten(p.Space, p.Name).String())
+		} else {
+			flat.SetNamespace(tenant.Flatten(p.Space, p.Namespace).String())
+		}
+		return s.rbac.Set(flat, obj == nil)
+	}
+}
+
+func (s *State) setRoleBinding(p storage.Place, obj runtime.Object) func() error {
+	set := setRBAC[rbacv1.RoleBinding](s, p, obj)
+	return func() error {
+		s.countBinding(p, obj == nil)
+		return set()
+	}
+}
+
+func (s *State) countBinding(p storage.Place, deleted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.bindings[p]
+	if known == !deleted {
+		return
+	}
+	in := s.bound[p.Space]
+	if in == nil {
+		in = map[string]int{}
+		s.bound[p.Space] = in
+	}
+	if deleted {
+		delete(s.bindings, p)
+		in[p.Namespace]--
+	} else {
+		s.bindings[p] = struct{}{}
+		in[p.Namespace]++
+	}
+	if in[p.Namespace] == 0 {
+		delete(in, p.Namespace)
+	}
+	if len(in) == 0 {
+		delete(s.bound, p.Space)
+	}
+}
+
+// boundIn returns the namespaces of a space that have RoleBindings, sorted.
+func (s *State) boundIn(n tenant.Name) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.bound[n]))
+}
+
+// setTenant ignores what changes often and decides nothing, such as how much is stored.
+func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
+	n := tenant.Name(p.Name)
+	var now tenantState
+	t, err := as[*v1alpha1.Tenant](obj)
+	if err != nil {
+		return failing(err)
+	}
+	if t != nil {
+		now = tenantState{uid: t.UID, labels: t.Labels, terminating: t.DeletionTimestamp != nil, suspended: t.Spec.Suspended}
+	}
+	before := s.tenant(n)
+	if before.uid == now.uid && before.terminating == now.terminating && before.suspended == now.suspended && maps.Equal(before.labels, now.labels) {
+		return nil
+	}
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if now.uid == "" {
+			delete(s.tenants, n)
+		} else {
+			s.tenants[n] = now
+		}
+		return nil
+	}
+}
+
+func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
+	policy, err := as[*v1alpha1.TenantAccessPolicy](obj)
+	if err != nil {
+		return failing(err)
+	}
+	return func() error {
+		if policy != nil {
+			s.grants.Set(policy)
+			return nil
+		}
+		gone := &v1alpha1.TenantAccessPolicy{}
+		gone.Name, gone.Annotations = p.Name, map[string]string{tenant.Annotation: string(p.Space)}
+		s.grants.Delete(gone)
+		return nil
+	}
+}
+
+func (s *State) setUser(p storage.Place, obj runtime.Object) func() error {
+	u, err := as[*v1alpha1.User](obj)
+	if err != nil {
+		return failing(err)
+	}
+	return func() error {
+		if before, known := s.stored[p]; known {
+			s.users.Delete(before)
+			delete(s.stored, p)
+		}
+		if u != nil {
+			s.users.Set(u)
+			s.stored[p] = u
+		}
+		return nil
+	}
+}
+
+func (s *State) setNamespace(p storage.Place, obj runtime.Object) func() error {
+	creator := ""
+	if obj != nil {
+		if accessor, err := meta.Accessor(obj); err == nil {
+			creator = accessor.GetLabels()[tenant.CreatedByLabel]
+		}
+	}
+	s.mu.RLock()
+	before := s.creators[p.Space][p.Name]
+	s.mu.RUnlock()
+	if before == creator {
+		return nil
+	}
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		in := s.creators[p.Space]
+		if in == nil {
+			in = map[string]string{}
+			s.creators[p.Space] = in
+		}
+		in[p.Name] = creator
+		if creator == "" {
+			delete(in, p.Name)
+		}
+		if len(in) == 0 {
+			delete(s.creators, p.Space)
+		}
+		return nil
+	}
+}
+
+// createdBy returns the namespaces of a space that Users with some UIDs have created.
+func (s *State) createdBy(n tenant.Name, uids ...string) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var names []string
+	for name, uid := range s.creators[n] {
+		if slices.Contains(uids, uid) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (s *State) setDefinition(p storage.Place, obj runtime.Object) func() error {
+	resource := schema.ParseGroupResource(p.Name)
+	var now *definition
+	d, err := as[*apiextensionsv1.CustomResourceDefinition](obj)
+	if err != nil {
+		return failing(err)
+	}
+	if d != nil {
+		now = newDefinition(d)
+	}
+	s.mu.RLock()
+	before, known := s.definitions[p.Space][resource]
+	s.mu.RUnlock()
+	if known == (now != nil) && (now == nil || *now == before) {
+		return nil
+	}
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		in := s.definitions[p.Space]
+		if in == nil {
+			in = map[schema.GroupResource]definition{}
+			s.definitions[p.Space] = in
+		}
+		if now == nil {
+			delete(in, resource)
+		} else {
+			in[resource] = *now
+		}
+		if len(in) == 0 {
+			delete(s.definitions, p.Space)
+		}
+		return nil
+	}
+}
+
+func newDefinition(d *apiextensionsv1.CustomResourceDefinition) *definition {
+	established := slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+	served := slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+	_, marked := d.Labels[tenant.PublishedDefinitionLabel]
+	return &definition{
+		serves:    established && served,
+		published: marked && (tenant.IsPublished(d.Annotations) || d.DeletionTimestamp != nil),
+		was:       marked,
+	}
+}

@@ -1,0 +1,298 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/rights"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
+	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// fixture is a service in which jane of acme may list the Secrets in namespace a. There is one in a and one
+// in b. Everything is known up to revision 10.
+type fixture struct {
+	*testing.T
+	service *Service
+	session *session
+	// authorize is the server's authorizer.
+	authorize func() (authorizer.Decision, error)
+	// revision is what etcd says.
+	revision atomic.Int64
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{T: t, authorize: func() (authorizer.Decision, error) { return authorizer.DecisionAllow, nil }}
+	state := rights.NewState(rights.Config{
+		Order:   func() []authzconfig.AuthorizerType { return []authzconfig.AuthorizerType{"RBAC"} },
+		Builtin: []rights.Resource{{Stored: secrets, Served: []schema.GroupResource{secrets}}},
+	})
+	database, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "search"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Close() })
+	f.session = newSession(nil, state, database, nil)
+	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
+	f.service = New(Config{Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		decision, err := f.authorize()
+		return decision, "", err
+	})})
+	f.service.current.Store(f.session)
+	f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "acme"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, 1)
+	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, storage.Place{Space: "acme", Namespace: "a", Name: "r"},
+		&rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}, 2)
+	f.bind(true, 3)
+	for _, namespace := range []string{"a", "b"} {
+		row := index.Row{Space: "acme", Resource: secrets, Namespace: namespace, Name: "s", Kind: "Secret"}
+		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.revision.Store(10)
+	f.session.told.note(10)
+	f.session.written.note(10)
+	return f
+}
+
+func (f *fixture) tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) {
+	f.Helper()
+	if err := f.session.rights.Tell(resource, p, obj, revision); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// bind gives jane the right, or takes it away.
+func (f *fixture) bind(bound bool, revision int64) {
+	f.Helper()
+	var binding runtime.Object
+	if bound {
+		binding = &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "jane"}}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}}
+	}
+	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, storage.Place{Space: "acme", Namespace: "a", Name: "b"}, binding, revision)
+}
+
+// search returns the namespaces of what jane finds, or the reason of the error.
+func (f *fixture) search(parameters string) string {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	return f.searchIn(ctx, parameters)
+}
+
+func (f *fixture) searchIn(ctx context.Context, parameters string, groups ...string) string {
+	f.Helper()
+	u := &user.DefaultInfo{Name: "jane", Groups: groups, Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
+	ctx = tenant.WithRequest(request.WithUser(ctx, u), &tenant.Request{Authenticated: "acme"})
+	req := httptest.NewRequestWithContext(tenant.WithUID(ctx, "acme", "1"), http.MethodGet, Path+parameters, http.NoBody)
+	answer, err := f.service.serve(req)
+	if err != nil {
+		return string(apierrors.ReasonForError(err))
+	}
+	var namespaces []string
+	for _, item := range answer.Items {
+		namespaces = append(namespaces, item.Namespace)
+	}
+	if answer.Count != int64(len(answer.Items)) {
+		f.Errorf("%d of %d", len(answer.Items), answer.Count)
+	}
+	return strings.Join(namespaces, ",")
+}
+
+func TestAnswers(t *testing.T) {
+	f := newFixture(t)
+	if got := f.search(""); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := f.searchIn(t.Context(), "", user.AllUnauthenticated); got != string(metav1.StatusReasonUnauthorized) {
+		t.Errorf("anonymous: %q", got)
+	}
+	f.bind(false, 11)
+	f.revision.Store(11)
+	f.session.told.note(11)
+	f.session.written.note(11)
+	if got := f.search(""); got != "" {
+		t.Errorf("after a revocation: %q", got)
+	}
+	f.service.current.Store(nil)
+	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
+		t.Errorf("without an index: %q", got)
+	}
+}
+
+// TestNoOldRights looks for an answer of rights that etcd has overtaken.
+func TestNoOldRights(t *testing.T) {
+	f := newFixture(t)
+	f.revision.Store(11)
+	f.session.written.note(11)
+	answered, ctx := f.askWhile(t.Context())
+	f.session.told.awaited(ctx)
+	f.bind(false, 11)
+	f.session.told.note(11)
+	if got := <-answered; got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// askWhile searches in the background. The context ends with the answer.
+func (f *fixture) askWhile(ctx context.Context) (<-chan string, context.Context) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	answered := make(chan string, 1)
+	go func() {
+		defer cancel()
+		answered <- f.search("")
+	}()
+	return answered, ctx
+}
+
+// TestNoOldObjects looks for an answer of objects that were there before the right was given.
+func TestNoOldObjects(t *testing.T) {
+	f := newFixture(t)
+	f.bind(true, 11) // and the index is as of 10
+	u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
+	ctx := tenant.WithUID(tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Authenticated: "acme"}), "acme", "1")
+	a, err := newAsker(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	f.authorize = func() (authorizer.Decision, error) {
+		if f.session.written.get() < 11 {
+			t.Error("the index is older than the right")
+		}
+		return authorizer.DecisionAllow, nil
+	}
+	tried, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		_, err := f.service.try(ctx, f.session, a)
+		tried <- err
+	}()
+	waits, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		<-over
+		stop()
+	}()
+	f.session.written.awaited(waits)
+	cancel()
+	if err := <-tried; !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRightsThatChange has the right taken away after the index was read.
+func TestRightsThatChange(t *testing.T) {
+	f := newFixture(t)
+	var once sync.Once
+	f.authorize = func() (authorizer.Decision, error) {
+		once.Do(func() {
+			f.bind(false, 11)
+			f.session.written.note(11)
+		})
+		return authorizer.DecisionAllow, nil
+	}
+	if got := f.search(""); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestAuthorizerConfirms has an authorizer that does not allow what the rights say.
+func TestAuthorizerConfirms(t *testing.T) {
+	f := newFixture(t)
+	for name, authorize := range map[string]func() (authorizer.Decision, error){
+		"no opinion": func() (authorizer.Decision, error) { return authorizer.DecisionNoOpinion, nil },
+		"deny":       func() (authorizer.Decision, error) { return authorizer.DecisionDeny, nil },
+		"an error":   func() (authorizer.Decision, error) { return authorizer.DecisionAllow, errors.New("wrong") },
+	} {
+		f.authorize = authorize
+		if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestOtherLives has a tenant that is another one, or suspended, as of the revision of the rights.
+func TestOtherLives(t *testing.T) {
+	f := newFixture(t)
+	place := storage.Place{Space: tenant.System, Name: "acme"}
+	for _, other := range []*v1alpha1.Tenant{
+		{ObjectMeta: metav1.ObjectMeta{UID: "2"}},
+		{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1alpha1.TenantSpec{Suspended: true}},
+	} {
+		f.tell(tenantregistry.Resource, place, other, 4)
+		if got := f.search(""); got != string(metav1.StatusReasonForbidden) {
+			t.Errorf("%+v: %q", other, got)
+		}
+	}
+	f.tell(tenantregistry.Resource, place, nil, 5)
+	if got := f.search(""); got != string(metav1.StatusReasonForbidden) {
+		t.Errorf("a tenant that is gone: %q", got)
+	}
+}
+
+// TestRevisions has many ask at once: nobody gets what was read before they asked.
+func TestRevisions(t *testing.T) {
+	var etcd atomic.Int64
+	reads, release := atomic.Int64{}, make(chan struct{})
+	r := &revisions{read: func(context.Context) (int64, error) {
+		reads.Add(1)
+		revision := etcd.Load()
+		<-release
+		return revision, nil
+	}}
+	var asking sync.WaitGroup
+	const askers = 50
+	for range askers {
+		before := etcd.Add(1)
+		asking.Go(func() {
+			revision, err := r.now(t.Context())
+			if err != nil || revision < before {
+				t.Errorf("got %d, %v, and asked after %d", revision, err, before)
+			}
+		})
+	}
+	close(release)
+	asking.Wait()
+	if n := reads.Load(); n < 1 || n > askers {
+		t.Errorf("etcd was asked %d times", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&revisions{read: func(context.Context) (int64, error) { select {} }}).now(ctx); err == nil {
+		t.Error("an answer without etcd")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if err := (Options{Annotations: []string{lastApplied}}).Validate(); err == nil {
+		t.Error("the copy of objects is searched")
+	}
+	if err := (Options{Annotations: []string{"a"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

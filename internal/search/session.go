@@ -1,0 +1,220 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/rights"
+	"github.com/tenantry/tenantry/internal/server/storage"
+)
+
+// session is one index with the rights of the same stream, from its beginning until something fails.
+type session struct {
+	stream      *storage.Stream
+	rights      *rights.State
+	index       *index.Index
+	annotations []string
+	// told and written are how far the rights and the index are.
+	told, written reached
+	revisions     revisions
+
+	mu    sync.Mutex
+	queue []job
+	bytes int
+	// filled and emptied tell that there is something in the queue, and room in it.
+	filled, emptied chan struct{}
+}
+
+// job is a change to be written, or, without one, the revision that is reached then.
+type job struct {
+	change  *storage.StoredChange
+	object  runtime.Object // decoded already, or nil
+	reached int64
+}
+
+const (
+	// queueBytes is how much waits for the index. When it is full, the stream waits, and with it the
+	// rights: search answers 503 until they go on.
+	queueBytes = 64 << 20
+	// batch is how many changes are written in one transaction.
+	batch = 2000
+)
+
+func newSession(stream *storage.Stream, state *rights.State, database *index.Index, annotations []string) *session {
+	s := &session{
+		stream: stream, rights: state, index: database, annotations: annotations,
+		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
+	}
+	s.revisions.read = stream.Revision
+	return s
+}
+
+var _ storage.Follower = &session{}
+
+// Changed implements storage.Follower.
+func (s *session) Changed(ctx context.Context, changes []storage.StoredChange) error {
+	for i := range changes {
+		j := job{change: &changes[i]}
+		if rights.Decides(j.change.Resource) && !j.change.Custom {
+			var err error
+			if j.object, err = s.tell(ctx, j.change); err != nil {
+				return err
+			}
+		}
+		if err := s.put(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell tells the rights of a change. What cannot be read is not there.
+func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runtime.Object, error) {
+	var object runtime.Object
+	if !change.Deleted {
+		var err error
+		if object, _, err = s.stream.Decode(ctx, change); err != nil {
+			klog.ErrorS(err, "Search: an object that gives rights gives none")
+			object = nil
+		}
+	}
+	return object, s.rights.Tell(change.Resource, change.Place, object, change.Revision)
+}
+
+// Reached implements storage.Follower.
+func (s *session) Reached(ctx context.Context, revision int64) error {
+	s.told.note(revision)
+	return s.put(ctx, job{reached: revision})
+}
+
+// put adds to the queue, when there is room in it.
+func (s *session) put(ctx context.Context, j job) error {
+	for !s.offer(j) {
+		select {
+		case <-s.emptied:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	select {
+	case s.filled <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *session) offer(j job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.queue) - 1
+	switch {
+	case j.change == nil && last >= 0 && s.queue[last].change == nil:
+		s.queue[last] = j
+		return true
+	case j.change != nil && s.bytes > queueBytes:
+		return false
+	case j.change != nil:
+		s.bytes += j.change.Bytes()
+	}
+	s.queue = append(s.queue, j)
+	return true
+}
+
+// take returns the next jobs, none if there are none.
+func (s *session) take() []job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(batch, len(s.queue))
+	jobs := s.queue[:n:n]
+	s.queue = s.queue[n:]
+	for _, j := range jobs {
+		if j.change != nil {
+			s.bytes -= j.change.Bytes()
+		}
+	}
+	select {
+	case s.emptied <- struct{}{}:
+	default:
+	}
+	return jobs
+}
+
+// write writes what is in the queue until ctx ends or writing fails.
+func (s *session) write(ctx context.Context) error {
+	if err := s.index.Apply(ctx, s.defaultWrites()); err != nil {
+		return err
+	}
+	for {
+		jobs := s.take()
+		if len(jobs) == 0 {
+			select {
+			case <-s.filled:
+				continue
+			case <-ctx.Done():
+				return nil //nolint:nilerr // whoever has ended it knows why
+			}
+		}
+		if err := s.index.Apply(ctx, s.writes(ctx, jobs)); err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			s.written.note(j.reached)
+		}
+	}
+}
+
+// writes returns what the index is told of jobs, of each key once.
+func (s *session) writes(ctx context.Context, jobs []job) []index.Write {
+	last := make(map[string]int, len(jobs))
+	for i, j := range jobs {
+		if j.change != nil {
+			last[j.change.Key] = i
+		}
+	}
+	writes := make([]index.Write, 0, len(last))
+	for i, j := range jobs {
+		if j.change == nil || last[j.change.Key] != i {
+			continue
+		}
+		of, err := s.writesOf(ctx, j)
+		if err != nil {
+			klog.ErrorS(err, "Search: an object cannot be found, as nobody can list it")
+		}
+		writes = append(writes, of...)
+	}
+	return writes
+}
+
+// writesOf returns what the index is told of a job: of the object, and of what other spaces see of it. What
+// cannot be read is not there.
+func (s *session) writesOf(ctx context.Context, j job) ([]index.Write, error) {
+	own := index.Write{Key: j.change.Key}
+	object, place, err := j.object, j.change.Place, error(nil)
+	if object == nil && !j.change.Deleted {
+		object, place, err = s.stream.Decode(ctx, j.change)
+	}
+	if err == nil && object != nil {
+		var row index.Row
+		if row, err = index.NewRow(place.Space, j.change.Resource, object, s.annotations); err == nil {
+			row.Namespace, row.Name = place.Namespace, place.Name
+			own.Rows = []index.Row{row}
+		}
+	}
+	shared, sharedErr := s.sharedWrites(j.change, object)
+	return append(shared, own), errors.Join(err, sharedErr)
+}
+
+// complete waits until the index has everything that there was when the stream began, which is told
+// of no revision before.
+func (s *session) complete(ctx context.Context) (int64, error) {
+	if err := s.written.wait(ctx, 1); err != nil {
+		return 0, fmt.Errorf("waiting for the search index: %w", err)
+	}
+	return s.written.get(), nil
+}

@@ -1,0 +1,295 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Stream tells of every change of every object of all spaces, in the order of etcd's revisions, by
+// one watch. It stands below the watch caches: those of custom resources are made when
+// somebody asks for the resource, and each cache has a progress of its own. Writers do not wait for it.
+type Stream struct {
+	ranges *Ranges
+	client *clientv3.Client
+	// root is the prefix of all keys.
+	root string
+	// decode decodes an object as it is stored.
+	decode func(data []byte, custom bool) (runtime.Object, error)
+}
+
+// StoredChange is a change of one object.
+type StoredChange struct {
+	// Key is that of the object in etcd, and Revision when it changed.
+	Key      string
+	Revision int64
+	// Resource is that of its storage, and Custom whether somebody defines it.
+	Resource schema.GroupResource
+	Custom   bool
+	// Place is where the object is by its key. It is not known of custom resources, whose keys do not say it.
+	Place Place
+	// Deleted is whether the object has gone.
+	Deleted bool
+
+	stored []byte
+	at     *etcdRange
+}
+
+// Place says which object of a resource something is.
+type Place struct {
+	Space           tenant.Name
+	Namespace, Name string
+}
+
+// Bytes returns how much memory the change takes.
+func (c *StoredChange) Bytes() int { return len(c.Key) + len(c.stored) + 200 }
+
+// Follower is told of changes by one goroutine.
+type Follower interface {
+	// Changed is told what there is and then of each change.
+	Changed(ctx context.Context, changes []StoredChange) error
+	// Reached is told that it knows everything up to a revision, the first time when it knows all that there is.
+	Reached(ctx context.Context, revision int64) error
+}
+
+// errSeveral says why there is no stream.
+var errSeveral = errors.New("resources are stored in several etcds, whose revisions have nothing to do with each other (--etcd-servers-overrides)")
+
+// NewStream returns the stream of all resources that r knows. decode decodes objects in
+// the version in which they are stored. There is none if they are stored in several etcds.
+func (r *Ranges) NewStream(decode func(data []byte, custom bool) (runtime.Object, error)) (*Stream, error) {
+	known := r.snapshot()
+	if len(known) == 0 {
+		return nil, errors.New("nothing is stored yet")
+	}
+	for _, stored := range known {
+		if !slices.Equal(stored.transport.ServerList, known[0].transport.ServerList) {
+			return nil, errSeveral
+		}
+	}
+	client, err := r.Client(known[0].transport)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	options, err := r.Custom.GetRESTOptions(definitions, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{ranges: r, client: client, decode: decode, root: fullPrefix(options.StorageConfig.Prefix, "/")}, nil
+}
+
+// errEnded is that of a watch which does not say why.
+var errEnded = errors.New("the watch of what is stored has ended")
+
+// Follow tells f of what there is, and of all changes from then on, until ctx ends or an error.
+// f starts with nothing each time.
+func (s *Stream) Follow(ctx context.Context, f Follower) error {
+	ctx = ofStream(ctx)
+	revision, err := s.list(ctx, f)
+	if err != nil {
+		return fmt.Errorf("reading what is stored: %w", err)
+	}
+	if err := f.Reached(ctx, revision); err != nil {
+		return err
+	}
+	watch := s.client.Watch(ctx, s.root, clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithProgressNotify())
+	for response := range watch {
+		if err := response.Err(); err != nil {
+			return fmt.Errorf("watching what is stored: %w", err)
+		}
+		changes := make([]StoredChange, 0, len(response.Events))
+		for _, event := range response.Events {
+			change, ok, err := s.change(string(event.Kv.Key), event.Kv.Value, event.Kv.ModRevision)
+			if err != nil {
+				return err
+			}
+			if ok {
+				change.Deleted = event.Type == clientv3.EventTypeDelete
+				changes = append(changes, change)
+			}
+		}
+		if err := f.Changed(ctx, changes); err != nil {
+			return err
+		}
+		if err := f.Reached(ctx, response.Header.Revision); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(ctx.Err(), errEnded)
+}
+
+// list tells f of everything there is at one revision, which it returns.
+func (s *Stream) list(ctx context.Context, f Follower) (int64, error) {
+	from, end, revision, limit := s.root, clientv3.GetPrefixRangeEnd(s.root), int64(0), int64(smallPage)
+	for {
+		page, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
+		if err != nil {
+			return 0, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		changes, bytes := make([]StoredChange, 0, len(page.Kvs)), 1
+		for _, kv := range page.Kvs {
+			bytes += len(kv.Value)
+			change, ok, err := s.change(string(kv.Key), kv.Value, kv.ModRevision)
+			if err != nil {
+				return 0, err
+			}
+			if ok {
+				changes = append(changes, change)
+			}
+		}
+		if err := f.Changed(ctx, changes); err != nil {
+			return 0, err
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return revision, nil
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		limit = min(pageSize, max(1, int64(pageBytes*len(page.Kvs)/bytes)))
+	}
+}
+
+// ofStream gives the watch a connection of its own: etcd answers a request for progress when
+// all watches of a connection have caught up.
+func ofStream(ctx context.Context) context.Context {
+	return grpcmetadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "tenantry-stream", "changes")
+}
+
+// Revision returns the revision of etcd now: everything that was written before the call is in
+// it. It has the follower told of that revision, even if nothing happens any more.
+func (s *Stream) Revision(ctx context.Context) (int64, error) {
+	response, err := s.client.Get(ctx, s.root, clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("asking etcd for its revision: %w", err)
+	}
+	if err := s.client.RequestProgress(ofStream(ctx)); err != nil {
+		return 0, fmt.Errorf("asking etcd for the progress of the watch: %w", err)
+	}
+	return response.Header.Revision, nil
+}
+
+// change returns the change of a key, and false for what is no object.
+func (s *Stream) change(key string, stored []byte, revision int64) (StoredChange, bool, error) {
+	at, err := s.ranges.rangeOf(s.root, key)
+	if err != nil || at == nil {
+		return StoredChange{}, false, err
+	}
+	change := StoredChange{Key: key, Revision: revision, Resource: at.resource, Custom: at.custom, stored: stored, at: at}
+	if !at.custom {
+		var ok bool
+		if change.Place, ok = placeOf(key[len(at.prefix):], at.namespaced); !ok {
+			return StoredChange{}, false, nil
+		}
+	}
+	return change, true, nil
+}
+
+// rangeOf returns the range of a key below root, nil if it is of none.
+func (r *Ranges) rangeOf(root, key string) (*etcdRange, error) {
+	segments := strings.SplitAfterN(strings.TrimPrefix(key, root), "/", 3)
+	if len(segments) < 2 {
+		return nil, nil //nolint:nilnil // is no object
+	}
+	if found := r.byPrefix(root, segments); found != nil {
+		return found, nil
+	}
+	// It may be of a definition that this server has not heard of.
+	learned, _, err := r.learnKey(root, key)
+	if err != nil {
+		return nil, fmt.Errorf("finding out what %q is: %w", key, err)
+	}
+	return learned, nil
+}
+
+func (r *Ranges) byPrefix(root string, segments []string) *etcdRange {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(segments) == 3 {
+		if i, ok := r.at[root+segments[0]+segments[1]]; ok {
+			return r.known[i]
+		}
+	}
+	if i, ok := r.at[root+segments[0]]; ok {
+		return r.known[i]
+	}
+	return nil
+}
+
+// placeOf returns the place of a built-in object by its key below the prefix of the resource.
+func placeOf(key string, namespaced bool) (Place, bool) {
+	segments := strings.Split(key, "/")
+	p := Place{Space: tenant.System}
+	own := 1
+	if namespaced {
+		own = 2
+	}
+	if len(segments) == own+1 {
+		p.Space, segments = tenant.Name(segments[0]), segments[1:]
+	}
+	if len(segments) != own {
+		return p, false
+	}
+	if namespaced {
+		p.Namespace = segments[0]
+	}
+	p.Name = segments[own-1]
+	return p, true
+}
+
+// Decode returns the object of a change, and its place. Its error says that nobody can read it,
+// or that its tenant is not that of its key.
+func (s *Stream) Decode(ctx context.Context, c *StoredChange) (runtime.Object, Place, error) {
+	obj, err := s.decode(c.at.plain(ctx, c.Key, c.stored), c.Custom)
+	if err != nil {
+		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+	}
+	presentNames(obj)
+	owner, err := tenantOf(obj)
+	if err != nil {
+		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+	}
+	accessor.SetResourceVersion(strconv.FormatInt(c.Revision, 10))
+	p := Place{owner, accessor.GetNamespace(), accessor.GetName()}
+	if !c.Custom { // some have a namespace that is no part of the key
+		p.Namespace, p.Name = c.Place.Namespace, c.Place.Name
+	}
+	if p.key(c.at.prefix) != c.Key {
+		return nil, Place{}, fmt.Errorf("the object at %q says that it is %+v", c.Key, p)
+	}
+	return obj, p, nil
+}
+
+// key returns the key in etcd of what is at a place below a prefix.
+func (p Place) key(prefix string) string {
+	key := prefix
+	if p.Space != tenant.System {
+		key += string(p.Space) + "/"
+	}
+	if p.Namespace != "" {
+		key += p.Namespace + "/"
+	}
+	return key + p.Name
+}
+
+// Stores reports whether objects of a built-in resource are stored.
+func (r *Ranges) Stores(resource schema.GroupResource) bool {
+	return slices.ContainsFunc(r.of(resource), func(stored *etcdRange) bool { return !stored.custom })
+}

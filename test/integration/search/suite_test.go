@@ -1,0 +1,72 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/search"
+	"github.com/tenantry/tenantry/internal/standalone"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
+)
+
+// The tenants of the suite, and a user of each besides its administrator.
+const (
+	acme    tenant.Name = "acme"
+	globex  tenant.Name = "globex"
+	initech tenant.Name = "initech"
+	jane                = "jane"
+)
+
+const annotation = "example.com/about"
+
+var tenantry *suite.Environment
+
+func TestSearch(t *testing.T) { suite.Run(t, "Search") }
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
+		o.Server.Search = &search.Options{Annotations: []string{annotation}}
+	})
+	tenantry.CreateTenants(ctx, acme, globex, initech)
+}, NodeTimeout(suite.StartTimeout))
+
+// try searches below the server of a config. minRevision is a resource version, or empty.
+func try(ctx context.Context, config *rest.Config, query, minRevision string) (*search.Answer, error) {
+	request := suite.Client(config).CoreV1().RESTClient().Get().AbsPath(search.Path).MaxRetries(0).
+		Param(search.ParameterQuery, query).Param(search.ParameterLimit, strconv.Itoa(search.MaxLimit))
+	if minRevision != "" {
+		request.Param(search.ParameterMinRevision, minRevision)
+	}
+	body, err := request.Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	answer := &search.Answer{}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, err
+	}
+	if answer.Count != int64(len(answer.Items)) {
+		return nil, fmt.Errorf("%d items of %d", len(answer.Items), answer.Count)
+	}
+	return answer, nil
+}
+
+// find is try for what must succeed. It returns the names of what is found.
+func find(ctx context.Context, config *rest.Config, query, minRevision string) []string {
+	GinkgoHelper()
+	answer, err := try(ctx, config, query, minRevision)
+	Expect(err).NotTo(HaveOccurred())
+	names := []string{}
+	for _, item := range answer.Items {
+		names = append(names, item.Name)
+	}
+	return names
+}
