@@ -69,7 +69,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)
-	handler = filters.WithNamespace(handler, a.lives, generic.LongRunningFunc)
+	handler = filters.WithNamespace(handler, a.lives, generic.LongRunningFunc, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = flowcontrol.WithUnended(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)

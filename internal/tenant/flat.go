@@ -2,9 +2,9 @@ package tenant
 
 import "strings"
 
-// FlatSeparator joins tenant and name in a flattened name. It is valid in no
-// Kubernetes name, so a flattened name can neither be sent by a client nor be
-// mistaken for an ordinary one.
+// FlatSeparator joins tenant and name in a flattened name. It is valid in no name of a
+// namespace, and filters.WithNamespace refuses it in the namespace of a URL, so a flattened one can
+// neither be sent by a client nor be mistaken for an ordinary one.
 const FlatSeparator = "|"
 
 // Flat is the name by which upstream code that serves every space at once knows a

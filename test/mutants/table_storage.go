@@ -82,6 +82,8 @@ var storageTable = []mutant{
 		"internal/server/storage/space.go", `if err := mayStill(output); err != nil {`, `if err := mayStill(output); false && err != nil {`},
 	{"what only lets an object go", by("internal/server/storage", "TestChangesOfEndingSpaces"),
 		"internal/server/storage/ending.go", `return len(is.GetFinalizers()) < len(finalizers) &&`, `return len(is.GetFinalizers()) <= len(finalizers) ||`},
+	{"changes in an ending space beside its finalizers", by("internal/server/storage", "TestChangesOfEndingSpaces"),
+		"internal/server/storage/ending.go", `isLess(is, finalizers) && equality.Semantic.DeepEqual(withoutFinalizers(after), rest)`, `isLess(is, finalizers) && (true || equality.Semantic.DeepEqual(withoutFinalizers(after), rest))`},
 	{"changes by a server that has stalled", by("internal/server/storage", "TestFrozenByEtcd"),
 		"internal/server/storage/space.go", `if isBound(ctx, n) && !cleansUp(ctx) {`, `if false && isBound(ctx, n) && !cleansUp(ctx) {`},
 	{"storage knows which spaces end", by("test/integration/storage", "TestStorage"),

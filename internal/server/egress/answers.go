@@ -18,10 +18,14 @@ const (
 	// growth is how many bytes of a response are read for each byte of the request: a
 	// conversion request has all objects of a list, and so has its response.
 	growth = 4
+	// maxText is how much is read of the text of an error, and maxResult what an answer may say beside
+	// a patch or objects, in bytes: both get into logs, events and conditions.
+	maxText, maxResult = 4 << 10, 64 << 10
 )
 
 var (
 	errRedirect = errors.New("the webhook answers with a redirect, and none is followed")
+	errProtocol = errors.New("the webhook answers in another protocol")
 	errNotJSON  = errors.New("the webhook answers with what is no JSON object, and nothing else is read")
 	errTooLarge = fmt.Errorf("the webhook answers with more than %d bytes and %d for each byte that it is asked or, of a conversion, %d for each object and %d for each byte",
 		maxAnswer, growth, objectBytes, byteFactor)
@@ -40,18 +44,26 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode >= 300 && response.StatusCode < 400 {
-		_ = response.Body.Close()
+	defer response.Body.Close()
+	switch response.StatusCode / 100 {
+	case 2:
+	case 1:
+		return nil, errProtocol // its body never ends
+	case 3:
 		return nil, errRedirect
+	default:
+		// Upstream would look for an object in the text, in any format: a short one in YAML can become a
+		// very long one.
+		text, err := io.ReadAll(io.LimitReader(response.Body, maxText))
+		return nil, errors.Join(fmt.Errorf("the webhook answers with the HTTP status %d: %q", response.StatusCode, text), err)
 	}
 	body, err := readAnswer(req, response.Body)
-	_ = response.Body.Close()
 	if err != nil {
 		return nil, err
 	}
 	// Upstream reads YAML and protobuf, too, by what the body begins with and whatever the
-	// header says. It reads no response in the text of an error, and none in nothing.
-	if response.StatusCode/100 == 2 && len(body) > 0 && !yaml.IsJSONBuffer(body) {
+	// header says. It reads nothing in no body.
+	if len(body) > 0 && !yaml.IsJSONBuffer(body) {
 		return nil, errNotJSON
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
@@ -75,7 +87,7 @@ func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	case conversion != nil:
 		return body, conversion.check(body)
 	default:
-		return body, checkPatch(req, patchOf(body))
+		return body, checkReview(req, body)
 	}
 }
 

@@ -229,6 +229,82 @@ func TestPatchesOfCustomResources(t *testing.T) {
 	}
 }
 
+// TestErrorsOfWebhooks checks that the client is given nothing that it would decode, and some of the text.
+func TestErrorsOfWebhooks(t *testing.T) {
+	bomb := "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 1000) + "]"
+	for _, code := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		for name, text := range map[string]string{"YAML": bomb, "JSON": `{"kind":"Status","status":"Failure","message":"` + strings.Repeat("x", 8<<20) + `"}`, "none": ""} {
+			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, text)
+			}))
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader("{}"))
+			hook.Close()
+			if err == nil {
+				_ = response.Body.Close()
+				t.Errorf("%d, %s: got an answer", code, name)
+			} else if want := fmt.Sprintf("HTTP status %d", code); !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxText {
+				t.Errorf("%d, %s: got %d bytes, %.100v, want %q", code, name, len(err.Error()), err, want)
+			}
+		}
+	}
+}
+
+// TestLongMessages checks that webhooks do not fill logs by what they say.
+func TestLongMessages(t *testing.T) {
+	long := strings.Repeat("x", maxResult+1)
+	for name, tc := range map[string]struct {
+		answer  string
+		refused bool
+	}{
+		"a message":             {`{"response":{"status":{"message":"` + long + `"}}}`, true},
+		"a reason":              {`{"response":{"status":{"details":{"causes":[{"message":"` + long + `"}]}}}}`, true},
+		"audit annotations":     {`{"response":{"auditAnnotations":{"a":"` + long[:maxResult/2] + `","b":"` + long[:maxResult/2] + `"}}}`, true},
+		"a long message":        {`{"response":{"status":{"message":"` + long[:maxResult-100] + `"}}}`, false},
+		"a message and a patch": {`{"response":{"status":{"message":"no"},"patch":"` + base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/a","value":"`+long+`"}]`)) + `"}}`, false},
+	} {
+		for kind, asked := range map[string]string{"admission": `{"request":{"object":{"apiVersion":"v1","kind":"Pod"}}}`, "conversion": `{"kind":"ConversionReview","request":{"objects":[` + strings.Repeat(`{"a":"`+strings.Repeat("x", 10_000)+`"},`, 5) + `{}]}}`} {
+			answer := tc.answer
+			if kind == "conversion" {
+				if !strings.Contains(answer, `"status"`) || strings.Contains(answer, "patch") {
+					continue
+				}
+				answer = strings.ReplaceAll(answer, `"status"`, `"result"`)
+			}
+			hook := httptest.NewServer(answering("application/json", answer))
+			response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader(asked))
+			hook.Close()
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), "shorten its messages") {
+				t.Errorf("%s of %s: got %.200v", name, kind, err)
+			}
+		}
+	}
+}
+
+// TestOtherProtocol checks that nobody waits for the end of a connection that is no answer.
+func TestOtherProtocol(t *testing.T) {
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+	}))
+	defer hook.Close()
+	response, err := clientOf(t).Post(hook.URL, "application/json", strings.NewReader("{}"))
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if !errors.Is(err, errProtocol) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestNoAnswer checks that there is none of a webhook that is not there.
 func TestNoAnswer(t *testing.T) {
 	hook := httptest.NewServer(http.NotFoundHandler())

@@ -69,6 +69,9 @@ func (c *conversion) check(answer []byte) error {
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
 		return nil // upstream refuses it
 	}
+	if err := checkResult(review.Response.Result.Size()); err != nil {
+		return err
+	}
 	for i := range review.Response.ConvertedObjects {
 		if err := bounds.JSON(review.Response.ConvertedObjects[i].Raw); err != nil {
 			return fmt.Errorf("the webhook converts to an object that is not taken: %w", err)

@@ -176,7 +176,7 @@ func TestSelectorDials(t *testing.T) {
 func TestWhatFailsLooksTheSame(t *testing.T) {
 	open := httptest.NewTLSServer(http.NotFoundHandler())
 	defer open.Close()
-	plain := httptest.NewServer(http.NotFoundHandler())
+	plain := httptest.NewServer(answering("application/json", "{}"))
 	defer plain.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
 	if err != nil {

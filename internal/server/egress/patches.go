@@ -19,14 +19,29 @@ import (
 
 var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 
-// patchOf returns the patch in an admission review, empty if there is none. It reads JSON by
-// the code that upstream reads it with, in which a field may be there twice.
-func patchOf(answer []byte) []byte {
-	var review admissionv1.AdmissionReview
+// checkReview refuses an admission review that says too much, or has a patch that is not taken. It
+// reads JSON by the code that upstream reads it with, in which a field may be there twice.
+func checkReview(req *http.Request, answer []byte) error {
+	var review admissionv1.AdmissionReview // of which v1beta1 is no different
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
-		return nil // upstream refuses it
+		return nil //nolint:nilerr // upstream refuses it
 	}
-	return review.Response.Patch
+	said := review.Response.Result.Size()
+	for key, value := range review.Response.AuditAnnotations {
+		said += len(key) + len(value)
+	}
+	if err := checkResult(said); err != nil {
+		return err
+	}
+	return checkPatch(req, review.Response.Patch)
+}
+
+// checkResult refuses what a webhook says beside its answer if it has too many bytes.
+func checkResult(bytes int) error {
+	if bytes > maxResult {
+		return fmt.Errorf("the webhook answers with a status and audit annotations of %d bytes in all, and %d are allowed: shorten its messages", bytes, maxResult)
+	}
+	return nil
 }
 
 // checkPatch refuses a patch that takes long to apply, or makes an object that takes long to

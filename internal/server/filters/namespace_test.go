@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -54,9 +55,29 @@ func TestWithNamespace(t *testing.T) {
 					}
 					return types.UID("uid of " + name)
 				},
-			}, func(*http.Request, *request.RequestInfo) bool { return false })
+			}, func(*http.Request, *request.RequestInfo) bool { return false }, scheme.Codecs.WithoutConversion())
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, tc.method, "/", nil))
 		})
+	}
+}
+
+// TestFlattenedNamesInURLs checks that nobody asks for a namespace of another space by its flattened name.
+func TestFlattenedNamesInURLs(t *testing.T) {
+	for _, namespace := range []string{"acme|known", "|known", "acme|", "a%7Cb"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			ctx := request.WithRequestInfo(tenant.WithSpace(t.Context(), tenant.System), &request.RequestInfo{IsResourceRequest: true, Namespace: namespace})
+			asked := func(tenant.Flat) types.UID {
+				t.Errorf("%s %q: asked for the namespace", method, namespace)
+				return ""
+			}
+			handler := WithNamespace(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%s %q: served", method, namespace) }),
+				&NamespaceWatch{Known: asked, UIDOf: asked}, func(*http.Request, *request.RequestInfo) bool { return false }, scheme.Codecs.WithoutConversion())
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, "/", nil))
+			if w.Code != http.StatusBadRequest {
+				t.Errorf("%s %q: %d", method, namespace, w.Code)
+			}
+		}
 	}
 }
 
@@ -92,7 +113,7 @@ func TestLives(t *testing.T) {
 					if ended := req.Context().Err() != nil; ended != (tc.ends && verb != "create") {
 						t.Errorf("ended: %v", ended)
 					}
-				}), lives, func(_ *http.Request, info *request.RequestInfo) bool { return info.Verb == "watch" })
+				}), lives, func(_ *http.Request, info *request.RequestInfo) bool { return info.Verb == "watch" }, scheme.Codecs.WithoutConversion())
 				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, method, "/", nil))
 				if len(lives.ends) > 0 {
 					t.Errorf("%v are kept", lives.ends)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,20 +45,36 @@ func (s *Space) mayStillChange(ctx context.Context, n tenant.Name, before runtim
 }
 
 // releases returns the function that reports whether a change lets an object go: it marks the object as deleted, or takes
-// finalizers out and adds none. The object may be changed in place.
+// finalizers out and does nothing else. The object may be changed in place.
 func releases(before runtime.Object) (func(after runtime.Object) (bool, error), error) {
 	was, err := meta.Accessor(before)
 	if err != nil {
 		return nil, err
 	}
 	finalizers, deleted := slices.Clone(was.GetFinalizers()), was.GetDeletionTimestamp() != nil
+	var rest runtime.Object
+	if len(finalizers) > 0 {
+		rest = withoutFinalizers(before)
+	}
 	return func(after runtime.Object) (bool, error) {
 		is, err := meta.Accessor(after)
 		if err != nil {
 			return false, err
 		}
-		return !deleted && is.GetDeletionTimestamp() != nil || isLess(is, finalizers), nil
+		return !deleted && is.GetDeletionTimestamp() != nil ||
+			isLess(is, finalizers) && equality.Semantic.DeepEqual(withoutFinalizers(after), rest), nil
 	}, nil
+}
+
+// withoutFinalizers returns a copy of an object without what changes with its finalizers.
+func withoutFinalizers(o runtime.Object) runtime.Object {
+	o = o.DeepCopyObject()
+	if accessor, err := meta.Accessor(o); err == nil {
+		accessor.SetFinalizers(nil)
+		accessor.SetManagedFields(nil)
+		accessor.SetResourceVersion("")
+	}
+	return o
 }
 
 // isLess reports whether an object has some of the finalizers, not all of them, and no other.

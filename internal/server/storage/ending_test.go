@@ -35,13 +35,17 @@ func TestChangesOfEndingSpaces(t *testing.T) {
 		change func(*corev1.ConfigMap)
 		want   error
 	}{
-		"data":                {change: func(c *corev1.ConfigMap) { c.Data = map[string]string{"k": "v"} }, want: errFrozen},
-		"nothing":             {change: func(*corev1.ConfigMap) {}, want: errFrozen},
-		"a finalizer":         {change: func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/y"} }, want: errFrozen},
-		"one more":            {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers = append(c.Finalizers, "x/z") }, want: errFrozen},
-		"another":             {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers[0] = "x/z" }, want: errFrozen},
-		"another for two":     {before: []string{"x/y", "x/z"}, change: func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/a"} }, want: errFrozen},
-		"one less":            {before: []string{"x/y", "x/z"}, change: func(c *corev1.ConfigMap) { c.Finalizers = c.Finalizers[1:] }},
+		"data":               {change: func(c *corev1.ConfigMap) { c.Data = map[string]string{"k": "v"} }, want: errFrozen},
+		"nothing":            {change: func(*corev1.ConfigMap) {}, want: errFrozen},
+		"a finalizer":        {change: func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/y"} }, want: errFrozen},
+		"one more":           {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers = append(c.Finalizers, "x/z") }, want: errFrozen},
+		"another":            {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers[0] = "x/z" }, want: errFrozen},
+		"another for two":    {before: []string{"x/y", "x/z"}, change: func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/a"} }, want: errFrozen},
+		"one less":           {before: []string{"x/y", "x/z"}, change: func(c *corev1.ConfigMap) { c.Finalizers = c.Finalizers[1:] }},
+		"one less, and data": {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers, c.Data = nil, map[string]string{"k": "v"} }, want: errFrozen},
+		"one less, managed": {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) {
+			c.Finalizers, c.ManagedFields = nil, []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		}},
 		"none any more":       {before: []string{"x/y"}, change: func(c *corev1.ConfigMap) { c.Finalizers = nil }},
 		"deletion":            {verb: "create", change: func(c *corev1.ConfigMap) { c.DeletionTimestamp = &metav1.Time{} }}, // an eviction
 		"deletion by request": {verb: "delete", change: func(c *corev1.ConfigMap) { c.Finalizers = []string{metav1.FinalizerDeleteDependents} }},
