@@ -86,7 +86,7 @@ func TestClosedSpace(t *testing.T) {
 	for _, want := range []error{errClosed, notThere} {
 		err := configMaps.GuaranteedUpdate(configMaps.in(t, "a", "ns"), configMaps.key("ns", "x"), &corev1.ConfigMap{}, true, nil,
 			func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-				if want == notThere {
+				if storage.IsNotFound(want) {
 					return nil, nil, notThere
 				}
 				return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}, nil, nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -116,7 +117,7 @@ func apply(ctx context.Context, admin client.Client, path string) error {
 	defer from.Close()
 	for decoder := yaml.NewYAMLOrJSONDecoder(from, 4096); ; {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); err == io.EOF {
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
