@@ -6,6 +6,8 @@ var searchTable = []mutant{
 		"internal/server/authorization/boundary.go", `slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated)
 }`, `a != nil
 }`},
+	{"system users search no tenant's space without a right", by("internal/server/authorization", "TestBoundary"),
+		"internal/server/authorization/boundary.go", `case in == userTenant.Scope() && isSearch(a):`, `case in != tenant.All && isSearch(a):`},
 	{"rights are no older than the request", by("internal/search", "TestNoOldRights"),
 		"internal/search/handler.go", `current.told.wait(ctx, revision)`, `current.told.wait(ctx, min(revision, 0))`},
 	{"objects are no older than the rights", by("internal/search", "TestNoOldObjects"),

@@ -56,9 +56,8 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 	privileged := userTenant == tenant.System && isMaster(a.GetUser())
 	_, isTenants := in.Tenant()
-	_, one := in.Space()
 	switch {
-	case one && isSearch(a):
+	case in == userTenant.Scope() && isSearch(a):
 		return authorizer.DecisionAllow, "a search shows what its user may list", nil
 	case in == tenant.System.Scope() && impersonates(a) && !privileged:
 		return b.authorizeImpersonation(ctx, a)
@@ -66,7 +65,7 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 		return b.inside.Authorize(ctx, a)
 	case in == tenant.Everything && !privileged:
 		return authorizer.DecisionDeny, tenant.ErrForeign.Error(), nil
-	case isTenants && !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()):
+	case isTenants && !a.IsResourceRequest() && !isServedInSpaces(a.GetPath()) && !isSearch(a):
 		return authorizer.DecisionDeny, "this path is not part of a space", nil
 	case privileged:
 		return authorizer.DecisionAllow, "", nil
@@ -186,7 +185,8 @@ func isPublic(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
 }
 
-// isSearch reports whether a user who has logged in searches a space. What may be found is decided there.
+// isSearch reports whether a user who has logged in searches a space. What may be found is decided there. System users need
+// a right in a tenant's space, or they would learn which tenants there are.
 func isSearch(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && a.GetVerb() == "get" && a.GetPath() == "/search" &&
 		slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated)

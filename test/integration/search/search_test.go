@@ -96,6 +96,13 @@ var _ = Describe("a search", func() {
 		Expect(other).To(Equal(body), "it tells which tenants there are")
 		status, _ = get(ctx, tenantry.In("nowhere", tenantry.Config(tenant.System)), search.Path)
 		Expect(status).To(Equal(http.StatusNotFound))
+		answers := map[string]bool{}
+		for _, n := range []tenant.Name{acme, "nowhere"} {
+			status, body = get(ctx, tenantry.In(n, tenantry.User(tenant.System, jane)), search.Path)
+			Expect(status).To(Equal(http.StatusForbidden), body)
+			answers[body] = true
+		}
+		Expect(answers).To(HaveLen(1), "it tells which tenants there are")
 		status, _ = get(ctx, tenantry.In(suite.All, tenantry.Config(tenant.System)), search.Path)
 		Expect(status).NotTo(Equal(http.StatusOK), "of many spaces at once")
 		status, _ = get(ctx, tenantry.Config(acme), "/search/pods")

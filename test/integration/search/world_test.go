@@ -13,16 +13,19 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -105,8 +108,22 @@ func newWorld(ctx context.Context, random *rand.Rand) *world {
 		s.resources, err = listable(s.client.Discovery(), n)
 		Expect(err).NotTo(HaveOccurred())
 	}
+	letSystemUsersSearch(ctx, w.spaces[tenant.System].client)
 	w.addSubjects(ctx)
 	return w
+}
+
+// letSystemUsersSearch lets them search in tenants' spaces, where they find what they may list.
+func letSystemUsersSearch(ctx context.Context, client *kubernetes.Clientset) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Name: "searchers", Annotations: map[string]string{tenant.ScopeAnnotation: "Tenants"}}
+	_, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{search.Path}, Verbs: []string{"get"}}}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
 }
 
 func (w *world) define(ctx context.Context, config *rest.Config, definition *apiextensionsv1.CustomResourceDefinition) {
