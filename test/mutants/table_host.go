@@ -39,6 +39,8 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/kubeconfig.go", `WithUID(w.tenant.UID)`, `WithUID(w.cp.UID)`},
 	{"a server leads the operator nowhere", by("internal/controller/hosttenant", "TestRedirectsAreNotFollowed"),
 		"internal/controller/hosttenant/guard.go", `	if response.StatusCode/100 == 3 {`, `	if false {`},
+	{"an answer of a server is not YAML", by("internal/controller/hosttenant", "TestFormatsOfAnswers"),
+		"internal/controller/hosttenant/guard.go", `!isRead(header) {`, `!isRead(header) && false {`},
 	{"an answer of a server has a bound", by("internal/controller/hosttenant", "TestAnswersAreBounded"),
 		"internal/controller/hosttenant/guard.go", `b.left < 0 {`, `false {`},
 	{"the certificate of an earlier tenant is not handed on", by("internal/controller/hosttenant", "TestKubeconfig"),

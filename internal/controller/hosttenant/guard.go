@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
@@ -53,10 +57,23 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("ControlPlane %q answers with %d: its servers redirect nobody, and no redirect is followed; "+
 			"check what answers at its address", g.of, response.StatusCode)
 	}
+	if header := response.Header.Get("Content-Type"); !isRead(header) {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("ControlPlane %q answers with the content type %.100q, and JSON, protobuf and plain text are read: "+
+			"check what answers at its address", g.of, header)
+	}
 	if !watches || response.StatusCode != http.StatusOK { // a refusal of a watch is read at once
 		response.Body = &bounded{ReadCloser: response.Body, of: g.of, most: answerBytes, left: answerBytes}
 	}
 	return response, nil
+}
+
+// isRead reports whether an answer has a format in which its size says how much becomes of it. In YAML, some bytes
+// can stand for gigabytes, and clients read that, too.
+func isRead(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return contentType == "" || err == nil &&
+		slices.Contains([]string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, "text/plain"}, mediaType)
 }
 
 // isWatch reports whether the answer of a request ends at no certain size.

@@ -61,6 +61,27 @@ func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
 	return made, serving.URL
 }
 
+// TestFormatsOfAnswers checks that a server cannot answer in a format in which little becomes much.
+func TestFormatsOfAnswers(t *testing.T) {
+	for contentType, read := range map[string]bool{
+		"": true, "application/json": true, "application/json;stream=watch": true, "text/plain; charset=utf-8": true,
+		"application/vnd.kubernetes.protobuf": true, "application/vnd.kubernetes.protobuf;stream=watch": true,
+		"application/yaml": false, "Application/YAML; a=b": false, "application/cbor": false, "application/json, application/yaml": false, "/": false,
+	} {
+		c, address := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{contentType}
+			w.WriteHeader(http.StatusInternalServerError)
+		})
+		response, err := c.Get(address + "/tenants")
+		if err == nil {
+			response.Body.Close()
+		}
+		if (err == nil) != read || err != nil && !strings.Contains(err.Error(), "content type") {
+			t.Errorf("%q: got %v", contentType, err)
+		}
+	}
+}
+
 // TestRedirectsAreNotFollowed checks that a server cannot send the operator elsewhere.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var asked atomic.Int32
