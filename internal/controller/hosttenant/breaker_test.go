@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,21 +62,22 @@ func ask(t *testing.T, by http.RoundTripper) error {
 // longer and longer pauses, and that everybody asks again once there is.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, answer := 0, errors.New("none")
+		var asked atomic.Int32
+		answer := errors.New("none")
 		b := &breaker{next: answers(func(*http.Request) (*http.Response, error) {
-			asked++
+			asked.Add(1)
 			time.Sleep(answerTimeout)
 			return &http.Response{}, answer
 		})}
 		const many = 20
 		askAll := func(want int) {
 			t.Helper()
-			before := asked
+			before := asked.Load()
 			for range many {
 				go func() { _ = ask(t, b) }()
 			}
 			synctest.Wait()
-			if got := asked - before; got != want {
+			if got := int(asked.Load() - before); got != want {
 				t.Errorf("%d requests were sent at once, want %d", got, want)
 			}
 			time.Sleep(answerTimeout)

@@ -2,6 +2,8 @@ package hosttenant
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +19,18 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tenants, seconds = 1000, 60
 		p := newPace()
+		var mu sync.Mutex // of what timers count
 		looked := map[string]int{}
 		total := 0
 		storm := func() {
 			for i := range tenants {
 				name := fmt.Sprint("t", i)
-				p.enqueue(name, func() { looked[name]++; total++ })
+				p.enqueue(name, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					looked[name]++
+					total++
+				})
 			}
 		}
 		for range 10 * seconds {
@@ -30,33 +38,35 @@ func TestPace(t *testing.T) {
 			time.Sleep(time.Second / 10)
 			synctest.Wait()
 		}
+		mu.Lock()
 		if most := eventBurst + (seconds+1)*eventRate; total > most || total < most/2 {
 			t.Errorf("looked %d times in %d s, want at most %d", total, seconds, most)
 		}
-		if len(p.delayed) > tenants {
-			t.Errorf("%d Tenants wait", len(p.delayed))
+		if waiting := p.waiting(); waiting > tenants {
+			t.Errorf("%d Tenants wait", waiting)
 		}
 		for _, times := range looked {
 			if times > 2+total/tenants {
 				t.Errorf("one Tenant was looked at %d times, of %d of all", times, total)
 			}
 		}
+		mu.Unlock()
 
 		time.Sleep(2 * tenants / eventRate * time.Second)
 		p.limit.ReserveN(time.Now(), eventBurst) // others have had it
-		quick := 0
+		var quick atomic.Int32
 		look := func(name string) int {
-			p.enqueue(name, func() { quick++ })
+			p.enqueue(name, func() { quick.Add(1) })
 			p.enqueue(name, func() { t.Error("two events in a row count twice") })
 			time.Sleep(settlePeriod)
 			synctest.Wait()
-			return quick
+			return int(quick.Load())
 		}
 		p.changed(onHost())
 		p.changed(onHost()) // what the servers have thrown away
 		for i := range looksOfChange {
 			if look("acme") != i+1 {
-				t.Fatalf("looked %d times after a change of the host", quick)
+				t.Fatalf("looked %d times after a change of the host", quick.Load())
 			}
 		}
 		p.limit.ReserveN(time.Now(), eventBurst)
@@ -70,8 +80,8 @@ func TestPace(t *testing.T) {
 		}
 		time.Sleep(2 * tenants / eventRate * time.Second)
 		synctest.Wait()
-		if len(p.delayed) > 0 {
-			t.Errorf("%d Tenants wait for ever", len(p.delayed))
+		if waiting := p.waiting(); waiting > 0 {
+			t.Errorf("%d Tenants wait for ever", waiting)
 		}
 	})
 }
@@ -97,4 +107,11 @@ func TestEventsArePaced(t *testing.T) {
 	if c.enqueue(t.Context(), p, named("acme")); c.queue.Len() > 0 || !p.delayed.Has("acme") {
 		t.Error("the Tenant does not wait for its turn")
 	}
+}
+
+// waiting returns how many Tenants wait for their turn.
+func (p *pace) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.delayed)
 }
