@@ -34,9 +34,15 @@ func Unwatchedf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Again: ProblemPeriod}
 }
 
+// IsProblem reports whether an error is a problem, or has one in it.
+func IsProblem(err error) bool {
+	_, is := errors.AsType[*Problem](err)
+	return is
+}
+
 // IgnoreProblem returns nil for a problem, which a condition shows, and other errors as they are.
 func IgnoreProblem(err error) error {
-	if _, is := errors.AsType[*Problem](err); is {
+	if IsProblem(err) {
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,8 +79,7 @@ func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
 	before, all, problems := unpack(live.Data), sections{}, []error{w.remaining}
 	for _, given := range givenIn(&w.cp.Spec) {
 		files, err := r.files(ctx, w.cp, given)
-		_, wrong := errors.AsType[*conditions.Problem](err)
-		if kept := before[given.section]; wrong && configuration.Check(given.section, kept) == nil {
+		if kept := before[given.section]; conditions.IsProblem(err) && configuration.Check(given.section, kept) == nil {
 			problems, files, err = append(problems, err), kept, nil
 		}
 		if err != nil {
@@ -92,20 +92,12 @@ func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
 		return err
 	}
 	all[configuration.TenantLimits] = limits
-	w.configured, w.remaining = all, firstOf(problems)
+	w.configured, w.remaining = all, cmp.Or(problems...)
 	data := pack(all)
 	if size := sizeOf(data); size > mostConfiguration {
 		return conditions.Problemf(v1alpha1.ReasonConfigurationInvalid, "the configuration has %d bytes in all, and may have %d: make the files smaller", size, mostConfiguration)
 	}
 	return r.applySecret(ctx, w.cp, configurationName(w.cp), data)
-}
-
-// firstOf returns the first error, nil if there is none.
-func firstOf(errs []error) error {
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i]
-	}
-	return nil
 }
 
 // tenantLimits is the file with what Tenants of the host may ask for. There always is one.
@@ -159,15 +151,20 @@ func withoutFile(err error, s configuration.Section) string {
 // errNotGiven says that an object is not there, or not for the ControlPlane.
 var errNotGiven = errors.New("it is not for this ControlPlane")
 
-// given reads an object that somebody has made for a ControlPlane, by the label. Who may create
-// ControlPlanes could otherwise have any Secret mounted into an image of theirs.
+// IsGiven reports whether somebody has made an object for a ControlPlane, by the label, and not the operator. Who may
+// create ControlPlanes could otherwise have any Secret mounted into an image of theirs, or published.
+func IsGiven(cp *v1alpha1.ControlPlane, object metav1.Object) bool {
+	marks := object.GetLabels()
+	return marks[ofLabel] == cp.Name && marks[managedLabel] != FieldManager
+}
+
+// given reads an object that somebody has made for a ControlPlane.
 func (r *Reconciler) given(ctx context.Context, cp *v1alpha1.ControlPlane, name string, object client.Object) error {
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: name}, object)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	marks := object.GetLabels()
-	if apierrors.IsNotFound(err) || marks[ofLabel] != cp.Name || marks[managedLabel] == FieldManager {
+	if apierrors.IsNotFound(err) || !IsGiven(cp, object) {
 		return errNotGiven
 	}
 	return nil

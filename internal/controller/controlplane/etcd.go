@@ -35,7 +35,7 @@ func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
 		return nil
 	}
 	data, err := r.givenEtcd(ctx, w.cp)
-	if _, is := errors.AsType[*conditions.Problem](err); is {
+	if conditions.IsProblem(err) {
 		copied := &corev1.Secret{}
 		if _, readErr := r.read(ctx, w.cp, "Secret", etcdName(w.cp), copied); readErr != nil {
 			return readErr

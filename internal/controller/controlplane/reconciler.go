@@ -120,9 +120,8 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 
 // again says when to look again if nothing that is watched changes.
 func again(w *work, err error) (reconcile.Result, error) {
-	_, is := errors.AsType[*conditions.Problem](err)
 	switch {
-	case is:
+	case conditions.IsProblem(err):
 		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsInvalid(err):
 		return reconcile.Result{}, reconcile.TerminalError(err)

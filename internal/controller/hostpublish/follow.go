@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -103,12 +104,7 @@ func (f *followers) begin(key types.NamespacedName, one followed) context.Cancel
 		}
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(f.host, one.resource, one.namespace, 0, toolscache.Indexers{}, chosen).Informer()
-	_ = informer.SetTransform(func(object any) (any, error) { // it fails only once the informer runs
-		if o, is := object.(metav1.Object); is {
-			o.SetManagedFields(nil)
-		}
-		return object, nil
-	})
+	_ = informer.SetTransform(cache.TransformStripManagedFields()) // it fails only once the informer runs
 	ask := func(objects ...any) {
 		for _, object := range objects {
 			if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {

@@ -47,11 +47,6 @@ func problemf(format string, args ...any) error {
 	return conditions.Unwatchedf(v1alpha1.ReasonNotPublished, format, args...)
 }
 
-func isProblem(err error) bool {
-	_, is := errors.AsType[*conditions.Problem](err)
-	return is
-}
-
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cp := &v1alpha1.ControlPlane{}
@@ -82,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, commitErr
 	}
 	switch {
-	case err != nil && isProblem(err):
+	case conditions.IsProblem(err):
 		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
@@ -149,7 +144,7 @@ func (*Reconciler) publishKind(ctx context.Context, cp *v1alpha1.ControlPlane, s
 		switch err := space.put(ctx, object); {
 		case err == nil:
 			copies++
-		case isProblem(err) || apierrors.IsConflict(err):
+		case conditions.IsProblem(err) || apierrors.IsConflict(err):
 			failures = append(failures, err)
 		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 			failures = append(failures, problemf("the control plane refuses %s %q: %v", k, name, err))
@@ -200,7 +195,7 @@ func (r *Reconciler) commit(ctx context.Context, cp *v1alpha1.ControlPlane, publ
 		meta.RemoveStatusCondition(&changed.Status.Conditions, v1alpha1.ConditionHostPublished)
 	case o.failed != nil:
 		reason := v1alpha1.ReasonFailed
-		if isProblem(o.failed) {
+		if conditions.IsProblem(o.failed) {
 			reason = v1alpha1.ReasonNotPublished
 		}
 		conditions.Set(&changed.Status.Conditions, cp.Generation, conditions.New(v1alpha1.ConditionHostPublished, false, reason, o.failed.Error()))

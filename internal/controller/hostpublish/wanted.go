@@ -168,8 +168,7 @@ func isGiven(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructur
 		return true
 	}
 	kindOfSecret, _, _ := unstructured.NestedString(object.Object, "type")
-	return object.GetLabels()[controlplane.OfLabel] == cp.Name &&
-		object.GetLabels()[controlplane.ManagedLabel] != controlplane.FieldManager &&
+	return controlplane.IsGiven(cp, object) &&
 		kindOfSecret != string(corev1.SecretTypeServiceAccountToken) && kindOfSecret != string(corev1.SecretTypeBootstrapToken)
 }
 

@@ -168,7 +168,7 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 
 // config is that of the operator's user in the system space.
 func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Access) (*rest.Config, error) {
-	return Config(cp, access, c.outside, userName, userGroup)
+	return Config(cp, access, c.outside, User, UserGroup)
 }
 
 // Config is that of a user of the operator in the system space of a ControlPlane, at the address of its
@@ -209,12 +209,8 @@ func Bound(config *rest.Config, workers *Shares, of types.NamespacedName) *rest.
 	return bound
 }
 
-// Names of the operator's own user in control planes.
-const (
-	User, UserGroup = userName, userGroup
-	// ConnectionLife is for how long a connection is used, a third of what its certificate is good for.
-	ConnectionLife = connectionLife
-)
+// ConnectionLife is for how long a connection is used, a third of what its certificate is good for.
+const ConnectionLife = connectionLife
 
 // kinds are those that the operator knows in a control plane. It asks for no discovery.
 func kinds() (*runtime.Scheme, meta.RESTMapper) {

@@ -190,7 +190,7 @@ func TestConfig(t *testing.T) {
 		if config.Host != want || config.ServerName != "a.own.svc" || string(config.CAData) != cp.Status.CertificateAuthority {
 			t.Errorf("outside is %t: %s as %s", outside, config.Host, config.ServerName)
 		}
-		if !access.System.IsClientCertificate(config.CertData, config.KeyData, userValidity/2, tenant.System, userName, userGroup) {
+		if !access.System.IsClientCertificate(config.CertData, config.KeyData, userValidity/2, tenant.System, User, UserGroup) {
 			t.Error("the certificate is not that of the operator's user")
 		}
 	}

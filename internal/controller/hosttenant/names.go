@@ -17,8 +17,8 @@ const (
 	// what was issued for an earlier one of its name is refused.
 	spaceAnnotation = "tenantry.io/kubeconfig-of-uid"
 
-	// userName is that of the operator in control planes.
-	userName, userGroup = "tenantry-operator", "system:masters"
+	// User is the operator in control planes, of UserGroup.
+	User, UserGroup = v1alpha1.HostOperator, "system:masters"
 )
 
 // secretName is that of the Secret with a Tenant's kubeconfig. No Secret of a ControlPlane ends
