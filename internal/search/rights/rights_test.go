@@ -239,7 +239,7 @@ func TestSpaces(t *testing.T) {
 				{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, Namespaces: []string{"*"}, ResourceNames: []string{"y"}},
 			},
 		},
-		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "globex", Seal: digest}}},
+		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "globex", UIDDigest: digest}}},
 	})
 	want("globex", "acme", "configmaps b/x, configmaps a/y")
 	s.tell(tenantregistry.Resource, tenant.System, "", "globex", newTenant("globex", "3"))
