@@ -34,12 +34,8 @@ func flatten(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(tenant.Flatten(owner, namespace).String())
-		flattenReferences(obj, owner)
-	} else {
-		accessor.SetName(tenant.Flatten(owner, accessor.GetName()).String())
-	}
+	tenant.FlattenObject(owner, accessor)
+	flattenReferences(obj, owner)
 	trim(obj, accessor)
 	return nil
 }

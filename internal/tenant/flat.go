@@ -1,6 +1,10 @@
 package tenant
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // FlatSeparator joins tenant and name in a flattened name. It is valid in no name of a
 // namespace, and filters.WithNamespace refuses it in the namespace of a URL, so a flattened one can
@@ -21,6 +25,15 @@ func Flatten(n Name, name string) Flat {
 		return Flat(name)
 	}
 	return Flat(string(n) + FlatSeparator + name)
+}
+
+// FlattenObject gives an object of the space of n its flattened namespace or, if it has none, name.
+func FlattenObject(n Name, o metav1.Object) {
+	if namespace := o.GetNamespace(); namespace != "" {
+		o.SetNamespace(Flatten(n, namespace).String())
+	} else {
+		o.SetName(Flatten(n, o.GetName()).String())
+	}
 }
 
 // Split is the inverse of Flatten.

@@ -168,8 +168,7 @@ func isGiven(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructur
 		return true
 	}
 	kindOfSecret, _, _ := unstructured.NestedString(object.Object, "type")
-	return controlplane.IsGiven(cp, object) &&
-		kindOfSecret != string(corev1.SecretTypeServiceAccountToken) && kindOfSecret != string(corev1.SecretTypeBootstrapToken)
+	return controlplane.IsGiven(cp, object) && !configv1alpha1.HoldsCredentials(corev1.SecretType(kindOfSecret))
 }
 
 // copyOf returns what there is to be in the system space.
