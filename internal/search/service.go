@@ -58,10 +58,17 @@ type Service struct {
 	// current is what answers are made of, nil while that is not complete.
 	current atomic.Pointer[session]
 	turns   waiting.Turns
+	// running bounds the memory of all searches together: each takes some ten MiB at most.
+	running chan struct{}
 }
 
+// maxRunning is how many searches run at once, as many as the database answers.
+const maxRunning = index.Readers
+
 // New returns a service that answers nothing before Run.
-func New(config Config) *Service { return &Service{config: config} }
+func New(config Config) *Service {
+	return &Service{config: config, running: make(chan struct{}, maxRunning)}
+}
 
 // pause is between an index that has failed and the next one.
 const pause = time.Second

@@ -19,8 +19,8 @@ type Index struct {
 	write, read *sql.DB
 }
 
-// readers is how many queries are answered at once, of as many tenants: some may take long.
-const readers = 16
+// Readers is how many queries are answered at once, of as many tenants: some may take long.
+const Readers = 16
 
 // The place of an object leads every index by which queries are answered, and its space the place.
 // Properties are found by their object.
@@ -57,7 +57,7 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())
 	}
-	x.read.SetMaxOpenConns(readers)
+	x.read.SetMaxOpenConns(Readers)
 	for _, table := range tables {
 		if _, err := x.write.ExecContext(ctx, table); err != nil {
 			return nil, errors.Join(fmt.Errorf("creating the search index: %w", err), x.Close())

@@ -66,28 +66,30 @@ func (x *Index) Select(ctx context.Context, s Selection) (Found, error) {
 		return found, fmt.Errorf("reading the search index: %w", err)
 	}
 	defer rows.Close()
+	size := 0
 	for rows.Next() {
-		if len(found.Rows) == s.Limit {
+		if len(found.Rows) == s.Limit || size > pageBytes {
 			found.More = true
 			break
 		}
-		row, err := scan(rows, s.Space)
+		row, length, err := scan(rows, s.Space)
 		if err != nil {
 			return found, fmt.Errorf("reading the search index: %w", err)
 		}
-		found.Rows = append(found.Rows, row)
+		found.Rows, size = append(found.Rows, row), size+length
 	}
 	return found, rows.Err()
 }
 
-func scan(rows *sql.Rows, space tenant.Name) (Row, error) {
+// scan returns a row, and the length of what it shows.
+func scan(rows *sql.Rows, space tenant.Name) (Row, int, error) {
 	row := Row{Space: space}
 	var resource, details string
 	if err := rows.Scan(&resource, &row.Namespace, &row.Name, &row.Kind, &row.Created, &details); err != nil {
-		return row, err
+		return row, 0, err
 	}
 	row.Resource = schema.ParseGroupResource(resource)
-	return row, json.Unmarshal([]byte(details), &row.Details)
+	return row, len(details), json.Unmarshal([]byte(details), &row.Details)
 }
 
 // builder makes the statements of a selection. They have values as parameters alone.
@@ -139,7 +141,10 @@ type source struct{ space, shadowedBy tenant.Name }
 
 // maxGroups is how many groups of namespaces have a branch of their own: a statement may have some
 // hundred. The pairs of resource and namespace of all others are listed one by one.
-const maxGroups = 50
+const maxGroups = rights.ListedGroups
+
+// pageBytes is how much a page has at most, in bytes of what its rows show, and one row more.
+const pageBytes = 8 << 20
 
 // ranges returns the branches of a source: each visits the ranges of objects that may be seen, and no
 // other objects. Without any right there is none.
