@@ -64,6 +64,33 @@ var hostTable = []mutant{
 `, ``},
 	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
 		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
+`, ``},
+	{"a list of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, content, answerQuantities)
+`, ``},
+	{"an event of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, event, objectQuantities)
+`, ``},
+	{"an event of a control plane has a bound", by("internal/controller/hosttenant", "TestAnswersAreBounded"),
+		"internal/controller/hosttenant/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
+	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
+		"internal/controller/hosttenant/answers.go", `		if n > objectQuantities {`, `		if n < 0 {`},
+	{"quantities of an answer are compared quickly", by("internal/server/bounds", "TestAnswer"),
+		"internal/server/bounds/numbers.go", `		if numberIn(text).incomparable() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`, `		if numberIn(text).slow() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`},
+	{"null is a quantity, too", by("internal/server/bounds", "TestAnswer"),
+		"internal/server/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
 	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
 		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
