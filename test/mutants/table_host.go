@@ -64,6 +64,12 @@ var hostTable = []mutant{
 `, ``},
 	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
 		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"a control plane says little on the host", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `len(content) > statusBytes {`, `false {`},
+	{"messages of a control plane are cut", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `conditions.Message(c.Message), observed`, `c.Message, observed`},
+	{"reasons of a control plane are short", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
 	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
 		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
 `, ``},
