@@ -70,6 +70,12 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/status.go", `conditions.Message(c.Message), observed`, `c.Message, observed`},
 	{"reasons of a control plane are short", by("internal/controller/hosttenant", "TestLargeStatus"),
 		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
+	{"servers that always conflict are asked less often", by("internal/controller/hosttenant", "TestConflicts"),
+		"internal/controller/hosttenant/reconciler.go", `	if apierrors.IsConflict(err) {
+		return r.again(request), nil`, `	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
+	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
+		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
 	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
 		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
 `, ``},
