@@ -76,6 +76,8 @@ var hostTable = []mutant{
 		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
 	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
 		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
+	{"the end of an event of the audit log is not in a status", by("internal/controller/controlplane", "TestLastLine"),
+		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
 	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
 		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
 `, ``},
