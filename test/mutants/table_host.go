@@ -78,6 +78,15 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
 	{"the end of an event of the audit log is not in a status", by("internal/controller/controlplane", "TestLastLine"),
 		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
+	{"the host is not read all the time for servers that conflict", by("internal/controller/hostpublish", "TestConflicts"),
+		"internal/controller/hostpublish/reconciler.go", `	case apierrors.IsConflict(err):
+		return r.again(request), nil`, `	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil`},
+	{"rights in a former namespace go", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/rights.go", `object.GetNamespace() == namespace`, `object.GetNamespace() != ""`},
+	{"rights go with the last copy", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/reconciler.go", `		failures = append(failures, space.revoke(ctx))
+`, ``},
 	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
 		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
 `, ``},
