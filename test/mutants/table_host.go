@@ -121,8 +121,8 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
 	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
 		"internal/controller/hosttenant/answers.go", `		if n > objectQuantities {`, `		if n < 0 {`},
-	{"quantities of an answer are compared quickly", by("internal/server/bounds", "TestAnswer"),
-		"internal/server/bounds/numbers.go", `		if numberIn(text).incomparable() {
+	{"quantities of an answer are compared quickly", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `		if numberIn(text).incomparable() {
 			return tooLong(fmt.Sprintf("the number of %q", key), text)
 		}
 		return nil
@@ -133,8 +133,8 @@ var hostTable = []mutant{
 		return nil
 	}
 	if !bytes`},
-	{"null is a quantity, too", by("internal/server/bounds", "TestAnswer"),
-		"internal/server/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
+	{"null is a quantity, too", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
 	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
 		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 const (
