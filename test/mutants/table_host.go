@@ -85,6 +85,56 @@ var hostTable = []mutant{
 `, ``},
 	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
 		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"a control plane says little on the host", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `len(content) > statusBytes {`, `false {`},
+	{"messages of a control plane are cut", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `conditions.Message(c.Message), observed`, `c.Message, observed`},
+	{"reasons of a control plane are short", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
+	{"servers that always conflict are asked less often", by("internal/controller/hosttenant", "TestConflicts"),
+		"internal/controller/hosttenant/reconciler.go", `	if apierrors.IsConflict(err) {
+		return r.again(request), nil`, `	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
+	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
+		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
+	{"the end of an event of the audit log is not in a status", by("internal/controller/controlplane", "TestLastLine"),
+		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
+	{"the host is not read all the time for servers that conflict", by("internal/controller/hostpublish", "TestConflicts"),
+		"internal/controller/hostpublish/reconciler.go", `	case apierrors.IsConflict(err):
+		return r.again(request), nil`, `	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil`},
+	{"rights in a former namespace go", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/rights.go", `object.GetNamespace() == namespace`, `object.GetNamespace() != ""`},
+	{"rights go with the last copy", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/reconciler.go", `		failures = append(failures, space.revoke(ctx))
+`, ``},
+	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
+`, ``},
+	{"a list of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, content, answerQuantities)
+`, ``},
+	{"an event of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, event, objectQuantities)
+`, ``},
+	{"an event of a control plane has a bound", by("internal/controller/hosttenant", "TestAnswersAreBounded"),
+		"internal/controller/hosttenant/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
+	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
+		"internal/controller/hosttenant/answers.go", `		if n > objectQuantities {`, `		if n < 0 {`},
+	{"quantities of an answer are compared quickly", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `		if numberIn(text).incomparable() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`, `		if numberIn(text).slow() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`},
+	{"null is a quantity, too", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
 	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
 		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
