@@ -207,7 +207,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 				return s.takeOver(ctx, n, key, input, tryUpdate)
 			case found:
 				// Storing it is a creation, although its caller sees an update.
-				if err := s.mayCreate(ctx, n); err != nil {
+				if err := s.mayCreate(ctx, n, input); err != nil {
 					return nil, nil, err
 				}
 				if res.ResourceVersion, err = s.Versioner().ObjectResourceVersion(input); err != nil {
