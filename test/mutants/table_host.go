@@ -94,7 +94,7 @@ var hostTable = []mutant{
 	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
 		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
 	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),
-		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, planeclient.ErrBusy):`, `case false && errors.Is(err, ErrBusy):`},
+		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, planeclient.ErrBusy):`, `case false && errors.Is(err, planeclient.ErrBusy):`},
 	{"keys that somebody else may know are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
 		"internal/controller/controlplane/keys.go", `return secret.Data, r.checkMade(ctx, w.cp, secret)`, `return secret.Data, nil`},
 	{"keys that no record names are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
