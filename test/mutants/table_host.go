@@ -27,7 +27,7 @@ var hostTable = []mutant{
 	{"the default is in one namespace", by("internal/controller/hosttenant", "TestDefault$"),
 		"internal/controller/hosttenant/defaults.go", `client.InNamespace(d.Namespace)`, `client.InNamespace("")`},
 	{"labels of ours are not the host's to set", by("internal/controller/hosttenant", "TestDesired"),
-		"internal/controller/hosttenant/mirror.go", `Labels: tenant.WithoutOurs(t.Labels)`, `Labels: maps.Clone(t.Labels)`},
+		"internal/controller/hosttenant/mirror.go", `Name: t.Name, Labels: tenant.WithoutOurs(t.Labels)`, `Name: string(tenant.Name(t.Name)), Labels: maps.Clone(t.Labels)`},
 	{"annotations are not the host's to set", by("internal/controller/hosttenant", "TestReconcile|TestDesired"),
 		"internal/controller/hosttenant/mirror.go", `	t.Spec.DeepCopyInto(&wanted.Spec)`, `	maps.Copy(wanted.Annotations, t.Annotations)
 	t.Spec.DeepCopyInto(&wanted.Spec)`},
