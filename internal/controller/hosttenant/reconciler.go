@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const (
@@ -83,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errTooEarly):
 		return reconcile.Result{}, nil
-	case errors.Is(err, errBusy): // which is no news
+	case errors.Is(err, planeclient.ErrBusy): // which is no news
 		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
 	case errors.Is(err, errWaiting):
 		err = nil

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const hostUID = "uid-on-the-host"
@@ -367,7 +368,7 @@ func TestFailures(t *testing.T) {
 		reason string
 		final  bool
 	}{
-		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: errNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
+		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
 		"invalid":   {apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("Tenant").GroupKind(), "acme", nil), v1alpha1.ReasonInvalid, true},
 		"forbidden": {apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), "acme", errors.New("no")), v1alpha1.ReasonFailed, false},
 	} {
@@ -393,7 +394,7 @@ func TestBusy(t *testing.T) {
 	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
 	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return &url.Error{Op: "Post", URL: "https://x", Err: errBusy}
+			return &url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrBusy}
 		},
 	}))
 	before := get(t, f.host, "acme").ResourceVersion
