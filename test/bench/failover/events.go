@@ -27,9 +27,9 @@ func events(quick bool) []event {
 	replace := event{"servers are replaced by those of the binary, one by one, and managers then", true, replaceServers}
 	all := []event{
 		{"nothing happens", true, func(ctx context.Context, _ *cluster, l *load) error { return l.each(ctx, 5*around) }},
+		replace, // first, because a binary of before may not know the rest
 		{"servers have another certificate", true, func(ctx context.Context, c *cluster, l *load) error { return c.renewCertificate(ctx, l) }},
 		{"tokens have another key", true, func(ctx context.Context, c *cluster, l *load) error { return c.rotateKey(ctx, l) }},
-		replace,
 	}
 	if quick {
 		all = nil
