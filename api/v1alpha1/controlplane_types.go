@@ -467,6 +467,12 @@ type ControlPlaneStatus struct {
 	// keyRotation is that of the spec for which the newest key was made.
 	// +optional
 	KeyRotation string `json:"keyRotation,omitempty"`
+	// copies are the Secrets of what servers are configured by, and log in to an external etcd with, as
+	// the operator has made them last. What is in their place otherwise is not used.
+	// +optional
+	// +listType=map
+	// +listMapKey=secretName
+	Copies []ControlPlaneCopy `json:"copies,omitempty"`
 	// published are the resources of which the control plane has objects of the host.
 	// +optional
 	// +listType=set
@@ -514,6 +520,18 @@ type ControlPlaneTokenKey struct {
 	// verifiesUntil is until when servers verify by a key that signs no more.
 	// +optional
 	VerifiesUntil *metav1.Time `json:"verifiesUntil,omitempty"`
+}
+
+// ControlPlaneCopy is what is known of a Secret that is a copy of what others have written.
+//
+// +k8s:openapi-gen=false
+type ControlPlaneCopy struct {
+	// secretName is the name of the Secret.
+	// +required
+	SecretName string `json:"secretName"`
+	// digest is that of what is in it, by a key that the operator alone has.
+	// +required
+	Digest string `json:"digest"`
 }
 
 const (

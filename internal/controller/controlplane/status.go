@@ -99,6 +99,7 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 			conditions.Set(&status.Conditions, w.cp.Generation, w.tokenKeys.condition())
 		}
 	}
+	record(status, w.copies)
 	if w.servers.settled {
 		status.Version = w.servers.version
 	}
