@@ -150,6 +150,8 @@ type CompletedOptions struct {
 	publishable    []schema.GroupResource
 	hostLimits     *v1alpha1.TenantLimits
 	search         *search.Options
+	// tokenKeys are those of service accounts, nil with an external signer.
+	tokenKeys *authentication.TokenKeys
 }
 
 // Complete fills in defaults that depend on other options.
@@ -183,7 +185,25 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	}
 	completed.kube = kube
 	completed.authentication.Upstream = kube.Authentication
-	return completed, nil
+	return completed, completed.readTokenKeys()
+}
+
+// readTokenKeys has the keys of service accounts read again when their files change. Upstream, which
+// reads them once, is given them as it is given those of an external signer.
+func (o *CompletedOptions) readTokenKeys() error {
+	accounts := o.kube.Authentication.ServiceAccounts
+	if accounts == nil || len(accounts.KeyFiles) == 0 {
+		return nil
+	}
+	var err error
+	if o.tokenKeys, err = authentication.OpenTokenKeys(o.kube.ServiceAccountSigningKeyFile, accounts.KeyFiles); err != nil {
+		return err
+	}
+	upstream, read := *o.kube.Authentication, *accounts // the given ones stay as they are
+	read.KeyFiles, read.ExternalPublicKeysGetter = nil, o.tokenKeys
+	upstream.ServiceAccounts = &read
+	o.kube.Authentication, o.authentication.Upstream = &upstream, &upstream
+	return nil
 }
 
 // Validate reports what is wrong with the options.

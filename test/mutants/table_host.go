@@ -2,6 +2,15 @@ package main
 
 // hostTable are lines of the operator of a host cluster.
 var hostTable = []mutant{
+	{"servers verify by a key before one signs by it", by("internal/controller/controlplane", "TestNoTokenIsRefused|TestKeysRotate"),
+		"internal/controller/controlplane/tokenkeys.go", `now.Sub(key.PublishedAt.Time) >= publishPeriod {`, `now.Sub(key.PublishedAt.Time) >= 0 {`},
+	{"an old key verifies until its tokens have ended", by("internal/controller/controlplane", "TestNoTokenIsRefused"),
+		"internal/controller/controlplane/tokenkeys.go", `now.Add(publishPeriod + key.LongestLifetime.Duration)`, `now.Add(publishPeriod)`},
+	{"tokens are not signed by somebody's key", by("internal/controller/controlplane", "TestKeysOfTokensAreGuarded"),
+		"internal/controller/controlplane/tokenkeys.go", `	case found && isRecorded(w.cp, secret):`, `	case found:`},
+	{"a server signs nothing that it refuses", by("internal/server/authentication", "TestTokenKeysStay"),
+		"internal/server/authentication/tokenkeys.go", `		return errUnverified
+	}`, `	}`},
 	{"a Tenant in a control plane is a host's by its mark alone", by("internal/controller/hosttenant", "TestReconcile"),
 		"internal/controller/hosttenant/mirror.go", `return t.UID != "" && found.Annotations[v1alpha1.HostTenantAnnotation] == string(t.UID)`, `return true`},
 	{"the mark is that of the Tenant of the host", by("internal/controller/hosttenant", "TestReconcile"),
@@ -49,6 +58,8 @@ var hostTable = []mutant{
 		"internal/server/registry/tenant/strategy.go", `if s.hostLimits != nil && isHostOperator(ctx) {`, `if false && s.hostLimits != nil && isHostOperator(ctx) {`},
 	{"a host asks for no nodes unless its ControlPlane says so", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `most := NodePlacement{Mode: NodePlacementDisabled}`, `most := NodePlacement{Mode: NodePlacementEnabled}`},
+	{"a host has something logged unless its ControlPlane says so", by("api/v1alpha1", "TestTenantLimits"),
+		"api/v1alpha1/tenant_limits.go", `	case l.AuditPolicy == nil:`, `	case false:`},
 	{"no limit is more than a host may ask for", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `		case *n.wanted == 0:`, `		case false:`},
 	{"a quota limits all that a host's must", by("api/v1alpha1", "TestTenantLimits"),

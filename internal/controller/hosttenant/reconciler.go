@@ -24,6 +24,8 @@ const (
 	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
 	// its share of the workers.
 	busyPeriod = 5 * time.Second
+	// newPeriod is how long a new Tenant may get Ready before the host is told that it is not.
+	newPeriod = 5 * time.Second
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -92,6 +94,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsConflict(err) {
 		return r.again(request), nil
 	}
+	if early := w.early(r.now()); err == nil && early > 0 {
+		return reconcile.Result{RequeueAfter: early}, nil
+	}
 	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
 		return r.again(request), nil
 	} else if commitErr != nil {
@@ -109,6 +114,16 @@ func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
 // newConflicts paces what is tried again after conflicts.
 func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conditions.ConflictPeriod, maxBackoff)
+}
+
+// early is for how long nothing is said yet of a Tenant that has just been created and whose space is being
+// made: most are Ready in a moment, and the host is told once.
+func (w *work) early(now time.Time) time.Duration {
+	said := meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionReady) != nil
+	if said || w.tenant.DeletionTimestamp != nil || w.mirror == nil || meta.IsStatusConditionTrue(w.mirror.Status.Conditions, v1alpha1.ConditionReady) {
+		return 0
+	}
+	return newPeriod - now.Sub(w.tenant.CreationTimestamp.Time)
 }
 
 // errTooEarly ends the steps, and there is nothing to say that has not been said: otherwise a new
