@@ -26,6 +26,10 @@ type TenantLimits struct {
 	// Inert. Defaults to mode Inert.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// workloads is the most that pods may on the host cluster that runs them: podSecurity is the
+	// level that allows the most. It defaults to baseline.
+	// +optional
+	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
 	// limit.
 	// +optional
@@ -56,6 +60,7 @@ func (l *TenantLimits) Validate(wanted, before *TenantSpec, path *field.Path) fi
 	}
 	check("nodePlacement", wanted.NodePlacement, before.NodePlacement, func() string { return l.placement(wanted.NodePlacement) })
 	check("daemonSets", wanted.DaemonSets, before.DaemonSets, func() string { return l.daemonSets(wanted.DaemonSets) })
+	check("workloads", wanted.Workloads, before.Workloads, func() string { return l.workloads(wanted.Workloads) })
 	check("rateLimit", wanted.RateLimit, before.RateLimit, func() string { return l.rate(wanted.RateLimit) })
 	check("requestLimit", wanted.RequestLimit, before.RequestLimit, func() string { return l.size(wanted.RequestLimit) })
 	check("quota", wanted.Quota, before.Quota, func() string { return l.most(wanted.Quota) })
@@ -90,6 +95,24 @@ func (l *TenantLimits) daemonSets(wanted *DaemonSets) string {
 		return ""
 	}
 	return "Tenants of this host may have no DaemonSets"
+}
+
+// podSecurityLevels are the levels, from the one that allows the least.
+var podSecurityLevels = []PodSecurityLevel{PodSecurityRestricted, PodSecurityBaseline, PodSecurityPrivileged}
+
+func (l *TenantLimits) workloads(wanted *Workloads) string {
+	most := PodSecurityBaseline
+	if l.Workloads != nil && l.Workloads.PodSecurity != "" {
+		most = l.Workloads.PodSecurity
+	}
+	level := PodSecurityBaseline
+	if wanted != nil && wanted.PodSecurity != "" {
+		level = wanted.PodSecurity
+	}
+	if slices.Index(podSecurityLevels, level) <= slices.Index(podSecurityLevels, most) {
+		return ""
+	}
+	return fmt.Sprintf("pods of Tenants of this host may have the Pod Security level %s at most, and this is %s", most, level)
 }
 
 func (l *TenantLimits) rate(wanted *RateLimit) string {
