@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/proxy"
-	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
@@ -106,7 +106,7 @@ func (h *host) locate(ctx context.Context, name, subresource string, options run
 	if pod.Spec.NodeName == "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", name))
 	}
-	home, err := h.config.HomeOf(ctx, n, genericrequest.NamespaceValue(ctx))
+	home, err := h.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -33,6 +33,10 @@ const (
 	UIDAnnotation          = Prefix + "uid"
 )
 
+// HostUIDAnnotation is on pods of spaces that run on a host, with the UID of the host's pod. It comes with
+// the binding, and a space's users do not change it.
+const HostUIDAnnotation = Prefix + "host-uid"
+
 const (
 	hostPrefix  = "tn-"
 	tenantLen   = 20

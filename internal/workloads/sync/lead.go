@@ -31,12 +31,13 @@ func lead(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	}
 	leading, stop := context.WithCancel(ctx)
 	defer stop()
-	result := make(chan error, 1)
+	result, began := make(chan error, 1), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: name, ReleaseOnCancel: true,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
+				close(began)
 				defer stop()
 				result <- run(ctx)
 			},
@@ -47,16 +48,21 @@ func lead(ctx context.Context, client kubernetes.Interface, namespace, name stri
 		return fmt.Errorf("electing a syncer: %w", err)
 	}
 	elector.Run(leading)
+	stop()
+	err = nil
 	select {
-	case err := <-result:
-		return err
+	case <-began:
+		err = <-result // nothing of it runs beside the next one
 	default:
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case err == nil || errors.Is(err, context.Canceled):
+		return errLostLease
+	default:
+		return err
 	}
-	stop()
-	return errLostLease
 }
 
 // elected runs something while no other syncer does: one of the same etcd, if there may be several, and one

@@ -17,10 +17,6 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// hostUIDAnnotation is on pods of spaces that run on the host, with the UID of the host's pod. It comes
-// with the binding.
-const hostUIDAnnotation = names.Prefix + "host-uid"
-
 // fieldManager owns what the syncer writes on the host.
 const fieldManager = "tenantry-syncer"
 
@@ -126,7 +122,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 
 // lost deletes a pod that has run on the host and is there no more: nobody starts it again.
 func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace) error {
-	if pod.Annotations[hostUIDAnnotation] == "" {
+	if pod.Annotations[names.HostUIDAnnotation] == "" {
 		return nil // it runs elsewhere
 	}
 	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
@@ -172,7 +168,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 	err := s.spaces.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Annotations: map[string]string{hostUIDAnnotation: string(host.UID)},
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Annotations: map[string]string{names.HostUIDAnnotation: string(host.UID)},
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
 	}, metav1.CreateOptions{})
@@ -209,7 +205,7 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 
 // letGo deletes a pod of a space for good that has run on the host.
 func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
-	if pod.Spec.NodeName == "" || pod.Annotations[hostUIDAnnotation] == "" {
+	if pod.Spec.NodeName == "" || pod.Annotations[names.HostUIDAnnotation] == "" {
 		return nil // it ends by itself
 	}
 	home, _, err := s.homeOf(tenant.Flat(pod.Namespace))

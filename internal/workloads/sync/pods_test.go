@@ -199,7 +199,7 @@ func hostSpace() *corev1.Namespace {
 }
 
 func bound(p *corev1.Pod) {
-	p.Spec.NodeName, p.Annotations = "node", map[string]string{hostUIDAnnotation: "host-p"}
+	p.Spec.NodeName, p.Annotations = "node", map[string]string{names.HostUIDAnnotation: "host-p"}
 }
 
 func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }

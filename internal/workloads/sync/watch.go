@@ -2,8 +2,10 @@ package sync
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,7 +30,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
 		{core.Namespaces().Informer(), handler{changed: func(any) {}, gone: s.namespaceGone}},
-		{s.tenants, handler{changed: s.tenantChanged, gone: s.tenantGone}},
+		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
@@ -46,6 +48,8 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 // that something is missing.
 type handler struct {
 	changed func(obj any)
+	// updated, if set, is called in place of changed where both states are known.
+	updated func(before, obj any)
 	gone    func(obj any, seen bool)
 }
 
@@ -54,7 +58,11 @@ func (h handler) OnAdd(obj any, _ bool) { h.changed(obj) }
 
 // OnUpdate implements cache.ResourceEventHandler.
 func (h handler) OnUpdate(before, obj any) {
-	if before.(metav1.Object).GetResourceVersion() != obj.(metav1.Object).GetResourceVersion() {
+	switch {
+	case before.(metav1.Object).GetResourceVersion() == obj.(metav1.Object).GetResourceVersion():
+	case h.updated != nil:
+		h.updated(before, obj)
+	default:
 		h.changed(obj)
 	}
 }
@@ -133,8 +141,24 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	s.enqueueNamespaces(all)
 }
 
-func (s *syncer) tenantChanged(obj any) {
-	if all, err := s.hostState.namespacesOfTenant(tenant.Name(obj.(*v1alpha1.Tenant).Name)); err == nil {
+// tenantUpdated has the namespaces and pods of a tenant looked at if they may something else now.
+func (s *syncer) tenantUpdated(before, obj any) {
+	t := obj.(*v1alpha1.Tenant)
+	if equality.Semantic.DeepEqual(before.(*v1alpha1.Tenant).Spec.Workloads, t.Spec.Workloads) {
+		return
+	}
+	s.enqueueTenant(tenant.Name(t.Name))
+	for _, key := range s.podIndexer.ListKeys() {
+		namespace, name, _ := strings.Cut(key, "/")
+		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
+			s.queue.Add(item{podItem, n, namespace, name})
+		}
+	}
+}
+
+// enqueueTenant has the host's namespaces of a tenant looked at.
+func (s *syncer) enqueueTenant(n tenant.Name) {
+	if all, err := s.hostState.namespacesOfTenant(n); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
@@ -144,7 +168,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 	if seen {
 		s.deleted.note(t.UID, false)
 	}
-	s.tenantChanged(t)
+	s.enqueueTenant(tenant.Name(t.Name))
 }
 
 func (s *syncer) hostPodChanged(obj any) {

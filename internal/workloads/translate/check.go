@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -32,6 +33,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs := checkLabels(meta)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)
+	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
 	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
 		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
@@ -140,8 +142,22 @@ func isTokenVolume(v *corev1.Volume) bool {
 	return v.Projected != nil && strings.HasPrefix(v.Name, tokenVolumes)
 }
 
-// checkReferences refuses fields of the pod that the downward API has not on a host.
+// checkReferences refuses references to what can be no ConfigMap or Secret: their names become parts of others.
 func checkReferences(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	read := ReferencesOf(spec)
+	for _, all := range []map[string]bool{read.ConfigMaps, read.Secrets} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if len(validation.IsDNS1123Subdomain(name)) > 0 {
+				errs = append(errs, field.Forbidden(path, fmt.Sprintf("%q is the name of no ConfigMap or Secret; name one that there can be", name)))
+			}
+		}
+	}
+	return errs
+}
+
+// checkFieldRefs refuses fields of the pod that the downward API has not on a host.
+func checkFieldRefs(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	eachFieldRef(spec, path, func(ref *corev1.ObjectFieldSelector, at *field.Path) {
 		if _, ok := onHost(ref.FieldPath); !ok {

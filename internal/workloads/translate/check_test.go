@@ -128,6 +128,7 @@ func TestCheck(t *testing.T) {
 		"a node that it is on":           {change: func(p *corev1.Pod) { p.Spec.NodeName = "node" }},
 		"a gate that it waits for":       {change: func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }},
 		"users of the node":              {change: func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }},
+		"a name that leads elsewhere":    {privileged, volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "../../kube-system/x"}}), `"../../kube-system/x" is the name of no ConfigMap or Secret`},
 		"a hostPath of an unknown level": {Rules{Level: "none"}, func(*corev1.Pod) {}, "Internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {

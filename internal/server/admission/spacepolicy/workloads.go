@@ -15,6 +15,7 @@ import (
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // later are subresources of pods that are not there yet for pods that run on a host cluster.
@@ -34,8 +35,8 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 			return forbidden(a, reason)
 		}
 	}
-	if _, ok := a.GetObject().(*core.Binding); ok {
-		return checkBinder(a)
+	if binding, ok := a.GetObject().(*core.Binding); ok || changesHostUID(a) {
+		return checkByPlatform(a, binding != nil)
 	}
 	if a.GetSubresource() != "" {
 		return nil
@@ -62,8 +63,16 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	return nil
 }
 
-// checkBinder refuses bindings by anybody but system users: the host's scheduler finds the node.
-func checkBinder(a admission.Attributes) error {
+// changesHostUID reports whether a change of a pod, by whatever subresource, is about where it runs.
+func changesHostUID(a admission.Attributes) bool {
+	now, ok := a.GetObject().(*core.Pod)
+	before, was := a.GetOldObject().(*core.Pod)
+	return ok && was && before != nil && now.Annotations[names.HostUIDAnnotation] != before.Annotations[names.HostUIDAnnotation]
+}
+
+// checkByPlatform refuses to anybody but system users what says where a pod runs: the host's scheduler finds
+// the node.
+func checkByPlatform(a admission.Attributes, binds bool) error {
 	user, err := tenant.OfUser(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
@@ -71,7 +80,10 @@ func checkBinder(a admission.Attributes) error {
 	if user == tenant.System {
 		return nil
 	}
-	return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
+	if binds {
+		return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
+	}
+	return forbidden(a, "metadata.annotations["+names.HostUIDAnnotation+"] says where the pod runs; leave it as it is")
 }
 
 // unfit returns what a host must not get of an object's pod or template.

@@ -23,6 +23,10 @@ var (
 	apiserver = &user.DefaultInfo{Name: user.APIServerUser, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}
 )
 
+func placed(uid string) *core.Pod {
+	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/host-uid": uid}}}
+}
+
 func onHost(n tenant.Name) translate.Rules {
 	if n == "a" {
 		return translate.Rules{Level: translate.Privileged}
@@ -65,6 +69,10 @@ func TestWorkloads(t *testing.T) {
 		"a pod that has got a node":        {user: admin, object: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}, old: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}},
 		"a binding":                        {subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}, want: "the host cluster finds the nodes of pods"},
 		"the host's binding":               {user: admin, subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}},
+		"another place":                    {object: placed("other"), old: placed("one"), want: "metadata.annotations[workloads.tenantry.io/host-uid] says where the pod runs"},
+		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the pod runs"},
+		"the same place":                   {object: placed("one"), old: placed("one")},
+		"a place of the platform":          {user: admin, object: placed("one"), old: &core.Pod{}},
 		"an ephemeral container":           {subresource: "ephemeralcontainers", object: &core.Pod{}, old: &core.Pod{}, want: "ephemeral containers are not there yet"},
 		"a resize":                         {subresource: "resize", object: &core.Pod{}, old: &core.Pod{}, want: "not resized in place yet"},
 		"something else":                   {object: &core.ConfigMap{}},
