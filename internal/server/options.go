@@ -182,6 +182,7 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 		if completed.host, err = clientcmd.BuildConfigFromFlags("", o.HostKubeconfig); err != nil {
 			return completed, fmt.Errorf("reading --host-kubeconfig: %w", err)
 		}
+		o.Kube.AllowPrivileged = true // each Tenant's Pod Security level decides
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)

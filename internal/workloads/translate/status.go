@@ -47,7 +47,7 @@ func plainState(s *corev1.ContainerState, plain func(string) string) {
 	}
 }
 
-var insufficient = regexp.MustCompile(`Insufficient [A-Za-z0-9./_-]+`)
+var insufficient = regexp.MustCompile(`Insufficient [A-Za-z0-9._/-]*[A-Za-z0-9]`)
 
 // Unschedulable returns what a tenant is told of a message of the host's scheduler, which counts nodes and
 // names their taints.

@@ -118,7 +118,43 @@ var _ = Describe("Pods of spaces", func() {
 		deployment.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
 		_, err = client.AppsV1().Deployments("default").Create(ctx, deployment, metav1.CreateOptions{})
 		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("Pod Security level baseline"))))
+		_, err = client.CoreV1().Pods("default").Create(ctx, func() *corev1.Pod {
+			token := plainPod("token")
+			token.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}},
+			}}}}
+			return token
+		}(), metav1.CreateOptions{})
+		Expect(err).To(MatchError(ContainSubstring("serviceAccountToken")))
 		Expect(tenantry.SetSpec(ctx, acme, "workloads", `{"podSecurity":"most"}`)).To(MatchError(ContainSubstring("spec.workloads.podSecurity")))
+	})
+
+	It("may be what their Tenant allows, and say why they are not on the host", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "level")
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"privileged"}`)).To(Succeed())
+		pods := tenantry.Client(n).CoreV1().Pods("default")
+		waiting := plainPod("privileged")
+		waiting.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		waiting.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		Eventually(func() error {
+			_, err := pods.Create(ctx, waiting, metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"baseline"}`)).To(Succeed())
+		_, err := pods.Patch(ctx, "privileged", types.MergePatchType, []byte(`{"spec":{"schedulingGates":[]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (string, error) {
+			now, err := pods.Get(ctx, "privileged", metav1.GetOptions{})
+			if err != nil || len(now.Status.Conditions) == 0 {
+				return "", err
+			}
+			return now.Status.Conditions[0].Message, nil
+		}).Should(ContainSubstring("it violates the Pod Security level baseline"))
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"privileged"}`)).To(Succeed())
+		there := onHost(ctx, n, "privileged")
+		namespace, err := host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(namespace.Labels).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "privileged"))
 	})
 
 	It("are not started by their users' own bindings", func(ctx SpecContext) {
@@ -166,6 +202,19 @@ var _ = Describe("Pods of spaces", func() {
 		_, err := tenantry.Client(n).CoreV1().Pods("default").Create(ctx, plainPod("going"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		there := onHost(ctx, n, "going")
+		start(ctx, there)
+		Eventually(func() (string, error) {
+			now, err := tenantry.Client(n).CoreV1().Pods("default").Get(ctx, "going", metav1.GetOptions{})
+			return now.Spec.NodeName, err
+		}).Should(Equal("node"))
+		Expect(tenantry.Tenants().Delete(ctx, n.String(), metav1.DeleteOptions{})).To(Succeed())
+		pods := host.CoreV1().Pods(there.Namespace)
+		Eventually(func(g Gomega) { // as a kubelet does
+			now, err := pods.Get(ctx, "going", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.DeletionTimestamp).NotTo(BeNil())
+		}).Should(Succeed())
+		Expect(pods.Delete(ctx, "going", *metav1.NewDeleteOptions(0))).To(Succeed())
 		tenantry.DeleteTenant(ctx, n)
 		Eventually(func() error {
 			_, err := host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
