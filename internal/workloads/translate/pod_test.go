@@ -176,7 +176,10 @@ func TestDNS(t *testing.T) {
 func TestStatus(t *testing.T) {
 	pod := plain()
 	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {Name: "pull-2"}}
-	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n"}
+	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
+	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", Conditions: []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted,
+	}}
 	host := &corev1.Pod{Status: corev1.PodStatus{
 		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", PodIP: "10.0.0.1", ObservedGeneration: 7,
 		Message: "pod " + home.Host() + "/web-0",
@@ -194,6 +197,7 @@ func TestStatus(t *testing.T) {
 		Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+			evicted,
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull"`,

@@ -28,6 +28,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 			c.Message = Unschedulable(c.Message)
 		}
 	}
+	status.Conditions = append(status.Conditions, ownConditions(pod, status.Conditions)...)
 	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range containers {
 			plainState(&containers[i].State, plain)
@@ -35,6 +36,21 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 		}
 	}
 	return status
+}
+
+// ofKubelet are the conditions that a host's scheduler and kubelet write.
+var ofKubelet = []corev1.PodConditionType{
+	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReadyToStartContainers,
+	corev1.PodResizePending, corev1.PodResizeInProgress,
+}
+
+// ownConditions returns the conditions of a pod that somebody in its space has set, such as an eviction, and of which
+// the host's pod knows nothing.
+func ownConditions(pod *corev1.Pod, host []corev1.PodCondition) []corev1.PodCondition {
+	return slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(own corev1.PodCondition) bool {
+		return slices.Contains(ofKubelet, own.Type) ||
+			slices.ContainsFunc(host, func(has corev1.PodCondition) bool { return has.Type == own.Type })
+	})
 }
 
 func plainState(s *corev1.ContainerState, plain func(string) string) {
