@@ -17,7 +17,7 @@ var workloadsTable = []mutant{
 	{"a tenant has so many streams", by("internal/workloads/connect", "TestLogs"),
 		"internal/workloads/connect/streams.go", `	if s.open[n] >= s.most {`, `	if false {`},
 	{"what is gone by the cache alone stays on the host", by("internal/workloads/sync", "TestBehind"),
-		"internal/workloads/sync/pods.go", `	if err == nil && live.UID == uid {`, `	if false {`},
+		"internal/workloads/sync/pods.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
 	{"what the host has lost is asked for there", by("internal/workloads/sync", "TestBehind"),
 		"internal/workloads/sync/pods.go", `	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
 		return err
@@ -25,7 +25,7 @@ var workloadsTable = []mutant{
 	if err := s.losses`, `	if err := s.losses`},
 	{"not much goes by itself", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if !ok {
-		if err := s.orphans.allow`, `	if false {
+		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
@@ -37,11 +37,11 @@ var workloadsTable = []mutant{
 	{"a host does not forget a pod that runs", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	grace := max(1, graceOf(pod))`, `	grace := graceOf(pod)`},
 	{"a pod of the host is of the namespace that it is in", by("internal/workloads/sync", "TestPods|TestForeignInPlace"),
-		"internal/workloads/sync/host.go", `complete && name != "" && n.Host() == host.GetNamespace()`, `true`},
+		"internal/workloads/sync/host.go", `complete && name != "" && n.Host() == host.GetNamespace()`, `complete && name != ""`},
 	{"a pod of an earlier life of its namespace is not taken", by("internal/workloads/sync", "TestAnotherLife"),
 		"internal/workloads/sync/pods.go", `			if !s.isAtHome(h) {`, `			if false {`},
 	{"a namespace of others is not taken", by("internal/workloads/sync", "TestForeignNamespace"),
-		"internal/workloads/sync/namespaces.go", `	case !ok || has != home:`, `	case false:`},
+		"internal/workloads/sync/namespaces.go", `	case !ok || has != home:`, `	case !ok && has == home:`},
 	{"namespaces of others are not deleted", by("internal/workloads/sync", "TestHostNamespaces"),
 		"internal/workloads/sync/host.go", `complete && n.Host() == host.GetName()`, `complete`},
 	{"a host puts no token of its own into a copy", by("internal/workloads/sync", "TestCopies"),
@@ -52,8 +52,8 @@ var workloadsTable = []mutant{
 		version`},
 	{"what a host must not get does not get there", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `field.NewPath("spec")); len(errs) > 0 {`, `field.NewPath("spec")); false {`},
-	{"an unknown field is refused", by("internal/workloads/translate", "TestUnknownFields"),
-		"internal/workloads/translate/check.go", `		case !known:`, `		case false:`},
+	{"what the table refuses is refused", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/check.go", `		case treated != same && treated != changed:`, `		case treated == noNodes:`},
 	{"tokens are refused", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)`, ``},
 	{"a reference is a name", by("internal/workloads/translate", "TestCheck"),
@@ -81,7 +81,7 @@ var workloadsTable = []mutant{
 	{"spaces refuse what a host must not get", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/plugin.go", `	if err := p.checkWorkloads(a, n); err != nil {`, `	if err := p.checkWorkloads(a, n); false {`},
 	{"tenants do not say where a pod runs", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/workloads.go", `	if user == tenant.System {`, `	if true {`},
+		"internal/server/admission/spacepolicy/workloads.go", `	if user == tenant.System {`, `	if user != "" {`},
 	{"where a pod runs stays, by whatever subresource", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `ok || changesHostUID(a) {`, `ok {`},
 	{"a host's Tenants have the level that their ControlPlane says", by("api/v1alpha1", "TestTenantLimits"),

@@ -274,13 +274,13 @@ func TestExec(t *testing.T) {
 		t.Errorf("got %q, %v", echo, err)
 	}
 	suspend()
-	<-ended
-	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the end: %v", err)
+		t.Fatalf("after the end: %v", err)
 	}
+	<-ended
 }
 
 // TestCreates checks that a WebSocket, which begins with a GET, needs the right to create.
