@@ -5,7 +5,7 @@ var workloadsTable = []mutant{
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
 		"internal/workloads/connect/host.go", ` || there.Annotations[names.UIDAnnotation] != string(pod.UID) {`, ` {`},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),
-		"internal/workloads/connect/host.go", `!complete || of != home ||`, `!complete ||`},
+		"internal/workloads/connect/host.go", `!complete || of != home ||`, `!complete || of.Name != home.Name ||`},
 	{"the host gets no credentials of clients", by("internal/workloads/connect", "TestExec"),
 		"internal/workloads/connect/stream.go", `	ours.Header = http.Header{}`, ``},
 	{"the host gets no tokens in subprotocols", by("internal/workloads/connect", "TestAsOurs"),

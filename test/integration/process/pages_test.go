@@ -54,7 +54,7 @@ var cannotRun = map[string]map[string]string{
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
 	"docs/guides/workloads.md": {
-		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
+		"kubectl apply -k config/workloads":                                            "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --network-isolation=Unenforced": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/install.md": {
