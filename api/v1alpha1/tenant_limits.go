@@ -28,6 +28,10 @@ type TenantLimits struct {
 	// Inert. Defaults to mode Inert.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// workloads is the most that pods may on the host cluster that runs them: podSecurity is the
+	// level that allows the most. It defaults to baseline.
+	// +optional
+	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
 	// limit.
 	// +optional
@@ -80,6 +84,7 @@ func (l *TenantLimits) Validate(wanted, before *TenantSpec, path *field.Path) fi
 	}
 	check("nodePlacement", wanted.NodePlacement, before.NodePlacement, func() string { return l.placement(wanted.NodePlacement) })
 	check("daemonSets", wanted.DaemonSets, before.DaemonSets, func() string { return l.daemonSets(wanted.DaemonSets) })
+	check("workloads", wanted.Workloads, before.Workloads, func() string { return l.workloads(wanted.Workloads) })
 	check("rateLimit", wanted.RateLimit, before.RateLimit, func() string { return l.rate(wanted.RateLimit) })
 	check("requestLimit", wanted.RequestLimit, before.RequestLimit, func() string { return l.size(wanted.RequestLimit) })
 	check("auditPolicy", wanted.AuditPolicy, before.AuditPolicy, func() string { return l.audit(wanted.AuditPolicy) })
@@ -160,6 +165,24 @@ func omitsEnds(stages []auditv1.Stage) bool {
 // isAboutAll reports whether a rule of an audit policy is about all requests.
 func isAboutAll(rule *auditv1.PolicyRule) bool {
 	return len(rule.Users)+len(rule.UserGroups)+len(rule.Verbs)+len(rule.Resources)+len(rule.Namespaces)+len(rule.NonResourceURLs) == 0
+}
+
+// podSecurityLevels are the levels, from the one that allows the least.
+var podSecurityLevels = []PodSecurityLevel{PodSecurityRestricted, PodSecurityBaseline, PodSecurityPrivileged}
+
+func (l *TenantLimits) workloads(wanted *Workloads) string {
+	most := PodSecurityBaseline
+	if l.Workloads != nil && l.Workloads.PodSecurity != "" {
+		most = l.Workloads.PodSecurity
+	}
+	level := PodSecurityBaseline
+	if wanted != nil && wanted.PodSecurity != "" {
+		level = wanted.PodSecurity
+	}
+	if slices.Index(podSecurityLevels, level) <= slices.Index(podSecurityLevels, most) {
+		return ""
+	}
+	return fmt.Sprintf("pods of Tenants of this host may have the Pod Security level %s at most, and this is %s", most, level)
 }
 
 func (l *TenantLimits) rate(wanted *RateLimit) string {

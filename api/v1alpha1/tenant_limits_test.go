@@ -19,6 +19,7 @@ func TestTenantLimits(t *testing.T) {
 	}
 	tolerating := TenantSpec{NodePlacement: &NodePlacement{Mode: NodePlacementLimited, AllowedTaints: []string{"gpu"}}}
 	daemons := func(mode DaemonSetMode) *DaemonSets { return &DaemonSets{Mode: mode} }
+	pods := func(level PodSecurityLevel) TenantSpec { return TenantSpec{Workloads: &Workloads{PodSecurity: level}} }
 	rate := func(limit RateLimit) TenantSpec { return TenantSpec{RateLimit: &limit} }
 	rates := TenantLimits{RateLimit: &RateLimit{RequestsPerSecond: new(int32(100)), InFlight: new(int32(10)), Watches: new(int32(0))}}
 	size := func(limit RequestLimit) TenantSpec { return TenantSpec{RequestLimit: &limit} }
@@ -67,6 +68,13 @@ func TestTenantLimits(t *testing.T) {
 		"DaemonSets by default":           {wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}},
 		"DaemonSets that are refused":     {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}, err: "spec.daemonSets: Forbidden: Tenants of this host may have no DaemonSets"},
 		"no DaemonSets":                   {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsRefused)}},
+		"the level by default":            {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}},
+		"a level beyond the default":      {wanted: pods(PodSecurityPrivileged), err: "spec.workloads: Forbidden: pods of Tenants of this host may have the Pod Security level baseline at most, and this is privileged"},
+		"a level within the default":      {wanted: pods(PodSecurityRestricted)},
+		"no level":                        {wanted: TenantSpec{Workloads: &Workloads{}}},
+		"no level where it is less":       {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}, wanted: TenantSpec{Workloads: &Workloads{}}, err: "level restricted at most"},
+		"the highest level":               {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityPrivileged}}, wanted: pods(PodSecurityPrivileged)},
+		"a level as before":               {wanted: pods(PodSecurityPrivileged), before: pods(PodSecurityPrivileged)},
 		"any rate by default":             {wanted: rate(RateLimit{RequestsPerSecond: new(int32(0))})},
 		"a rate within":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(100)), Burst: new(int32(200)), InFlight: new(int32(10)), Watches: new(int32(0))})},
 		"a rate beyond":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(101))}), err: "requestsPerSecond is 101, and Tenants of this host may have 100 at most"},

@@ -369,3 +369,8 @@ func (in UserSpec) OpenAPIModelName() string {
 func (in UserStatus) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.UserStatus"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Workloads) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.Workloads"
+}

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
@@ -58,6 +60,10 @@ type Options struct {
 	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
 	// cluster may ask for. Without one there are no limits.
 	HostTenantLimits string
+	// HostKubeconfig is the kubeconfig of the ServiceAccount by which the server connects to the pods of
+	// spaces on a host cluster, which something else runs there. Empty (the default) is for pods that do
+	// not run.
+	HostKubeconfig string
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
@@ -109,6 +115,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
+	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
+		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read and commands run in pods. "+
+			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	o.AddHostFlags(fs)
 	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
@@ -152,6 +161,8 @@ type CompletedOptions struct {
 	search         *search.Options
 	// tokenKeys are those of service accounts, nil with an external signer.
 	tokenKeys *authentication.TokenKeys
+	// host is nil if pods do not run.
+	host *rest.Config
 }
 
 // Complete fills in defaults that depend on other options.
@@ -168,6 +179,12 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	var err error
 	if completed.hostLimits, err = configv1alpha1.LoadTenantLimits(o.HostTenantLimits); err != nil {
 		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
+	}
+	if o.HostKubeconfig != "" {
+		if completed.host, err = clientcmd.BuildConfigFromFlags("", o.HostKubeconfig); err != nil {
+			return completed, fmt.Errorf("reading --host-kubeconfig: %w", err)
+		}
+		o.Kube.AllowPrivileged = true // each Tenant's Pod Security level decides
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)

@@ -94,6 +94,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Egress:     p.egress,
 		Placement:  s.lookup.NodePlacement,
 		DaemonSets: s.lookup.DaemonSets,
+		Workloads:  opts.workloads(s),
 		Definition: p.definitions.Definition,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))

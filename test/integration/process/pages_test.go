@@ -56,6 +56,10 @@ var cannotRun = map[string]map[string]string{
 	"docs/guides/connect-oidc.md": {
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
+	"docs/guides/workloads.md": {
+		"kubectl apply -k config/workloads":                                            "needs a cluster; test/node does the same",
+		"tenantry up --host-kubeconfig host.kubeconfig --network-isolation=Unenforced": "needs a cluster; test/node does the same",
+	},
 	"docs/guides/install.md": {
 		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":         "needs a registry and a cluster",
 		"kubectl -n tenantry-system exec tenantry-0 -- /tenantry kubeconfig system \\": "needs a cluster",
