@@ -138,6 +138,7 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&u.searches, "search", false,
 		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
 	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
+	u.Server.AddSearchFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)
 	u.Server.FlowControl.AddFlags(fs)

@@ -28,8 +28,6 @@ import (
 )
 
 const (
-	// timeout is what a search takes at most, with all that it waits for. A tenant has one at a time.
-	timeout = 10 * time.Second
 	// catchUp is for how long a search waits for the index to have everything that was written before it.
 	catchUp = 500 * time.Millisecond
 	// attempts is how often an answer is made of rights that change meanwhile.
@@ -75,18 +73,21 @@ func (s *Service) serve(req *http.Request) (*Answer, error) {
 	if req.Method != http.MethodGet {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "search"}, req.Method)
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), timeout)
+	ctx, cancel := context.WithTimeout(req.Context(), s.config.Limits.Time)
 	defer cancel()
 	a, err := newAsker(ctx, req.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	if a.userTenant.IsSpace() {
-		release, err := s.turns.Take(ctx, a.userTenant)
-		if err != nil {
-			return nil, unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
-		}
-		defer release()
+	a.limit = min(a.limit, s.config.Limits.Rows)
+	release, err := s.turns.take(ctx, a)
+	if err != nil {
+		return nil, unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
+	}
+	defer release()
+	defer observe(a, time.Now())
+	if s.remote != nil {
+		return s.answerRemotely(ctx, req, a)
 	}
 	current := s.current.Load()
 	if current == nil {
@@ -97,7 +98,7 @@ func (s *Service) serve(req *http.Request) (*Answer, error) {
 	case err == nil:
 		return answer, nil
 	case req.Context().Err() == nil && ctx.Err() != nil:
-		return nil, unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", timeout))
+		return nil, unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))
 	default:
 		return nil, err
 	}
@@ -153,21 +154,21 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answ
 	if err != nil {
 		return nil, unavailable(fmt.Sprintf("it cannot be known which rights hold now: %v", err))
 	}
+	began := time.Now()
 	if err := current.told.wait(ctx, revision); err != nil {
 		return nil, unavailable("the rights that hold now are not known yet; try again")
 	}
 	if err := current.catchUp(ctx, max(revision, a.minRevision)); err != nil {
 		return nil, err
 	}
+	lag.Observe(time.Since(began).Seconds())
 	for range attempts {
 		var answer *Answer
 		if answer, err = s.try(ctx, current, a); !errors.Is(err, errChanged) {
 			return answer, err
 		}
-		select {
-		case <-time.After(attemptPause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if errors.Is(err, errRefused) {
@@ -181,10 +182,10 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answ
 func (c *session) catchUp(ctx context.Context, revision int64) error {
 	short, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
-	if c.written.wait(short, revision) != nil {
-		return ctx.Err()
+	if err := c.wait(short, revision); err != nil && short.Err() == nil {
+		return unavailable(fmt.Sprintf("the search index cannot be read: %v", err))
 	}
-	return nil
+	return ctx.Err()
 }
 
 // try makes an answer of one state of the rights.
@@ -200,18 +201,26 @@ func (s *Service) try(ctx context.Context, current *session, a *asker) (*Answer,
 	if err != nil {
 		return nil, compileError(err)
 	}
-	if err := current.written.wait(ctx, max(version.Revision, a.minRevision)); err != nil {
+	needed := max(version.Revision, a.minRevision)
+	if err := current.wait(ctx, needed); err != nil {
 		return nil, unavailable("the search index has not got far enough yet; try again")
 	}
-	answer := &Answer{Revision: current.written.get(), Items: []Item{}}
+	answer := &Answer{Items: []Item{}}
 	found, err := current.index.Select(ctx, index.Selection{
 		Space: a.space, Shared: a.space.IsSpace() && !current.rights.Terminating(a.space),
 		Visible: visible, Query: a.query, Limit: a.limit, After: a.after,
 	})
 	if err != nil {
+		if current.index.Broken() {
+			current.fail(err)
+		}
 		return nil, unavailable(fmt.Sprintf("the search index cannot be read: %v", err))
 	}
-	allowed := s.confirm(ctx, current, a, found.Rows)
+	// The database may have come back in an earlier state.
+	if answer.Revision = current.covered(found.Revision); answer.Revision < needed {
+		return nil, errChanged
+	}
+	allowed := s.confirm(ctx, current.rights.Served, a, found.Rows)
 	if now, stable := current.rights.Version(a.space, a.userTenant); !stable || now != version {
 		return nil, errChanged
 	}
@@ -252,12 +261,15 @@ func (c *session) admits(ctx context.Context, a *asker) error {
 	return nil
 }
 
-// confirm reports whether the server's authorizer allows every row, too. It is a second line of defense.
-func (s *Service) confirm(ctx context.Context, current *session, a *asker, rows []index.Row) bool {
+// confirm reports whether the server's authorizer allows every row, too. It is a second line of defense. A service has none, and the server that asks it does this.
+func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, rows []index.Row) bool {
+	if s.config.Authorizer == nil {
+		return true
+	}
 	own := *tenant.RequestFrom(ctx) // it notes what it decides
 	ctx = tenant.WithRequest(ctx, &own)
 	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		return !slices.ContainsFunc(current.rights.Served(row.Resource), func(served schema.GroupResource) bool {
+		return !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
 			decision, _, err := s.config.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 				User: a.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
 				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,

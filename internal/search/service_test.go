@@ -55,7 +55,9 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = database.Close() })
-	f.session = newSession(nil, state, database, nil)
+	lead(t, database)
+	f.session = newSession(nil, state, database, nil, true)
+	f.session.listed, f.session.last = 10, 10
 	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
 	f.service = New(Config{Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		decision, err := f.authorize()
@@ -68,7 +70,7 @@ func newFixture(t *testing.T) *fixture {
 	f.bind(true, 3)
 	for _, namespace := range []string{"a", "b"} {
 		row := index.Row{Space: "acme", Resource: secrets, Namespace: namespace, Name: "s", Kind: "Secret"}
-		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}); err != nil {
+		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}, 10); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,6 +78,17 @@ func newFixture(t *testing.T) *fixture {
 	f.session.told.note(10)
 	f.session.written.note(10)
 	return f
+}
+
+// lead has this process write a database.
+func lead(t *testing.T, database *index.Index) {
+	t.Helper()
+	if leads, err := database.Lead(t.Context()); err != nil || !leads {
+		t.Fatal(leads, err)
+	}
+	if err := database.Reset(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (f *fixture) tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) {
@@ -212,6 +225,7 @@ func TestRightsThatChange(t *testing.T) {
 	f.authorize = func() (authorizer.Decision, error) {
 		once.Do(func() {
 			f.bind(false, 11)
+			f.session.told.note(11)
 			f.session.written.note(11)
 		})
 		return authorizer.DecisionAllow, nil
@@ -289,10 +303,10 @@ func TestRevisions(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if err := (Options{Annotations: []string{lastApplied}}).Validate(); err == nil {
+	if err := (Options{Annotations: []string{lastApplied}}).Validate(); len(err) == 0 {
 		t.Error("the copy of objects is searched")
 	}
-	if err := (Options{Annotations: []string{"a"}}).Validate(); err != nil {
+	if err := (Options{Annotations: []string{"a"}}).Validate(); len(err) > 0 {
 		t.Error(err)
 	}
 }

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,11 +19,20 @@ type session struct {
 	rights      *rights.State
 	index       *index.Index
 	annotations []string
-	// told and written are how far the rights and the index are.
+	// identity says of what the index is, and fail ends the session.
+	identity string
+	fail     func(error)
+	// told and written are how far the rights and the index are. The latter is known of the index that this process writes.
 	told, written reached
 	revisions     revisions
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// leads is whether this process writes the index. If it does not, the queue has what another one has not written.
+	leads bool
+	// listed is the revision at which the stream began, zero before it is reached, and last that of the last change.
+	listed, last int64
+	// floor is the revision up to which everything is written when this process begins to write.
+	floor int64
 	queue []job
 	bytes int
 	// filled and emptied tell that there is something in the queue, and room in it.
@@ -46,9 +54,9 @@ const (
 	batch = 2000
 )
 
-func newSession(stream *storage.Stream, state *rights.State, database *index.Index, annotations []string) *session {
+func newSession(stream *storage.Stream, state *rights.State, database *index.Index, annotations []string, leads bool) *session {
 	s := &session{
-		stream: stream, rights: state, index: database, annotations: annotations,
+		stream: stream, rights: state, index: database, annotations: annotations, leads: leads,
 		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 	s.revisions.read = stream.Revision
@@ -79,7 +87,9 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 	var object runtime.Object
 	if !change.Deleted {
 		var err error
-		if object, _, err = s.stream.Decode(ctx, change); err != nil {
+		if object, _, err = s.stream.Decode(ctx, change); errors.Is(err, storage.ErrSealed) {
+			return nil, err
+		} else if err != nil {
 			klog.ErrorS(err, "Search: an object that gives rights gives none")
 			object = nil
 		}
@@ -89,6 +99,11 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 
 // Reached implements storage.Follower.
 func (s *session) Reached(ctx context.Context, revision int64) error {
+	s.mu.Lock()
+	if s.listed == 0 { // what went before is in no change
+		s.listed, s.last = revision, revision
+	}
+	s.mu.Unlock()
 	s.told.note(revision)
 	return s.put(ctx, job{reached: revision})
 }
@@ -117,10 +132,13 @@ func (s *session) offer(j job) bool {
 	case j.change == nil && last >= 0 && s.queue[last].change == nil:
 		s.queue[last] = j
 		return true
+	case j.change != nil && !s.leads && s.listed == 0: // is written by whoever leads, or all is read again
+		return true
 	case j.change != nil && s.bytes > queueBytes:
 		return false
 	case j.change != nil:
 		s.bytes += j.change.Bytes()
+		s.last = max(s.last, j.change.Revision)
 	}
 	s.queue = append(s.queue, j)
 	return true
@@ -145,50 +163,32 @@ func (s *session) take() []job {
 	return jobs
 }
 
-// write writes what is in the queue until ctx ends or writing fails.
-func (s *session) write(ctx context.Context) error {
-	if err := s.index.Apply(ctx, s.defaultWrites()); err != nil {
-		return err
-	}
-	for {
-		jobs := s.take()
-		if len(jobs) == 0 {
-			select {
-			case <-s.filled:
-				continue
-			case <-ctx.Done():
-				return nil //nolint:nilerr // whoever has ended it knows why
-			}
-		}
-		if err := s.index.Apply(ctx, s.writes(ctx, jobs)); err != nil {
-			return err
-		}
-		for _, j := range jobs {
-			s.written.note(j.reached)
-		}
-	}
-}
-
 // writes returns what the index is told of jobs, of each key once.
-func (s *session) writes(ctx context.Context, jobs []job) []index.Write {
+func (s *session) writes(ctx context.Context, jobs []job) ([]index.Write, error) {
 	last := make(map[string]int, len(jobs))
 	for i, j := range jobs {
-		if j.change != nil {
+		if j.change != nil && (s.floor == 0 || j.change.Revision > s.floor) {
 			last[j.change.Key] = i
 		}
 	}
 	writes := make([]index.Write, 0, len(last))
 	for i, j := range jobs {
-		if j.change == nil || last[j.change.Key] != i {
+		if j.change == nil {
+			continue
+		}
+		if at, wanted := last[j.change.Key]; !wanted || at != i {
 			continue
 		}
 		of, err := s.writesOf(ctx, j)
+		if errors.Is(err, storage.ErrSealed) {
+			return nil, err
+		}
 		if err != nil {
 			klog.ErrorS(err, "Search: an object cannot be found, as nobody can list it")
 		}
 		writes = append(writes, of...)
 	}
-	return writes
+	return writes, nil
 }
 
 // writesOf returns what the index is told of a job: of the object, and of what other spaces see of it. What
@@ -208,13 +208,4 @@ func (s *session) writesOf(ctx context.Context, j job) ([]index.Write, error) {
 	}
 	shared, sharedErr := s.sharedWrites(j.change, object)
 	return append(shared, own), errors.Join(err, sharedErr)
-}
-
-// complete waits until the index has everything that there was when the stream began, which is told
-// of no revision before.
-func (s *session) complete(ctx context.Context) (int64, error) {
-	if err := s.written.wait(ctx, 1); err != nil {
-		return 0, fmt.Errorf("waiting for the search index: %w", err)
-	}
-	return s.written.get(), nil
 }

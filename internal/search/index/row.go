@@ -3,7 +3,6 @@ package index
 import (
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -136,7 +135,9 @@ func (r *Row) properties() []property {
 func (r *Row) text() string {
 	values := []string{r.Kind, r.Resource.Group, r.Namespace, r.Name}
 	for _, p := range r.properties() {
-		values = append(values, p.value)
+		if p.name != propertyUID { // which is random, and has letters of every keyword
+			values = append(values, p.value)
+		}
 	}
 	for i := range values {
 		values[i] = query.Fold(values[i])
@@ -144,23 +145,45 @@ func (r *Row) text() string {
 	return strings.Join(values, "\n")
 }
 
-var seed = maphash.MakeSeed()
+// storedProperty is a property as the database has it: whole is its value if that is too long for an index.
+type storedProperty struct{ name, value, whole string }
 
 // stored is a row as the database has it.
 type stored struct {
 	Row
-	details []byte
-	sum     int64
+	key, details string
+	sum          int64
 }
 
-func (r Row) store() (stored, error) {
-	details, err := json.Marshal(r.Details)
+// store returns the row of a key as it is stored.
+func (r Row) store(key string) (stored, error) {
+	b := body{Details: r.Details}
+	if storedName(r.Name) != r.Name {
+		b.Name = []byte(r.Name)
+	}
+	details, err := json.Marshal(b)
 	if err != nil {
 		return stored{}, fmt.Errorf("encoding %s %q: %w", r.Resource, r.Name, err)
 	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	fmt.Fprintf(&h, "%s\n%s\n%s\n%s\n%s\n%d\n", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created)
-	h.Write(details)
-	return stored{r, details, int64(h.Sum64())}, nil //nolint:gosec // any number does
+	sum := digest("%s\n%s\n%s\n%q\n%s\n%d\n%s", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created, details)
+	return stored{r, key, string(details), sum}, nil
+}
+
+func (s *stored) place() place {
+	return place{space: s.Space, resource: s.Resource.String(), namespace: s.Namespace, kind: s.Kind}
+}
+
+// stored returns the properties, each once.
+func (s *stored) stored() []storedProperty {
+	var all []storedProperty
+	for _, p := range s.properties() {
+		one := storedProperty{name: p.name, value: short(p.value)}
+		if one.value != p.value {
+			one.whole = p.value
+		}
+		if !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -169,6 +170,15 @@ func ofStream(ctx context.Context) context.Context {
 	return grpcmetadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "tenantry-stream", "changes")
 }
 
+// Cluster tells the etcd, and the prefix in it, from others.
+func (s *Stream) Cluster(ctx context.Context) (string, error) {
+	response, err := s.client.Get(ctx, s.root, clientv3.WithCountOnly())
+	if err != nil {
+		return "", fmt.Errorf("asking which etcd it is: %w", err)
+	}
+	return fmt.Sprintf("%x%s", response.Header.ClusterId, s.root), nil
+}
+
 // Revision returns the revision of etcd now: everything that was written before the call is in
 // it. It has the follower told of that revision, even if nothing happens any more.
 func (s *Stream) Revision(ctx context.Context) (int64, error) {
@@ -250,10 +260,21 @@ func placeOf(key string, namespaced bool) (Place, bool) {
 	return p, true
 }
 
+// ErrSealed means that what encrypts objects did not decrypt one, such as a key service that does not answer.
+var ErrSealed = errors.New("it cannot be decrypted")
+
 // Decode returns the object of a change, and its place. Its error says that nobody can read it,
-// or that its tenant is not that of its key.
+// or that its tenant is not that of its key. It is ErrSealed if it may be read at another time.
 func (s *Stream) Decode(ctx context.Context, c *StoredChange) (runtime.Object, Place, error) {
-	obj, err := s.decode(c.at.plain(ctx, c.Key, c.stored), c.Custom)
+	data := c.stored
+	if c.at.transformer != nil {
+		plain, _, err := c.at.transformer.TransformFromStorage(ctx, data, value.DefaultContext(c.Key))
+		if err != nil {
+			return nil, Place{}, fmt.Errorf("decoding %q: %w: %w", c.Key, ErrSealed, err)
+		}
+		data = plain
+	}
+	obj, err := s.decode(data, c.Custom)
 	if err != nil {
 		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
 	}
