@@ -310,3 +310,47 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSealed has objects that cannot be decrypted now: the index fails, instead of lacking them.
+func TestSealed(t *testing.T) {
+	f := newFixture(t)
+	broken := errors.New("is no object")
+	for _, tc := range []struct {
+		err   error
+		fails bool
+	}{{storage.ErrSealed, true}, {broken, false}} {
+		f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
+			return nil, storage.Place{}, tc.err
+		}
+		change := &storage.StoredChange{Key: "k", Revision: 11, Resource: secrets}
+		if _, err := f.session.writes(t.Context(), []job{{change: change}}); errors.Is(err, storage.ErrSealed) != tc.fails {
+			t.Errorf("an object: %v", err)
+		}
+		change = &storage.StoredChange{Key: "r", Revision: 11, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}}
+		if err := f.session.Changed(t.Context(), []storage.StoredChange{*change}); errors.Is(err, storage.ErrSealed) != tc.fails {
+			t.Errorf("what gives rights: %v", err)
+		}
+	}
+}
+
+// TestFailedWrites has a database that takes no more: there is no answer any more.
+func TestFailedWrites(t *testing.T) {
+	f := newFixture(t)
+	f.session.floor = 10
+	f.session.filled <- struct{}{}
+	f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
+		return nil, storage.Place{}, errors.New("is no object")
+	}
+	if err := f.session.Changed(t.Context(), []storage.StoredChange{{Key: "k", Revision: 11, Resource: secrets, Deleted: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.session.index.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.session.writeNext(t.Context(), nil); err == nil {
+		t.Error("a write that has failed is not noticed")
+	}
+	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
+		t.Errorf("got %q", got)
+	}
+}

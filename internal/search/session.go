@@ -15,7 +15,8 @@ import (
 
 // session is one index with the rights of the same stream, from its beginning until something fails.
 type session struct {
-	stream      *storage.Stream
+	// decode is that of the stream.
+	decode      func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error)
 	rights      *rights.State
 	index       *index.Index
 	annotations []string
@@ -56,7 +57,7 @@ const (
 
 func newSession(stream *storage.Stream, state *rights.State, database *index.Index, annotations []string, leads bool) *session {
 	s := &session{
-		stream: stream, rights: state, index: database, annotations: annotations, leads: leads,
+		decode: stream.Decode, rights: state, index: database, annotations: annotations, leads: leads,
 		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 	s.revisions.read = stream.Revision
@@ -87,7 +88,7 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 	var object runtime.Object
 	if !change.Deleted {
 		var err error
-		if object, _, err = s.stream.Decode(ctx, change); errors.Is(err, storage.ErrSealed) {
+		if object, _, err = s.decode(ctx, change); errors.Is(err, storage.ErrSealed) {
 			return nil, err
 		} else if err != nil {
 			klog.ErrorS(err, "Search: an object that gives rights gives none")
@@ -197,7 +198,7 @@ func (s *session) writesOf(ctx context.Context, j job) ([]index.Write, error) {
 	own := index.Write{Key: j.change.Key}
 	object, place, err := j.object, j.change.Place, error(nil)
 	if object == nil && !j.change.Deleted {
-		object, place, err = s.stream.Decode(ctx, j.change)
+		object, place, err = s.decode(ctx, j.change)
 	}
 	if err == nil && object != nil {
 		var row index.Row
