@@ -2,8 +2,8 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,26 +28,9 @@ var (
 
 var everything = &rights.Set{Whole: sets.New(configMaps, pods, deployments, clusterRoles)}
 
-func open(t testing.TB, rows ...Row) *Index {
-	t.Helper()
-	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, row := range rows {
-		apply(t, x, Write{Key: keyOf(row), Rows: []Row{row}})
-	}
-	return x
-}
-
 func apply(t testing.TB, x *Index, writes ...Write) {
 	t.Helper()
-	if err := x.Apply(t.Context(), writes); err != nil {
+	if err := x.Apply(t.Context(), writes, x.last+1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,7 +73,9 @@ func find(t *testing.T, x *Index, s Selection, text string) []string {
 	return places
 }
 
-func TestFilters(t *testing.T) {
+func TestFilters(t *testing.T) { onEach(t, testFilters) }
+
+func testFilters(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	web := row("acme", pods, "Pod", "default", "web")
 	web.Labels, web.Status, web.Created = map[string]string{"app": "Web", "tier": "100%_x"}, "Running", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC).Unix()
 	db := row("acme", deployments, "Deployment", "data", "db_1")
@@ -150,7 +135,9 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestRights(t *testing.T) {
+func TestRights(t *testing.T) { onEach(t, testRights) }
+
+func testRights(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	var rows []Row
 	for _, space := range []tenant.Name{"acme", "globex"} {
 		for _, namespace := range []string{"a", "b"} {
@@ -201,7 +188,9 @@ func TestRights(t *testing.T) {
 	}
 }
 
-func TestShared(t *testing.T) {
+func TestShared(t *testing.T) { onEach(t, testShared) }
+
+func testShared(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t, row(Shared, clusterRoles, "ClusterRole", "", "view"), row(Shared, clusterRoles, "ClusterRole", "", "edit"), row("acme", clusterRoles, "Own", "", "view"))
 	for _, tc := range []struct {
 		s    Selection
@@ -220,7 +209,9 @@ func TestShared(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestPages(t *testing.T) { onEach(t, testPages) }
+
+func testPages(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t)
 	for i := range 10 {
 		r := row("acme", pods, "Pod", fmt.Sprint("n", i%3), fmt.Sprint("p", i))
@@ -239,7 +230,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestWrites(t *testing.T) {
+func TestWrites(t *testing.T) { onEach(t, testWrites) }
+
+func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	before := row("acme", pods, "Pod", "default", "web")
 	before.Labels = map[string]string{"app": "web"}
 	x := open(t, before)
@@ -259,14 +252,17 @@ func TestWrites(t *testing.T) {
 	if err := x.write.QueryRowContext(t.Context(), `SELECT count(*) FROM properties`).Scan(&properties); err != nil || properties > 0 {
 		t.Errorf("%d properties of objects that have gone, %v", properties, err)
 	}
-	// All or nothing: two objects at one place.
-	err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{before}}, {Key: "2", Rows: []Row{before}}})
-	if err == nil || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
+	// All or nothing: a turn of writing that is over.
+	x.epoch++
+	err := x.Apply(t.Context(), []Write{{Key: keyOf(before), Rows: []Row{before}}}, x.last+1)
+	if !errors.Is(err, ErrOvertaken) || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
 		t.Errorf("half of the writes were done: %v", err)
 	}
 }
 
-func TestQueriesEnd(t *testing.T) {
+func TestQueriesEnd(t *testing.T) { onEach(t, testQueriesEnd) }
+
+func testQueriesEnd(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t, row("acme", pods, "Pod", "default", "web"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -285,7 +281,7 @@ func TestNewRow(t *testing.T) {
 		},
 		Data: map[string][]byte{"hidden": []byte("hidden")}, StringData: map[string]string{"hidden": "hidden"}, Type: "hidden",
 	}
-	got, err := NewRow("acme", schema.GroupResource{Resource: "secrets"}, secret, []string{"about", "missing"})
+	got, err := NewRow("acme", schema.GroupResource{Resource: "secrets"}, secret, []string{"about", "missing"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,11 +292,11 @@ func TestNewRow(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Phase: "Running"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"hidden"}, Env: []corev1.EnvVar{{Name: "A", Value: "hidden"}}}}}}
-	if got, err = NewRow("acme", pods, pod, nil); err != nil || got.Status != "Running" {
+	if got, err = NewRow("acme", pods, pod, nil, []query.Property{{Name: "status", Value: "Running"}}); err != nil || got.Status != "Running" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	stored, err := got.store()
-	if err != nil || strings.Contains(string(stored.details)+got.text(), "hidden") {
+	stored, err := got.store("key")
+	if err != nil || strings.Contains(stored.details+got.text(), "hidden") {
 		t.Errorf("%s, %v", stored.details, err)
 	}
 }
@@ -308,7 +304,7 @@ func TestNewRow(t *testing.T) {
 // BenchmarkSelect searches one of many spaces, each with a thousand objects.
 func BenchmarkSelect(b *testing.B) {
 	for _, spaces := range []int{1, 100} {
-		x := open(b)
+		x := openSQLite(b)
 		for n := range spaces {
 			writes := make([]Write, 0, 1000)
 			for i := range cap(writes) {

@@ -182,9 +182,13 @@ func valueOf(result reflect.Value, typ string) (string, query.Type, bool) {
 
 // Configured is a property that an administrator has configured for a resource.
 type Configured struct {
+	text     string
 	resource schema.GroupResource
 	column   column
 }
+
+// String returns it as it was configured.
+func (c Configured) String() string { return c.text }
 
 // ParseConfigured reads NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name.
 func ParseConfigured(text string) (Configured, error) {
@@ -193,7 +197,7 @@ func ParseConfigured(text string) (Configured, error) {
 	if !named || !found || resource == "" {
 		return Configured{}, fmt.Errorf("%q is none; write NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name", text)
 	}
-	c := Configured{resource: schema.ParseGroupResource(resource), column: column{property: name, values: maxValues}}
+	c := Configured{text: text, resource: schema.ParseGroupResource(resource), column: column{property: name, values: maxValues}}
 	if name == "" || nameOf(name) != name {
 		return c, fmt.Errorf("property %q cannot have this name; use lower case letters, digits and -, and none of %s", name, strings.Join(reserved, ", "))
 	}
