@@ -23,7 +23,7 @@ import (
 func TestExact(t *testing.T) { onEach(t, testExact) }
 
 func testExact(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // is to be repeated
+	random := newRandom()
 	x, rows := open(t), manyRows(random)
 	writes := make([]Write, len(rows))
 	for i := range rows {
@@ -322,3 +322,5 @@ func TestEmptiedWhileRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) } //nolint:gosec // is to be repeated

@@ -148,7 +148,7 @@ func (r *relating) byPlaces(ctx context.Context, places []After) error {
 	}
 	if len(ids) > 0 {
 		list, args := r.list(`r`, column{`id`, ids}, column{`pos`, positions}, column{`name`, names})
-		if err := r.rows(ctx, relatedColumns+list+r.join()+`objects o`+r.by(`objects_place`)+` ON o.home = r.id AND o.name = r.name`+r.joined(), args); err != nil {
+		if err := r.rows(ctx, relatedColumns+list+r.join()+`objects o`+r.by(`objects_scan`)+` ON o.home = r.id AND o.name = r.name`+r.joined(), args); err != nil {
 			return err
 		}
 	}

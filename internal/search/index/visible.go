@@ -208,7 +208,7 @@ var placeValue = map[string]func(space tenant.Name, p place) string{
 	"space":     func(space tenant.Name, _ place) string { return string(space) },
 	"kind":      func(_ tenant.Name, p place) string { return p.kind },
 	"apigroup":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
-	"resource":  func(_ tenant.Name, p place) string { return p.resource },
+	"resource":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
 	"namespace": func(_ tenant.Name, p place) string { return p.namespace },
 }
 
