@@ -82,8 +82,10 @@ type selection struct {
 	*Index
 	tx *sql.Tx
 	s  Selection
-	// found is the filter by which objects in ranges are found, nil if all are looked at.
+	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
+	// that is not known.
 	found *query.Filter
+	finds int64
 	// in is what is demanded of objects that were found so, and of are those of single objects.
 	in, of *condition
 }
@@ -97,25 +99,22 @@ const (
 
 // choose chooses how objects are found: by the filter that finds the fewest of what is visible, if there is one.
 func (q *selection) choose(ctx context.Context, v *visible) error {
+	q.finds = -1
 	if v.count() > small {
-		fewest := int64(0)
+		limit := v.count() + 1
 		for i := range q.s.Query.Filters {
 			f := &q.s.Query.Filters[i]
 			if !slices.Contains(others, f.Property) || len(f.Any) != 1 || len(f.None) > 0 || f.Any[0].Parts != nil {
 				continue
 			}
-			limit := max(fewest, 100*enough)
-			list, args := q.list(`r`, column{`id`, v.ranges})
-			text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
-				` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
-			var count int64
-			if err := q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count); err != nil {
+			count, err := q.countBy(ctx, v, f, limit)
+			if err != nil {
 				return err
 			}
-			if q.found == nil || count < fewest {
-				q.found, fewest = f, count
+			if q.found == nil || count < q.finds {
+				q.found, q.finds, limit = f, count, count // no other one needs to find more
 			}
-			if fewest <= enough {
+			if count <= enough {
 				break
 			}
 		}
@@ -123,6 +122,15 @@ func (q *selection) choose(ctx context.Context, v *visible) error {
 	q.in, _ = q.conditions(q.s, q.found)
 	q.of, _ = q.conditions(q.s, nil)
 	return nil
+}
+
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more.
+func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
+	list, args := q.list(`r`, column{`id`, v.ranges})
+	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
+		` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
+	err = q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count)
+	return count, err
 }
 
 // inRanges returns the part of a statement behind columns that finds objects o in ranges r.
@@ -148,6 +156,9 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 		return v.count(), nil
 	}
 	total := int64(0)
+	if q.found != nil && q.in.text.Len() == 0 { // it is known already
+		total, v = q.finds, &visible{objects: v.objects, objectAt: v.objectAt}
+	}
 	for _, part := range q.parts(v) {
 		var count int64
 		if err := q.tx.QueryRowContext(ctx, q.bind(`SELECT count(*)`+part.text), part.args...).Scan(&count); err != nil {
