@@ -133,9 +133,17 @@ func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, li
 	return count, err
 }
 
+// ordered are the columns of a list of ids. Their positions are needed for pages alone.
+func ordered(ids, positions []int64, order bool) []column {
+	if !order {
+		return []column{{`id`, ids}}
+	}
+	return []column{{`id`, ids}, {`pos`, positions}}
+}
+
 // inRanges returns the part of a statement behind columns that finds objects o in ranges r.
-func (q *selection) inRanges(v *visible) (string, []any) {
-	list, args := q.list(`r`, column{`id`, v.ranges}, column{`pos`, v.rangeAt})
+func (q *selection) inRanges(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
 	if q.found == nil {
 		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + q.in.text.String(), append(args, q.in.args...)
 	}
@@ -145,8 +153,8 @@ func (q *selection) inRanges(v *visible) (string, []any) {
 }
 
 // single is inRanges for single objects.
-func (q *selection) single(v *visible) (string, []any) {
-	list, args := q.list(`r`, column{`id`, v.objects}, column{`pos`, v.objectAt})
+func (q *selection) single(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.objects, v.objectAt, order)...)
 	return ` FROM ` + list + q.join() + `objects o ON o.id = r.id WHERE true` + q.of.text.String(), append(args, q.of.args...)
 }
 
@@ -159,7 +167,7 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	if q.found != nil && q.in.text.Len() == 0 { // it is known already
 		total, v = q.finds, &visible{objects: v.objects, objectAt: v.objectAt}
 	}
-	for _, part := range q.parts(v) {
+	for _, part := range q.parts(v, false) {
 		var count int64
 		if err := q.tx.QueryRowContext(ctx, q.bind(`SELECT count(*)`+part.text), part.args...).Scan(&count); err != nil {
 			return 0, err
@@ -176,14 +184,14 @@ type part struct {
 }
 
 // parts returns the ways to what is visible, none if nothing is.
-func (q *selection) parts(v *visible) []part {
+func (q *selection) parts(v *visible, order bool) []part {
 	var parts []part
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v)
+		text, args := q.inRanges(v, order)
 		parts = append(parts, part{text, args})
 	}
 	if len(v.objects) > 0 {
-		text, args := q.single(v)
+		text, args := q.single(v, order)
 		parts = append(parts, part{text, args})
 	}
 	return parts
@@ -238,7 +246,7 @@ func (v *visible) until(from, budget int64) int64 {
 
 // rows returns the first rows of what is visible, at the position from behind a name.
 func (q *selection) rows(ctx context.Context, v *visible, from int64, name *string, limit int) ([]Row, error) {
-	parts := q.parts(v)
+	parts := q.parts(v, true)
 	if len(parts) == 0 {
 		return nil, nil
 	}

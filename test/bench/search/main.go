@@ -94,9 +94,10 @@ func (b *bench) open(ctx context.Context) (stop func(), err error) {
 	if leads, err := b.index.Lead(ctx); err != nil || !leads {
 		return nil, fmt.Errorf("writing the index: %v, %w", leads, err)
 	}
+	remove := stop
 	ended := func() {
 		_ = b.index.Close()
-		stop()
+		remove()
 	}
 	return ended, b.index.Reset(ctx, "bench")
 }
