@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -43,20 +44,43 @@ func (s *Service) serveGraphQL(req *http.Request) (any, error) {
 	if operation.IsSubscription() {
 		return response{Errors: graphql.Refused("subscriptions need a web socket of the protocol graphql-transport-ws")}, nil
 	}
-	return s.query(req.Context(), a, operation)
+	return s.query(req.Context(), a, operation, body)
 }
 
-// query answers a query.
-func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation) (response, error) {
+// query answers a query, body, which operation has been read of.
+func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (any, error) {
+	if s.remote != nil {
+		var answer *remoteResponse
+		err := s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) (err error) {
+			answer, err = s.queryRemotely(ctx, body, a)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		answer.Shown = nil // is for this server alone
+		return answer, nil
+	}
 	var data graphql.Map
+	var shown []index.Row
 	err := s.read(ctx, a, ofGraphQL, func(ctx context.Context, v *view) (err error) {
 		data, err = operation.Answer(ctx, &root{view: v, now: time.Now()})
+		shown = v.shown
 		return err
 	})
-	if refused := graphql.RefusedBy(err); refused != nil {
+	refused := graphql.RefusedBy(err)
+	switch {
+	case refused != nil:
 		return response{Errors: refused}, nil
+	case err != nil || !isForServer(ctx):
+		return response{Data: data}, err
 	}
-	return response{Data: data}, err
+	items := make([]Item, len(shown))
+	for i := range shown {
+		items[i] = newItem(&shown[i])
+	}
+	encoded, err := json.Marshal(data)
+	return remoteResponse{Data: encoded, Shown: placesOf(items)}, err
 }
 
 // bodyOf returns the body of a request in JSON. Pages of other sites send no such type unless they are allowed to.

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -104,74 +106,126 @@ func (s *Service) IsRemote() bool { return s.remote != nil }
 
 // answerRemotely has the service answer, and asks the server's authorizer about every object of its answer.
 func (s *Service) answerRemotely(ctx context.Context, query string, a *asker) (*Answer, error) {
-	served, err := s.config.Listable()
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
-	}
-	for range attempts {
-		answer, err := s.remote.ask(ctx, query, a)
-		if err != nil {
-			return nil, err
+	var answer *Answer
+	return answer, s.remotely(ctx, a, func() ([]place, error) {
+		answer = &Answer{}
+		err := s.remote.ask(ctx, http.MethodGet, Path+"?"+query, nil, a, answer)
+		places := placesOf(answer.Items)
+		for i := range answer.Related {
+			places = append(places, placesOf(answer.Related[i].Items)...)
 		}
-		rows := make([]index.Row, len(answer.Items))
-		for i := range answer.Items {
-			item := &answer.Items[i]
-			if item.Space != a.space.String() {
-				return nil, apierrors.NewInternalError(fmt.Errorf("the search service answers for space %q", item.Space))
-			}
-			rows[i] = index.Row{Resource: schema.GroupResource{Group: item.APIGroup, Resource: item.Resource}, Namespace: item.Namespace, Name: item.Name}
-		}
-		if s.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
-			return answer, nil
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return nil, unavailable(errRefused.Error())
+		return places, err
+	})
 }
 
-// ask asks one of the servers, another one if it does not answer or is not ready.
-func (r *remote) ask(ctx context.Context, query string, a *asker) (*Answer, error) {
+// queryRemotely has the service answer a request in GraphQL.
+func (s *Service) queryRemotely(ctx context.Context, body []byte, a *asker) (*remoteResponse, error) {
+	var answer *remoteResponse
+	return answer, s.remotely(ctx, a, func() ([]place, error) {
+		answer = &remoteResponse{}
+		err := s.remote.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer)
+		return answer.Shown, err
+	})
+}
+
+// remoteResponse is what the service answers to a server that asks in GraphQL.
+type remoteResponse struct {
+	Data   json.RawMessage `json:"data,omitempty"`
+	Errors graphql.Errors  `json:"errors,omitempty"`
+	// Shown are the objects that are shown.
+	Shown []place `json:"shown,omitempty"`
+}
+
+// place says which object is shown.
+type place struct {
+	Space    string `json:"s"`
+	APIGroup string `json:"g,omitempty"`
+	Resource string `json:"r"`
+	// Namespace and Name may have any bytes.
+	Namespace []byte `json:"n,omitempty"`
+	Name      []byte `json:"m"`
+}
+
+func placesOf(items []Item) []place {
+	places := make([]place, len(items))
+	for i := range items {
+		item := &items[i]
+		places[i] = place{item.Space, item.APIGroup, item.Resource, []byte(item.Namespace), []byte(item.Name)}
+	}
+	return places
+}
+
+// remotely has something asked until the server's authorizer allows every object that is shown.
+func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, error)) error {
+	served, err := s.config.Listable()
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
+	}
+	for range attempts {
+		shown, err := ask()
+		if err != nil {
+			return err
+		}
+		rows := make([]index.Row, len(shown))
+		for i, p := range shown {
+			if p.Space != a.space.String() {
+				return apierrors.NewInternalError(fmt.Errorf("the search service answers for space %q", p.Space))
+			}
+			rows[i] = index.Row{Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name)}
+		}
+		if s.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return unavailable(errRefused.Error())
+}
+
+// ask asks one of the servers, another one if it does not answer or is not ready, and reads the answer.
+func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
 	for _, i := range rand.Perm(len(r.servers)) { //nolint:gosec // any order does
-		answer, asked := r.askOne(ctx, r.servers[i], query, a)
+		asked := r.askOne(ctx, method, r.servers[i]+path, body, a, answer)
 		if asked == nil {
-			return answer, nil
+			return nil
 		}
 		if !apierrors.IsServiceUnavailable(asked) {
-			return nil, asked
+			return asked
 		}
 		err = asked
 	}
-	return nil, err
+	return err
 }
 
-func (r *remote) askOne(ctx context.Context, server, query string, a *asker) (*Answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+Path+"?"+query, http.NoBody)
+func (r *remote) askOne(ctx context.Context, method, url string, body []byte, a *asker, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return apierrors.NewInternalError(err)
 	}
 	if err := a.write(ctx, req); err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return apierrors.NewInternalError(err)
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	response, err := r.client.Do(req)
 	if err != nil {
-		return nil, unavailable(fmt.Sprintf("the search service cannot be reached: %v", withoutAddress(err)))
+		return unavailable(fmt.Sprintf("the search service cannot be reached: %v", withoutAddress(err)))
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerSize))
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerSize))
 	if err != nil {
-		return nil, unavailable("the search service has broken off its answer; try again")
+		return unavailable("the search service has broken off its answer; try again")
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, statusOf(response.StatusCode, body)
+		return statusOf(response.StatusCode, read)
 	}
-	answer := &Answer{}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, unavailable("the search service has broken off its answer; try again")
+	if err := json.Unmarshal(read, answer); err != nil {
+		return unavailable("the search service has broken off its answer; try again")
 	}
-	return answer, nil
+	return nil
 }
 
 // statusOf returns the error that the service has answered with. Whether it knows this server is nothing to its clients.
@@ -261,12 +315,17 @@ func askedBy(req *http.Request, servers authenticator.Request) (context.Context,
 		r.Admit(who.Tenant) // as the server has
 	}
 	u := &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
-	ctx := tenant.WithRequest(request.WithUser(req.Context(), u), r)
+	ctx := tenant.WithRequest(request.WithUser(context.WithValue(req.Context(), forServerKey{}, true), u), r)
 	if who.Space.IsSpace() {
 		ctx = tenant.WithUID(ctx, who.Space, who.Life)
 	}
 	return ctx, nil
 }
+
+type forServerKey struct{}
+
+// isForServer reports whether a server asks, which is told what is shown to ask its own authorizer about it.
+func isForServer(ctx context.Context) bool { return ctx.Value(forServerKey{}) != nil }
 
 // Servers tells servers by their certificates: of an authority, and with one of some names, if there are some.
 func Servers(ca x509request.VerifyOptionFunc, names []string) authenticator.Request {

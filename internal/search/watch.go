@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,6 +28,8 @@ const (
 	maxWatches = 20
 	// watchPause is between two searches of a subscription. Those of a tenant are made one after the other.
 	watchPause = time.Second
+	// watchPoll is between two of them where another process writes the index.
+	watchPoll = 3 * time.Second
 )
 
 // caller is who somebody is, as far as rights depend on it.
@@ -64,8 +68,8 @@ func (s *Service) serveOperation(ctx context.Context, op *operation) error {
 	if request.IsSubscription() {
 		err = s.watch(ctx, a, op, request)
 	} else {
-		var answer response
-		if answer, err = s.query(ctx, a, request); err == nil {
+		var answer any
+		if answer, err = s.query(ctx, a, request, op.body); err == nil {
 			op.err = op.next(ctx, answer)
 		}
 	}
@@ -86,13 +90,13 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 	if err != nil {
 		return err
 	}
-	asked.limit, asked.items, asked.order.Property, asked.offset = maxWatched, true, "", 0
+	asked.limit, asked.items, asked.order, asked.offset = maxWatched, true, query.Order{}, 0
 	own, release, err := s.watches.begin(a)
 	if err != nil {
 		return err
 	}
 	defer release()
-	w := &watching{Service: s, watched: own, asker: a, asked: asked, send: func(event graphql.Map) error {
+	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, send: func(event graphql.Map) error {
 		op.err = op.next(ctx, response{Data: shown(event)})
 		return op.err
 	}}
@@ -105,9 +109,17 @@ type watching struct {
 	*watched
 	asker *asker
 	asked *question
+	input graphql.Input
 	send  func(event graphql.Map) error
 	// known are the objects that the client has been told of, or that were there before, nil before they are known.
-	known map[index.After]index.Row
+	known objects
+}
+
+// objects are objects as the client sees them, by what they are.
+type objects map[string]graphql.Map
+
+func (o objects) add(m graphql.Map) {
+	o[fmt.Sprintf("%q %q %q %q", m["apigroup"], m["resource"], m["namespace"], m["name"])] = m
 }
 
 // run searches whenever something has changed, and not more often than once in a while. What the client is told is what
@@ -132,35 +144,27 @@ func (w *watching) run(ctx context.Context) error {
 		}
 		select {
 		case <-w.signal:
+		case <-w.poll():
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
+// poll returns what is signalled when it is to be looked at whether something has changed: another process may have written the index.
+func (w *watching) poll() <-chan time.Time {
+	if current := w.current.Load(); w.remote == nil && (current == nil || current.isLeader()) {
+		return nil
+	}
+	return time.After(watchPoll)
+}
+
 // look searches, and tells what has changed.
 func (w *watching) look(ctx context.Context) error {
-	now := map[index.After]index.Row{}
-	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
-		clear(now)
-		found, _, err := v.find(ctx, w.asked)
-		if err != nil {
-			return err
-		}
-		if found.More {
-			return graphql.Refuse(fmt.Errorf("more than %d objects match, and a subscription has no more; use more filters", maxWatched))
-		}
-		for i := range found.Rows {
-			now[found.Rows[i].Place()] = found.Rows[i]
-		}
-		return nil
-	})
+	now, err := w.search(ctx)
 	gone := apierrors.IsForbidden(err) // so has all that could be seen
 	if err != nil && !gone {
 		return err
-	}
-	if gone {
-		clear(now)
 	}
 	if w.known != nil {
 		for _, event := range changes(w.known, now, time.Now()) {
@@ -174,35 +178,98 @@ func (w *watching) look(ctx context.Context) error {
 	return err
 }
 
-// changes returns the events between two states, in the order of places.
-func changes(before, now map[index.After]index.Row, at time.Time) []graphql.Map {
+var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, and a subscription has no more; use more filters", maxWatched))
+
+func (w *watching) search(ctx context.Context) (objects, error) {
+	if w.remote != nil {
+		return w.searchRemotely(ctx)
+	}
+	var now objects
+	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
+		now = objects{}
+		found, _, err := v.find(ctx, w.asked)
+		if err != nil {
+			return err
+		}
+		if found.More {
+			return errTooManyWatched
+		}
+		for i := range found.Rows {
+			item := newItem(&found.Rows[i])
+			now.add(mapOf(&item))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return now, nil
+}
+
+// searchRemotely has the service search.
+func (w *watching) searchRemotely(ctx context.Context) (objects, error) {
+	filters := make([]map[string]any, 0, len(w.input.Filters))
+	for _, f := range w.input.Filters {
+		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
+	}
+	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } }",
+		Variables: map[string]any{"input": map[string]any{"keywords": w.input.Keywords, "filters": filters, "limit": maxWatched + 1}}})
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	var answer *remoteResponse
+	if err := w.inTurn(ctx, w.asker, ofWatch, func(ctx context.Context) (err error) {
+		answer, err = w.queryRemotely(ctx, body, w.asker)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	var data struct {
+		Search []struct{ Items []graphql.Map }
+	}
+	switch {
+	case len(answer.Errors) > 0:
+		return nil, graphql.Refuse(answer.Errors)
+	case json.Unmarshal(answer.Data, &data) != nil || len(data.Search) != 1:
+		return nil, unavailable("the search service has broken off its answer; try again")
+	case len(data.Search[0].Items) > maxWatched:
+		return nil, errTooManyWatched
+	}
+	now := objects{}
+	for _, item := range data.Search[0].Items {
+		now.add(item)
+	}
+	return now, nil
+}
+
+// changes returns the events between two states, in the order of what objects are.
+func changes(before, now objects, at time.Time) []graphql.Map {
 	var events []graphql.Map
-	add := func(operation string, row, before, now *index.Row) {
-		event := graphql.Map{"uid": row.UID, "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}
-		for name, data := range map[string]*index.Row{"oldData": before, "newData": now} {
+	add := func(operation string, of, before, now graphql.Map) {
+		event := graphql.Map{"uid": of["_uid"], "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}
+		for name, data := range map[string]graphql.Map{"oldData": before, "newData": now} {
 			if data != nil {
-				item := newItem(data)
-				event[name] = mapOf(&item)
+				event[name] = data
 			}
 		}
 		events = append(events, event)
 	}
-	places := maps.Clone(before)
-	maps.Copy(places, now)
-	for _, place := range slices.SortedFunc(maps.Keys(places), index.After.Compare) {
-		former, was := before[place]
-		latter, is := now[place]
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	for _, key := range sortedKeys(all) {
+		former, was := before[key]
+		latter, is := now[key]
 		switch {
-		case was && is && former.UID == latter.UID:
+		case was && is && former["_uid"] == latter["_uid"]:
 			if !reflect.DeepEqual(former, latter) {
-				add("UPDATE", &latter, &former, &latter)
+				add("UPDATE", latter, former, latter)
 			}
 			continue
 		case was:
-			add("DELETE", &former, &former, nil)
+			add("DELETE", former, former, nil)
 		}
 		if is {
-			add("INSERT", &latter, nil, &latter)
+			add("INSERT", latter, nil, latter)
 		}
 	}
 	return events

@@ -97,8 +97,10 @@ type selection struct {
 	*Index
 	tx *sql.Tx
 	s  Selection
-	// found is the filter by which objects in ranges are found, nil if all are looked at.
+	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
+	// that is not known.
 	found *query.Filter
+	finds int64
 	// in is what is demanded of objects that were found so, and of are those of single objects.
 	in, of *condition
 }
@@ -112,25 +114,22 @@ const (
 
 // choose chooses how objects are found: by the filter that finds the fewest of what is visible, if there is one.
 func (q *selection) choose(ctx context.Context, v *visible) error {
+	q.finds = -1
 	if v.count() > small {
-		fewest := int64(0)
+		limit := v.count() + 1
 		for i := range q.s.Query.Filters {
 			f := &q.s.Query.Filters[i]
 			if !isFinding(f) {
 				continue
 			}
-			limit := max(fewest, 100*enough)
-			list, args := q.list(`r`, column{`id`, v.ranges})
-			text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
-				` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
-			var count int64
-			if err := q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count); err != nil {
+			count, err := q.countBy(ctx, v, f, limit)
+			if err != nil {
 				return err
 			}
-			if q.found == nil || count < fewest {
-				q.found, fewest = f, count
+			if q.found == nil || count < q.finds {
+				q.found, q.finds, limit = f, count, count // no other one needs to find more
 			}
-			if fewest <= enough {
+			if count <= enough {
 				break
 			}
 		}
@@ -150,9 +149,26 @@ func isFinding(f *query.Filter) bool {
 	return v.Parts == nil && v.Ordered == "" && v.Since == ""
 }
 
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more.
+func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
+	list, args := q.list(`r`, column{`id`, v.ranges})
+	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
+		` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
+	err = q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count)
+	return count, err
+}
+
+// ordered are the columns of a list of ids. Their positions are needed for pages alone.
+func ordered(ids, positions []int64, order bool) []column {
+	if !order {
+		return []column{{`id`, ids}}
+	}
+	return []column{{`id`, ids}, {`pos`, positions}}
+}
+
 // inRanges returns the part of a statement behind columns that finds objects o in ranges r.
-func (q *selection) inRanges(v *visible) (string, []any) {
-	list, args := q.list(`r`, column{`id`, v.ranges}, column{`pos`, v.rangeAt})
+func (q *selection) inRanges(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
 	if q.found == nil {
 		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + q.in.text.String(), append(args, q.in.args...)
 	}
@@ -162,8 +178,8 @@ func (q *selection) inRanges(v *visible) (string, []any) {
 }
 
 // single is inRanges for single objects.
-func (q *selection) single(v *visible) (string, []any) {
-	list, args := q.list(`r`, column{`id`, v.objects}, column{`pos`, v.objectAt})
+func (q *selection) single(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.objects, v.objectAt, order)...)
 	return ` FROM ` + list + q.join() + `objects o ON o.id = r.id WHERE true` + q.of.text.String(), append(args, q.of.args...)
 }
 
@@ -173,7 +189,10 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 		return v.count(), nil
 	}
 	total := int64(0)
-	for _, part := range q.parts(v) {
+	if q.found != nil && q.in.text.Len() == 0 { // it is known already
+		total, v = q.finds, &visible{objects: v.objects, objectAt: v.objectAt}
+	}
+	for _, part := range q.parts(v, false) {
 		var count int64
 		if err := q.tx.QueryRowContext(ctx, q.bind(`SELECT count(*)`+part.text), part.args...).Scan(&count); err != nil {
 			return 0, err
@@ -190,14 +209,14 @@ type part struct {
 }
 
 // parts returns the ways to what is visible, none if nothing is.
-func (q *selection) parts(v *visible) []part {
+func (q *selection) parts(v *visible, order bool) []part {
 	var parts []part
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v)
+		text, args := q.inRanges(v, order)
 		parts = append(parts, part{text, args})
 	}
 	if len(v.objects) > 0 {
-		text, args := q.single(v)
+		text, args := q.single(v, order)
 		parts = append(parts, part{text, args})
 	}
 	return parts
@@ -252,7 +271,7 @@ func (v *visible) until(from, budget int64) int64 {
 
 // rows returns the first rows of what is visible, at the position from behind a name.
 func (q *selection) rows(ctx context.Context, v *visible, from int64, name *string, limit int) ([]Row, error) {
-	parts := q.parts(v)
+	parts := q.parts(v, true)
 	if len(parts) == 0 {
 		return nil, nil
 	}

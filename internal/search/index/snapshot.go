@@ -90,7 +90,7 @@ func (s *Snapshot) values(ctx context.Context, scope Scope, q query.Query, prope
 		join, args = s.join()+`properties p ON p.object = o.id AND p.name = ?`, []any{property}
 	}
 	var values []string
-	err = chosen.each(ctx, v, `SELECT DISTINCT `+column+` AS value`, join, args, ` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
+	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
 		var value string
 		err := rows.Scan(&value)
 		if seconds, isTime := strconv.ParseInt(value, 10, 64); property == query.Created && isTime == nil {
@@ -108,9 +108,9 @@ func (s *Snapshot) values(ctx context.Context, scope Scope, q query.Query, prope
 	return slices.Compact(append([]string{}, values...)), err
 }
 
-// each calls what for every row of the objects that match. join is put behind the objects, and last at the end.
-func (q *selection) each(ctx context.Context, v *visible, columns, join string, joined []any, last string, lastArgs []any, what func(*sql.Rows) error) error {
-	for _, part := range q.parts(v) {
+// each calls what for every row of the objects of some parts. join is put behind the objects, and last at the end.
+func (q *selection) each(ctx context.Context, parts []part, columns, join string, joined []any, last string, lastArgs []any, what func(*sql.Rows) error) error {
+	for _, part := range parts {
 		before, after, _ := strings.Cut(part.text, ` WHERE true`)
 		split := strings.Count(before, `?`)
 		args := slices.Concat(part.args[:split], joined, part.args[split:], lastArgs)
@@ -124,7 +124,7 @@ func (q *selection) each(ctx context.Context, v *visible, columns, join string, 
 // placeValues returns the values of the ranges that have objects that match.
 func (q *selection) placeValues(ctx context.Context, v *visible, value func(p place) string) ([]string, error) {
 	values := []string{}
-	err := q.each(ctx, v, `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
+	err := q.each(ctx, q.parts(v, false), `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
 		var p place
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
 		if text := value(p); text != "" {
@@ -158,7 +158,7 @@ func (s *Snapshot) names(ctx context.Context, scope Scope, q query.Query) ([]str
 	for property := range placeValue {
 		names = append(names, property)
 	}
-	err = chosen.each(ctx, v, `SELECT DISTINCT p.name`, s.join()+`properties p ON p.object = o.id`, nil, ``, nil, func(rows *sql.Rows) error {
+	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT p.name`, s.join()+`properties p ON p.object = o.id`, nil, ``, nil, func(rows *sql.Rows) error {
 		var property string
 		err := rows.Scan(&property)
 		if isAskedFor(property) {
@@ -178,7 +178,7 @@ func isAskedFor(property string) bool {
 // sorted returns rows in an order other than that of places, or from an offset on.
 func (q *selection) sorted(ctx context.Context, v *visible, limit int) ([]Row, error) {
 	key, keyArgs := q.key()
-	parts := q.parts(v)
+	parts := q.parts(v, true)
 	if len(parts) == 0 {
 		return nil, nil
 	}
