@@ -17,9 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 var widgets = schema.GroupResource{Group: "example.com", Resource: "widgets"}
@@ -123,6 +126,23 @@ func TestPrintedLater(t *testing.T) {
 					t.Errorf("%T has %s", object, text)
 				}
 			}
+		}
+	}
+}
+
+// TestUnchanged has objects that others use, too. Those of some types are their own internal version.
+func TestUnchanged(t *testing.T) {
+	legacyscheme.Scheme.AddKnownTypes(schema.GroupVersion{Group: "example.com", Version: "v1"}, &v1alpha1.Tenant{})
+	legacyscheme.Scheme.AddKnownTypes(schema.GroupVersion{Group: "example.com", Version: runtime.APIVersionInternal}, &v1alpha1.Tenant{})
+	for _, object := range []runtime.Object{
+		&v1alpha1.Tenant{TypeMeta: metav1.TypeMeta{Kind: "Tenant", APIVersion: "example.com/v1"}, ObjectMeta: metav1.ObjectMeta{Name: "acme"}},
+		&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "b"}, {Image: "a"}}}},
+		&corev1.Service{TypeMeta: metav1.TypeMeta{Kind: "Service", APIVersion: "v1"}, Spec: corev1.ServiceSpec{ExternalIPs: []string{"b", "a"}}},
+	} {
+		before := object.DeepCopyObject()
+		of(t, NewReader(), schema.GroupResource{Resource: "x"}, object, nil)
+		if diff := cmp.Diff(before, object); diff != "" {
+			t.Errorf("%T: %s", object, diff)
 		}
 	}
 }
