@@ -63,6 +63,35 @@ var searchTable = []mutant{
 		"internal/search/index/row.go", `for _, key := range annotations {`, `for key := range accessor.GetAnnotations() {`},
 	{"an object whose tenant is not that of its key is not in the stream", by("internal/server/storage", "TestStreamLooksAtTenants"),
 		"internal/server/storage/stream.go", `if p.key(c.at.prefix) != c.Key {`, `if false && p.key(c.at.prefix) != c.Key {`},
+	{"an index that is being built answers nothing", by("internal/search/index", "TestIncomplete"),
+		"internal/search/index/index.go", `if !p.Complete {`, `if false && !p.Complete {`},
+	{"an index that is emptied is not read as empty", by("internal/search/index", "TestEmptiedWhileRead"),
+		"internal/search/index/index.go", `if x.postgres {
+		// Who empties`, `if false && x.postgres {
+		// Who empties`},
+	{"one process writes", by("internal/search/index", "TestOneWrites"),
+		"internal/search/index/write.go", `if err == nil && changed != 1 {`, `if false && changed != 1 {`},
+	{"a database that has come back as it was before is noticed", by("internal/search/index", "TestOneWrites"),
+		"internal/search/index/write.go", ` WHERE epoch = ? AND holder = ? AND revision = ?`, ` WHERE epoch = ? AND holder = ? AND revision <> - ?`},
+	{"an answer of an earlier state of the database is none", by("internal/search", "TestDatabaseComesBack"),
+		"internal/search/handler.go", `answer.Revision < needed {`, `answer.Revision < 0 {`},
+	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
+		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
+	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
+		"internal/search/session.go", `		if errors.Is(err, storage.ErrSealed) {
+			return nil, err
+		}
+		if err != nil {`, `		if err != nil {`},
+	{"names that databases change are stored in another form", by("internal/search/index", "TestOddText"),
+		"internal/search/index/signature.go", `if query.Text(name) == name {`, `if true || query.Text(name) == name {`},
+	{"a process takes over only what it has followed", by("internal/search", "TestTakeover"),
+		"internal/search/writing.go", `s.listed == 0 || p.Revision < s.listed {`, `s.listed == 0 {`},
+	{"the service answers servers alone", by("internal/search", "TestWhoMayAsk"),
+		"internal/search/remote.go", `AuthenticateRequest(req); err != nil || !ok {`, `AuthenticateRequest(req); false && (err != nil || !ok) {`},
+	{"what the service answers is confirmed", by("internal/search", "TestRemoteAnswersAreConfirmed"),
+		"internal/search/remote.go", `if s.confirm(ctx, func`, `if true || s.confirm(ctx, func`},
+	{"system users leave places to tenants", by("internal/search", "TestTurns"),
+		"internal/search/limits.go", `wanted = append(wanted, t.systems)`, `_ = t.systems`},
 	{"anonymous users search nothing", bySpec("test/integration/search", "is for those who log in"),
 		"internal/server/chain.go", `search.RequireUser(withTenants.Authentication.Authenticator)`, `withTenants.Authentication.Authenticator`},
 }
