@@ -83,6 +83,7 @@ func (s *searchService) addFlags(fs *pflag.FlagSet) {
 		"File with the connection string of a PostgreSQL, postgres://USER:PASSWORD@HOST/DATABASE, that has the index. It is read again for each connection.")
 	fs.StringVar(&s.search.Dir, "dir", "", "Directory of an index of this process alone, instead of --postgres-file. It is emptied at every start, and at the end.")
 	fs.StringSliceVar(&s.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
+	fs.Var(&s.search.Properties, "search-property", searchPropertyHelp)
 	fs.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "Address of the metrics, 0 for none.")
 	s.server.AddSearchFlags(fs)
 	s.tuning.AddFlags(fs)
@@ -127,3 +128,5 @@ func serveMetrics(address string) (stop func(), err error) {
 	go func() { _ = metrics.Serve(listener) }() // until it is closed
 	return func() { _ = metrics.Close() }, nil
 }
+
+const searchPropertyHelp = "Property of the objects of a resource that is searched and shown besides what kubectl prints, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name. May be given several times."

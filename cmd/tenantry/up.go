@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/search"
-	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/standalone"
 )
 
@@ -29,8 +28,6 @@ type up struct {
 	managerConfig string
 	searches      bool
 	search        search.Options
-	// searchProperties are those of search, before they are read.
-	searchProperties []string
 }
 
 func newUpCommand() *cobra.Command {
@@ -90,18 +87,11 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 }
 
 func (u *up) configureSearch() error {
-	for _, text := range u.searchProperties {
-		configured, err := properties.ParseConfigured(text)
-		if err != nil {
-			return fmt.Errorf("--search-property: %w", err)
-		}
-		u.search.Properties = append(u.search.Properties, configured)
-	}
 	if u.searches {
 		u.Server.Search = &u.search
 		return nil
 	}
-	if len(u.search.Annotations) > 0 || len(u.searchProperties) > 0 {
+	if len(u.search.Annotations) > 0 || len(u.search.Properties) > 0 {
 		return errors.New("--search-annotations and --search-property are for --search, which is missing")
 	}
 	return nil
@@ -157,8 +147,7 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&u.searches, "search", false,
 		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
 	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
-	fs.StringArrayVar(&u.searchProperties, "search-property", nil,
-		"Property of the objects of a resource that is searched and shown besides what kubectl prints: NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name. May be given several times.")
+	fs.Var(&u.search.Properties, "search-property", searchPropertyHelp)
 	u.Server.AddSearchFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)

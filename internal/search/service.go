@@ -34,7 +34,7 @@ type Options struct {
 	// Annotations are those that are searched and shown. None by default: annotations hold copies of whole objects.
 	Annotations []string
 	// Properties are those that objects have besides what kubectl prints of them.
-	Properties []properties.Configured
+	Properties properties.List
 }
 
 // Validate returns what is wrong with the options.
@@ -180,7 +180,7 @@ func (s *Service) runOnce(ctx context.Context) (err error) {
 
 // identity says of what an index is: one of another etcd, or with other annotations, is built anew.
 func (s *Service) identity(cluster string) string {
-	return fmt.Sprintf("etcd %s, annotations %q, properties %q", cluster, slices.Sorted(slices.Values(s.config.Annotations)), s.config.Properties)
+	return fmt.Sprintf("etcd %s, annotations %q, properties %q", cluster, slices.Sorted(slices.Values(s.config.Annotations)), s.config.Properties.String())
 }
 
 // Ready returns why there are no answers, if there are none.

@@ -52,8 +52,41 @@ var searchTable = []mutant{
 		where =`, `if false && space == Shared {
 		where =`},
 	{"what no object has finds nothing", by("internal/search/index", "TestFilters"),
-		"internal/search/index/conditions.go", `		default:
+		"internal/search/index/conditions.go", `if !slices.Contains(others, f.Property) {`, `if false && !slices.Contains(others, f.Property) {`},
+	{"what is compared and related is no property to ask for", by("internal/search/index", "TestValues"),
+		"internal/search/index/snapshot.go", `|| !possible || !isAskedFor(property) {`, `|| !possible {`},
+	{"the form in which numbers are compared is no property to filter by", by("internal/search/index", "TestProperties"),
+		"internal/search/index/conditions.go", `		case strings.HasSuffix(f.Property, orderedSuffix):
 			return nil, false
+`, ``},
+	{"Secrets have no properties", by("internal/search/properties", "TestSecrets"),
+		"internal/search/properties/properties.go", `if resource == secrets {`, `if false && resource == secrets {`},
+	{"paths that look at a field more than once are left out", by("internal/search/properties", "TestColumns"),
+		"internal/search/properties/columns.go", `	default: // everything below, unions, and what is a program
+		return false`, `	default: // everything below, unions, and what is a program
+		return true`},
+	{"annotations are no columns", by("internal/search/properties", "TestColumns"),
+		"internal/search/properties/columns.go", `	case "metadata":
+		return nil, errMetadata
+`, ``},
+	{"an object that cannot be printed ends nothing", by("internal/search/properties", "TestPanics"),
+		"internal/search/properties/properties.go", `cause := recover(); cause != nil {`, `cause := any(nil); cause != nil {`},
+	{"requests in GraphQL are bounded before they are validated", by("internal/search/graphql", "TestRefusals"),
+		"internal/search/graphql/request.go", `if err := bound(document); err != nil {`, `if err := bound(document); false && err != nil {`},
+	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),
+		"internal/search/graphql/execute.go", `e.items > MaxItems {`, `false && e.items > MaxItems {`},
+	{"pages of other sites post nothing", by("internal/search", "TestGraphQLRequests"),
+		"internal/search/graphql.go", `contentType != "application/json" {`, `contentType == "-" {`},
+	{"pages of other sites open no web socket", by("internal/search", "TestSocketCredentials"),
+		"internal/search/socket.go", `Subprotocols: []string{protocol}}`, `Subprotocols: []string{protocol}, InsecureSkipVerify: true}`},
+	{"web sockets without credentials are closed", by("internal/search", "TestSocketCredentials"),
+		"internal/search/socket.go", `if c.look(ctx).status != http.StatusOK {`, `if c.look(ctx).status == http.StatusTeapot {`},
+	{"connections of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
+		"internal/search/socket.go", `if s.open[n] >= maxConnections {`, `if false && s.open[n] >= maxConnections {`},
+	{"subscriptions of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
+		"internal/search/watch.go", `if of >= maxWatches {`, `if false && of >= maxWatches {`},
+	{"the authorizer is asked about related objects", by("internal/search", "TestRelations"),
+		"internal/search/related.go", `			r.shown = append(r.shown, relative.row)
 `, ``},
 	{"characters of patterns stand for themselves", by("internal/search/index", "TestFilters"),
 		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `escaped[i] = part`},
@@ -61,6 +94,35 @@ var searchTable = []mutant{
 		"internal/search/index/row.go", `for _, key := range annotations {`, `for key := range accessor.GetAnnotations() {`},
 	{"an object whose tenant is not that of its key is not in the stream", by("internal/server/storage", "TestStreamLooksAtTenants"),
 		"internal/server/storage/stream.go", `if p.key(c.at.prefix) != c.Key {`, `if false && p.key(c.at.prefix) != c.Key {`},
+	{"an index that is being built answers nothing", by("internal/search/index", "TestIncomplete"),
+		"internal/search/index/index.go", `if !p.Complete {`, `if false && !p.Complete {`},
+	{"an index that is emptied is not read as empty", by("internal/search/index", "TestEmptiedWhileRead"),
+		"internal/search/index/index.go", `if x.postgres {
+		// Who empties`, `if false && x.postgres {
+		// Who empties`},
+	{"one process writes", by("internal/search/index", "TestOneWrites"),
+		"internal/search/index/write.go", `if err == nil && changed != 1 {`, `if false && changed != 1 {`},
+	{"a database that has come back as it was before is noticed", by("internal/search/index", "TestOneWrites"),
+		"internal/search/index/write.go", ` WHERE epoch = ? AND holder = ? AND revision = ?`, ` WHERE epoch = ? AND holder = ? AND revision <> - ?`},
+	{"an answer of an earlier state of the database is none", by("internal/search", "TestDatabaseComesBack"),
+		"internal/search/handler.go", `answer.Revision < needed {`, `answer.Revision < 0 {`},
+	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
+		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
+	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
+		"internal/search/session.go", `		if errors.Is(err, storage.ErrSealed) {
+			return nil, err
+		}
+		if err != nil {`, `		if err != nil {`},
+	{"names that databases change are stored in another form", by("internal/search/index", "TestOddText"),
+		"internal/search/index/signature.go", `if query.Text(name) == name {`, `if true || query.Text(name) == name {`},
+	{"a process takes over only what it has followed", by("internal/search", "TestTakeover"),
+		"internal/search/writing.go", `s.listed == 0 || p.Revision < s.listed {`, `s.listed == 0 {`},
+	{"the service answers servers alone", by("internal/search", "TestWhoMayAsk"),
+		"internal/search/remote.go", `AuthenticateRequest(req); err != nil || !ok {`, `AuthenticateRequest(req); false && (err != nil || !ok) {`},
+	{"what the service answers is confirmed", by("internal/search", "TestRemoteAnswersAreConfirmed"),
+		"internal/search/remote.go", `if s.confirm(ctx, func`, `if true || s.confirm(ctx, func`},
+	{"system users leave places to tenants", by("internal/search", "TestTurns"),
+		"internal/search/limits.go", `wanted = append(wanted, t.systems)`, `_ = t.systems`},
 	{"anonymous users search nothing", bySpec("test/integration/search", "is for those who log in"),
 		"internal/server/chain.go", `search.RequireUser(withTenants.Authentication.Authenticator)`, `withTenants.Authentication.Authenticator`},
 }

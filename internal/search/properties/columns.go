@@ -187,9 +187,6 @@ type Configured struct {
 	column   column
 }
 
-// String returns it as it was configured.
-func (c Configured) String() string { return c.text }
-
 // ParseConfigured reads NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name.
 func ParseConfigured(text string) (Configured, error) {
 	name, rest, named := strings.Cut(text, "=")
@@ -210,3 +207,27 @@ func ParseConfigured(text string) (Configured, error) {
 	}
 	return c, nil
 }
+
+// List is a flag of configured properties, which may be given several times.
+type List []Configured
+
+// Set implements pflag.Value.
+func (l *List) Set(text string) error {
+	c, err := ParseConfigured(text)
+	if err == nil {
+		*l = append(*l, c)
+	}
+	return err
+}
+
+// String implements pflag.Value.
+func (l *List) String() string {
+	texts := make([]string, len(*l))
+	for i, c := range *l {
+		texts[i] = c.text
+	}
+	return strings.Join(texts, ",")
+}
+
+// Type implements pflag.Value.
+func (*List) Type() string { return "NAME=RESOURCE.GROUP:PATH" }

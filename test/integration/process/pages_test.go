@@ -53,6 +53,9 @@ var cannotRun = map[string]map[string]string{
 	"docs/guides/connect-oidc.md": {
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
+	"docs/guides/search.md": {
+		"tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \\": "needs an etcd and a PostgreSQL elsewhere; test/integration/search runs such a service",
+	},
 	"docs/guides/install.md": {
 		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":         "needs a registry and a cluster",
 		"kubectl -n tenantry-system exec tenantry-0 -- /tenantry kubeconfig system \\": "needs a cluster",
