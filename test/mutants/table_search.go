@@ -58,7 +58,7 @@ var searchTable = []mutant{
 			return nil, false
 `, ``},
 	{"characters of patterns stand for themselves", by("internal/search/index", "TestFilters"),
-		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `escaped[i] = part`},
+		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `_, escaped[i] = escape, part`},
 	{"of annotations, those that are allowed", by("internal/search/index", "TestNewRow"),
 		"internal/search/index/row.go", `for _, key := range annotations {`, `for key := range accessor.GetAnnotations() {`},
 	{"an object whose tenant is not that of its key is not in the stream", by("internal/server/storage", "TestStreamLooksAtTenants"),
