@@ -22,6 +22,8 @@ var storageTable = []mutant{
 		"internal/server/storage/oldest.go", `return info.Name`, `return ""`},
 	{"an update creates nothing in a space that takes no new objects", by("internal/server/storage", "TestClosedSpace"),
 		"internal/server/storage/space.go", `		if before == nil {`, `		if false {`},
+	{"an object whose name is longer than a URL is not created", by("internal/server/storage", "TestLongNames"),
+		"internal/server/storage/space.go", `len(name) > maxName {`, `false {`},
 	{"the server says since when a name is a tenant's", bySpec("test/integration/storage", "earlier tenant of the name"),
 		"internal/server/config.go", `options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger`, `options.Closed, options.Fence, options.Ledger = s.closed, s.fence, p.ledger`},
 	{"deletions are recorded in every etcd", by("internal/server/registry/tenant", "TestBorn"),
