@@ -141,7 +141,7 @@ type Grantee struct {
 	Tenant string `json:"tenant"`
 	// seal is a salted digest of the tenant's UID, by which the server tells it from a
 	// later tenant of that name. It looks the same if there was no such tenant.
-	Seal string `json:"seal"`
+	UIDDigest string `json:"seal"`
 }
 
 // TenantAccessPolicyList is a list of policies.

@@ -49,8 +49,9 @@ for any text; with a ! before it, it must not match. Numbers and times are compa
 by >, >=, < and <=; times may be hour, day, week, month or year for what is newer. In
 double quotes, spaces and commas are text.
 
-The shell completes names and values, of what the user may list: see
-"tenantry completion --help". As kubectl-tenantry in the PATH it is a plugin of kubectl.`,
+The shell completes names and values, of what the user may list, after the script that
+the subcommand completion writes. As kubectl-tenantry in the PATH, tenantry is a plugin
+of kubectl.`,
 		Example: `  tenantry find --kubeconfig acme.kubeconfig kind:pod 'status:!Running'
   tenantry find --kubeconfig acme.kubeconfig -o name label:app=web namespace:team-*
   tenantry find --kubeconfig acme.kubeconfig created:hour

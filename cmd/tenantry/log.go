@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -37,25 +38,48 @@ func (l *logFlags) errorsUntil(ctx context.Context) {
 		return
 	}
 	_ = l.klog.Set("stderrthreshold", "ERROR")
-	dropRetries()
+	handleErrors(dropRetry)
 	context.AfterFunc(ctx, func() { _ = l.klog.Set("stderrthreshold", "FATAL") })
 }
 
-// dropRetries keeps one kind of error out of the log: a controller whose cache
-// has yet to see the controller's own write says so and tries again, many times
-// a day on a healthy server.
-func dropRetries() {
+// handleErrors has errors of controllers passed through a function before they are logged. None is logged of which it returns nil.
+func handleErrors(pass func(error) error) {
 	handlers := slices.Clone(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
 		func(ctx context.Context, err error, msg string, keysAndValues ...any) {
-			if err != nil && strings.Contains(err.Error(), "is not as new as written version") {
+			passed := pass(err)
+			if passed == nil && err != nil {
 				return
 			}
 			for _, handle := range handlers {
-				handle(ctx, err, msg, keysAndValues...)
+				handle(ctx, passed, msg, keysAndValues...)
 			}
 		},
 	}
+}
+
+// dropRetry keeps one kind of error out of the log: a controller whose cache has yet to see the controller's own write says so
+// and tries again, many times a day on a healthy server.
+func dropRetry(err error) error {
+	if err != nil && strings.Contains(err.Error(), "is not as new as written version") {
+		return nil
+	}
+	return err
+}
+
+// maxError is how many bytes of an error are logged.
+const maxError = 4 << 10
+
+// boundError cuts an error. A tenant's webhook may say 64 KiB about each attempt of a controller.
+func boundError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if len(text) <= maxError {
+		return err
+	}
+	return fmt.Errorf("%s... (%d bytes)", strings.ToValidUTF8(text[:maxError], ""), len(text))
 }
 
 // Set implements pflag.Value.

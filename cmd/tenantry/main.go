@@ -23,6 +23,7 @@ func main() {
 	// One failing request or controller must not end the process for everybody.
 	utilruntime.ReallyCrash = false
 	utilruntime.ErrorHandlers[0] = kubecontrollers.Quiet(utilruntime.ErrorHandlers[0])
+	handleErrors(boundError)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx := genericapiserver.SetupSignalContext()
 	// Who is asked to end while it starts has not failed.

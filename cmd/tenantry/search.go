@@ -21,10 +21,10 @@ import (
 
 // searchFlags are the flags of a server that say where objects are stored, what decides rights, and how it is reached.
 var searchFlags = map[string][]string{
-	"etcd":           nil,
+	"etcd":           {"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config", "encryption-provider-config-automatic-reload"},
 	"secure serving": {"bind-address", "secure-port", "cert-dir", "tls-cert-file", "tls-private-key-file", "tls-cipher-suites", "tls-min-version"},
 	"authentication": {"requestheader-client-ca-file", "requestheader-allowed-names"},
-	"authorization":  {"authorization-mode", "authorization-config", "authorization-policy-file"},
+	"authorization":  {"authorization-mode", "authorization-config", "authorization-policy-file", "authorization-webhook-config-file"},
 	"API enablement": {"runtime-config"},
 	"generic":        {"feature-gates"},
 	"logs":           nil,

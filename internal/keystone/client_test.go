@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/internal/keystone"
-	"github.com/tenantry/tenantry/internal/keystone/fake"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 func newFake(t *testing.T) *fake.Keystone {

@@ -114,7 +114,7 @@ func (c *customResources) lack(space tenant.Name, resource schema.GroupResource)
 	if !space.IsSpace() || !spaces.IsCustom(resource.Group+"/v1") || !c.definitions.HasSynced() {
 		return false
 	}
-	resource.Resource = spaces.FlattenName(space, resource.Resource).String()
+	resource.Resource = tenant.Flatten(space, resource.Resource).String()
 	definition, err := c.find(resourceIndex, resource.String())
 	return err == nil && definition == nil
 }

@@ -132,7 +132,7 @@ func identityOf(obj any) any {
 	space := tenant.Flat(name).Space()
 	if namespace := source.GetNamespace(); namespace != "" {
 		space = tenant.Flat(namespace).Space()
-		name = spaces.FlattenName(space, name).String()
+		name = tenant.Flatten(space, name).String()
 	}
 	owners := flattenedOwners(space, source.GetOwnerReferences())
 	if space == tenant.System && slices.Equal(owners, source.GetOwnerReferences()) {
@@ -141,7 +141,7 @@ func identityOf(obj any) any {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace:                  source.GetNamespace(),
 		Name:                       name,
-		UID:                        types.UID(spaces.FlattenName(space, string(source.GetUID()))),
+		UID:                        types.UID(tenant.Flatten(space, string(source.GetUID()))),
 		ResourceVersion:            source.GetResourceVersion(),
 		DeletionTimestamp:          source.GetDeletionTimestamp(),
 		DeletionGracePeriodSeconds: source.GetDeletionGracePeriodSeconds(),
@@ -157,10 +157,10 @@ func flattenedOwners(space tenant.Name, owners []metav1.OwnerReference) []metav1
 	flattened := make([]metav1.OwnerReference, len(owners))
 	for i, owner := range owners {
 		if spaces.IsCustom(owner.APIVersion) {
-			owner.Kind = spaces.FlattenName(space, owner.Kind).String()
+			owner.Kind = tenant.Flatten(space, owner.Kind).String()
 		}
-		owner.Name = spaces.FlattenName(space, owner.Name).String()
-		owner.UID = types.UID(spaces.FlattenName(space, string(owner.UID)))
+		owner.Name = tenant.Flatten(space, owner.Name).String()
+		owner.UID = types.UID(tenant.Flatten(space, string(owner.UID)))
 		flattened[i] = owner
 	}
 	return flattened

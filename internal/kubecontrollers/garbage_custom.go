@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -48,7 +47,7 @@ func indexBy(nameOf func(apiextensionsv1.CustomResourceDefinitionNames) string) 
 		if _, published := definition.Labels[tenant.PublishedDefinitionLabel]; name == "" || !space.IsSpace() && !published {
 			return nil, nil
 		}
-		return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: spaces.FlattenName(space, name).String()}.String()}, nil
+		return []string{schema.GroupResource{Group: definition.Spec.Group, Resource: tenant.Flatten(space, name).String()}.String()}, nil
 	}
 }
 
@@ -84,8 +83,8 @@ func (d customDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, 
 		}
 		gv := schema.GroupVersion{Group: definition.Spec.Group, Version: versions[0]}
 		lists = append(lists, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{{
-			Name:       spaces.FlattenName(space, names.Plural).String(),
-			Kind:       spaces.FlattenName(space, names.Kind).String(),
+			Name:       tenant.Flatten(space, names.Plural).String(),
+			Kind:       tenant.Flatten(space, names.Kind).String(),
 			Namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
 			Verbs:      customResourceVerbs,
 		}}})
@@ -115,7 +114,7 @@ func (m customMapper) KindFor(resource schema.GroupVersionResource) (schema.Grou
 		return schema.GroupVersionKind{}, &meta.NoResourceMatchError{PartialResource: resource}
 	}
 	space := tenant.Flat(resource.Resource).Space()
-	return resource.GroupVersion().WithKind(spaces.FlattenName(space, definition.Status.AcceptedNames.Kind).String()), nil
+	return resource.GroupVersion().WithKind(tenant.Flatten(space, definition.Status.AcceptedNames.Kind).String()), nil
 }
 
 // RESTMapping implements meta.RESTMapper.
@@ -138,7 +137,7 @@ func (m customMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 				scope = meta.RESTScopeRoot
 			}
 			return &meta.RESTMapping{
-				Resource:         schema.GroupVersionResource{Group: kind.Group, Version: v, Resource: spaces.FlattenName(space, definition.Status.AcceptedNames.Plural).String()},
+				Resource:         schema.GroupVersionResource{Group: kind.Group, Version: v, Resource: tenant.Flatten(space, definition.Status.AcceptedNames.Plural).String()},
 				GroupVersionKind: kind.WithVersion(v),
 				Scope:            scope,
 			}, nil

@@ -1,12 +1,28 @@
 package objects
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// Ref names an object within a space. Namespace is empty for one of the cluster scope.
+type Ref struct {
+	Resource        schema.GroupResource
+	Namespace, Name string
+}
+
+// String names the object for messages.
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return fmt.Sprintf("%s %q", r.Resource, r.Name)
+	}
+	return fmt.Sprintf("%s %q", r.Resource, r.Namespace+"/"+r.Name)
+}
 
 // ShallowCopy returns a copy of obj whose name and namespace can be set without
 // changing obj. Everything below its metadata stays shared.

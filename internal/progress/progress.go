@@ -22,10 +22,13 @@ type Progress struct {
 // Note says that the index knows everything up to a resource version. It ignores what is
 // not a version.
 func (p *Progress) Note(resourceVersion string) {
-	version, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		return
+	if version, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil {
+		p.Reach(version)
 	}
+}
+
+// Reach is Note with a version that was read.
+func (p *Progress) Reach(version uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if version <= p.seen {
@@ -38,18 +41,25 @@ func (p *Progress) Note(resourceVersion string) {
 	}
 }
 
-// Begun reports whether the index knows what there was when it began.
-func (p *Progress) Begun() bool {
+// Seen returns the version up to which the index knows everything, zero if it has not begun.
+func (p *Progress) Seen() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.seen > 0
+	return p.seen
 }
 
+// Begun reports whether the index knows what there was when it began.
+func (p *Progress) Begun() bool { return p.Seen() > 0 }
+
 // Await waits until the index has begun. Its error is that of ctx, when that has ended.
-func (p *Progress) Await(ctx context.Context) error {
+func (p *Progress) Await(ctx context.Context) error { return p.AwaitVersion(ctx, 1) }
+
+// AwaitVersion waits until the index knows everything up to a version. Its error is that of ctx,
+// when that has ended before.
+func (p *Progress) AwaitVersion(ctx context.Context, version uint64) error {
 	for {
-		seen, next := p.state()
-		if seen > 0 {
+		next := p.before(version)
+		if next == nil {
 			return nil
 		}
 		select {
@@ -64,30 +74,30 @@ func (p *Progress) Await(ctx context.Context) error {
 // begun, or is far behind. It reports whether the index knows it.
 func (p *Progress) Wait(resourceVersion string) bool {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
+	if err != nil || !p.Begun() {
 		return false
 	}
-	timeout := time.After(waitTimeout)
-	for {
-		seen, next := p.state()
-		if seen == 0 || seen >= version {
-			return seen >= version
-		}
-		select {
-		case <-next:
-		case <-timeout:
-			return false
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	return p.AwaitVersion(ctx, version) == nil
 }
 
-// state returns the version that the index has seen, and what is closed when it has seen
-// more.
-func (p *Progress) state() (seen uint64, next <-chan struct{}) {
+// Awaited reports whether somebody waits.
+func (p *Progress) Awaited() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.next != nil
+}
+
+// before returns what is closed when the index has seen more, nil if it knows a version.
+func (p *Progress) before(version uint64) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen >= version {
+		return nil
+	}
 	if p.next == nil {
 		p.next = make(chan struct{})
 	}
-	return p.seen, p.next
+	return p.next
 }

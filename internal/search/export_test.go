@@ -4,9 +4,6 @@ import "context"
 
 // awaited waits until somebody waits, or ctx ends.
 func (r *reached) awaited(ctx context.Context) {
-	for waits := false; !waits && ctx.Err() == nil; {
-		r.mu.Lock()
-		waits = r.next != nil
-		r.mu.Unlock()
+	for !r.Awaited() && ctx.Err() == nil {
 	}
 }

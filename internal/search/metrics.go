@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/search/query"
-	servermetrics "github.com/tenantry/tenantry/internal/server/metrics"
+	bounds "github.com/tenantry/tenantry/internal/server/metrics"
 )
 
 var (
@@ -67,7 +67,7 @@ func (s *Service) ServeMetrics() {
 var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, durations) })
 
 // shown is the place of what is computed when metrics are read: one process may have several services, one after the other.
-var shown servermetrics.Replaceable
+var shown bounds.Replaceable
 
 // collector computes what is asked of the database when metrics are read.
 type collector struct{ *Service }

@@ -4,54 +4,20 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/progress"
 )
 
 // reached is how far something has followed the stream. The zero value has not begun.
-type reached struct {
-	mu       sync.Mutex
-	revision int64
-	// next is closed when it is farther, nil if nobody waits for that.
-	next chan struct{}
-}
+type reached struct{ progress.Progress }
 
-func (r *reached) note(revision int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if revision <= r.revision {
-		return
-	}
-	r.revision = revision
-	if r.next != nil {
-		close(r.next)
-		r.next = nil
-	}
-}
+func (r *reached) note(revision int64) { r.Reach(uint64(revision)) }
 
-func (r *reached) get() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.revision
-}
+func (r *reached) get() int64 { return int64(r.Seen()) }
 
 // wait waits for a revision. Its error is that of ctx, if that ends before.
 func (r *reached) wait(ctx context.Context, revision int64) error {
-	for {
-		r.mu.Lock()
-		if r.revision >= revision {
-			r.mu.Unlock()
-			return nil
-		}
-		if r.next == nil {
-			r.next = make(chan struct{})
-		}
-		next := r.next
-		r.mu.Unlock()
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return r.AwaitVersion(ctx, uint64(max(revision, 0)))
 }
 
 // revisions asks etcd for its revision, once for all who wait: those who come while it is asked get

@@ -4,15 +4,13 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -25,12 +23,6 @@ import (
 var (
 	clusterRoles = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}
 	definitions  = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
-	// service are the Service of the API server and its addresses.
-	service = []schema.GroupResource{
-		{Group: corev1.GroupName, Resource: "services"},
-		{Group: corev1.GroupName, Resource: "endpoints"},
-		{Group: discoveryv1.GroupName, Resource: "endpointslices"},
-	}
 )
 
 // sharedKey is the key of a shared row, which is none of etcd.
@@ -70,7 +62,7 @@ func (s *session) sharedWrites(change *storage.StoredChange, object runtime.Obje
 		return []index.Write{defaultClusterRole(name, object)}, nil
 	case resource == definitions:
 		return s.sharedWrite(change, object, crd.Shown)
-	case slices.Contains(service, resource) && change.Place.Namespace == metav1.NamespaceDefault && name == "kubernetes":
+	case storage.IsService(objects.Ref{Resource: resource, Namespace: change.Place.Namespace, Name: name}):
 		return s.sharedWrite(change, object, func(object runtime.Object) (bool, error) {
 			accessor, err := meta.Accessor(object)
 			if err == nil {

@@ -112,14 +112,14 @@ type watching struct {
 	input graphql.Input
 	send  func(event graphql.Map) error
 	// known are the objects that the client has been told of, or that were there before, nil before they are known.
-	known objects
+	known states
 }
 
-// objects are objects as the client sees them, by what they are.
-type objects map[string]graphql.Map
+// states are objects as the client sees them, by what they are.
+type states map[string]graphql.Map
 
-func (o objects) add(m graphql.Map) {
-	o[fmt.Sprintf("%q %q %q %q", m["apigroup"], m["resource"], m["namespace"], m["name"])] = m
+func (s states) add(m graphql.Map) {
+	s[fmt.Sprintf("%q %q %q %q", m["apigroup"], m["resource"], m["namespace"], m["name"])] = m
 }
 
 // run searches whenever something has changed, and not more often than once in a while. What the client is told is what
@@ -180,13 +180,13 @@ func (w *watching) look(ctx context.Context) error {
 
 var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, and a subscription has no more; use more filters", maxWatched))
 
-func (w *watching) search(ctx context.Context) (objects, error) {
+func (w *watching) search(ctx context.Context) (states, error) {
 	if w.remote != nil {
 		return w.searchRemotely(ctx)
 	}
-	var now objects
+	var now states
 	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
-		now = objects{}
+		now = states{}
 		found, _, err := v.find(ctx, w.asked)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (w *watching) search(ctx context.Context) (objects, error) {
 }
 
 // searchRemotely has the service search.
-func (w *watching) searchRemotely(ctx context.Context) (objects, error) {
+func (w *watching) searchRemotely(ctx context.Context) (states, error) {
 	filters := make([]map[string]any, 0, len(w.input.Filters))
 	for _, f := range w.input.Filters {
 		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
@@ -235,7 +235,7 @@ func (w *watching) searchRemotely(ctx context.Context) (objects, error) {
 	case len(data.Search[0].Items) > maxWatched:
 		return nil, errTooManyWatched
 	}
-	now := objects{}
+	now := states{}
 	for _, item := range data.Search[0].Items {
 		now.add(item)
 	}
@@ -243,7 +243,7 @@ func (w *watching) searchRemotely(ctx context.Context) (objects, error) {
 }
 
 // changes returns the events between two states, in the order of what objects are.
-func changes(before, now objects, at time.Time) []graphql.Map {
+func changes(before, now states, at time.Time) []graphql.Map {
 	var events []graphql.Map
 	add := func(operation string, of, before, now graphql.Map) {
 		event := graphql.Map{"uid": of["_uid"], "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -93,12 +94,17 @@ func newBase(opts CompletedOptions) (*base, error) {
 	return b, err
 }
 
+// lookUpTimeout is what the server itself gets to answer which namespace there is.
+const lookUpTimeout = 10 * time.Second
+
 // namespace returns a namespace of the flattened view, by a request of the server's own if the cache does not know it, or
 // not yet.
 func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
 	found, err := b.views.Core().V1().Namespaces().Lister().Get(name.String())
 	if apierrors.IsNotFound(err) {
-		return b.flattened.CoreV1().Namespaces().Get(context.Background(), name.String(), metav1.GetOptions{})
+		ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
+		defer cancel()
+		return b.flattened.CoreV1().Namespaces().Get(ctx, name.String(), metav1.GetOptions{})
 	}
 	return found, err
 }

@@ -28,9 +28,9 @@ import (
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
+//	WithLimits         is the tenant within its rateLimit
 //	WithNamespace      which life of its namespace it was authorized for; watches end with it
 //	WithSpace          does the space exist, and does it take this request
-//	WithLimits         is the tenant within its rateLimit
 //	WithRequestLimit   is the request within the tenant's requestLimit
 //	WithWatchBytes     do the tenant's watches hold more of events than they may
 //	WithPretty         indent what is to be indented
@@ -68,9 +68,9 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	handler = filters.WithPretty(handler, generic.Serializer)
 	handler = flowcontrol.WithWatchBytes(handler, flow.WatchBytes)
 	handler = flowcontrol.WithRequestLimit(handler, flow.Size, a.lookup.RequestLimit, generic.Serializer)
-	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = filters.WithSpace(handler, a.lookup.Get, shows(served), a.lookup.Bind, generic.Serializer)
 	handler = filters.WithNamespace(handler, a.lives, generic.LongRunningFunc, generic.Serializer)
+	handler = flowcontrol.WithLimits(handler, limits, generic.LongRunningFunc, generic.Serializer)
 	handler = usage.WithOpen(handler, generic.LongRunningFunc)
 	handler = flowcontrol.WithUnended(handler, generic.LongRunningFunc)
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
-	"github.com/tenantry/tenantry/internal/server/admission/published"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -39,17 +38,6 @@ func defaultObjects(terminating func(tenant.Name) bool) map[schema.GroupResource
 		core.Resource("services"):            service,
 		core.Resource("endpoints"):           service,
 		discovery.Resource("endpointslices"): service,
-	}
-}
-
-// isServiceOfSpaces reports whether an object is of the Service of the API server, which
-// every space shows as the system space has it.
-func isServiceOfSpaces(o published.Original) bool {
-	switch o.Resource {
-	case core.Resource("services"), core.Resource("endpoints"), discovery.Resource("endpointslices"):
-		return o.Namespace == metav1.NamespaceDefault && o.Name == "kubernetes"
-	default:
-		return false
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	spacerbac "github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -77,7 +78,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	p.published = published.Rules{
 		Terminating: s.lookup.Terminating, Authorizer: p.authorizer,
-		Shown: isServiceOfSpaces, Published: s.publishedIn, Publishable: opts.publishable,
+		Shown: storage.IsService, Published: s.publishedIn, Publishable: opts.publishable,
 	}
 	if p.ledger, err = quota.New(quota.Config{
 		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Settle: opts.quotaSettle,

@@ -3,10 +3,10 @@ package spaces
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -18,21 +18,18 @@ import (
 // There is a semaphore only while a tenant has requests.
 type Bursts struct {
 	capacity int64
-
-	mu      sync.Mutex
-	tenants map[tenant.Name]*burst
+	tenants  keyed.Map[tenant.Name, burst]
 }
 
 // burst are the requests of a tenant. Those of one worker in parallel do not take the places of
 // others.
 type burst struct {
 	single, parallel *semaphore.Weighted
-	requests         int
 }
 
 // NewBursts returns bounds for a server with a number of cores.
 func NewBursts(cores int) *Bursts {
-	return &Bursts{capacity: int64(cores * burstPerCore), tenants: map[tenant.Name]*burst{}}
+	return &Bursts{capacity: int64(cores * burstPerCore)}
 }
 
 // WithBursts says that requests count for these bounds, if they are those of workers.
@@ -52,38 +49,20 @@ func (b *Bursts) enter(ctx context.Context, n tenant.Name, size int64, single bo
 		ctx, cancel = context.WithTimeoutCause(ctx, shares.WaitThreshold/2, ErrNotInTurn)
 		defer cancel()
 	}
-	of := b.join(n)
+	of, _, part := b.tenants.Use(n, func() burst {
+		return burst{single: semaphore.NewWeighted(b.capacity), parallel: semaphore.NewWeighted(b.capacity)}
+	})
 	places := of.parallel
 	if single {
 		places = of.single
 	}
 	weight := min(1+max(0, size)/burstBytes, b.capacity)
 	if err := places.Acquire(ctx, weight); err != nil {
-		b.part(n, of)
+		part()
 		return nil, fmt.Errorf("waiting for other requests of controllers for tenant %q: %w", n, context.Cause(ctx))
 	}
 	return func() {
 		places.Release(weight)
-		b.part(n, of)
+		part()
 	}, nil
-}
-
-func (b *Bursts) join(n tenant.Name) *burst {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	of := b.tenants[n]
-	if of == nil {
-		of = &burst{single: semaphore.NewWeighted(b.capacity), parallel: semaphore.NewWeighted(b.capacity)}
-		b.tenants[n] = of
-	}
-	of.requests++
-	return of
-}
-
-func (b *Bursts) part(n tenant.Name, of *burst) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if of.requests--; of.requests == 0 {
-		delete(b.tenants, n)
-	}
 }

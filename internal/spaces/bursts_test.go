@@ -77,8 +77,8 @@ func TestBursts(t *testing.T) {
 				if most["a"] != tc.want || most["b"] != tc.want {
 					t.Errorf("%v ran at once, want %d of each", most, tc.want)
 				}
-				if len(bursts.tenants) > 0 {
-					t.Errorf("%d tenants are kept", len(bursts.tenants))
+				if bursts.tenants.Len() > 0 {
+					t.Errorf("%d tenants are kept", bursts.tenants.Len())
 				}
 				if metered["a"] < 100*time.Millisecond || metered["b"] < 100*time.Millisecond {
 					t.Errorf("requests took %v", metered)
@@ -124,8 +124,8 @@ func TestBurstsEnd(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	leave()
-	if len(bursts.tenants) > 0 {
-		t.Errorf("%d tenants are kept", len(bursts.tenants))
+	if bursts.tenants.Len() > 0 {
+		t.Errorf("%d tenants are kept", bursts.tenants.Len())
 	}
 }
 
@@ -154,10 +154,8 @@ func TestBurstsAreNotWaitedForLong(t *testing.T) {
 		}
 		leave()
 		time.Sleep(2 * time.Minute)
-		bursts.mu.Lock()
-		defer bursts.mu.Unlock()
-		if len(bursts.tenants) > 0 {
-			t.Errorf("%d tenants are kept", len(bursts.tenants))
+		if bursts.tenants.Len() > 0 {
+			t.Errorf("%d tenants are kept", bursts.tenants.Len())
 		}
 	})
 }

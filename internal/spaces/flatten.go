@@ -34,12 +34,8 @@ func flatten(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	if namespace := accessor.GetNamespace(); namespace != "" {
-		accessor.SetNamespace(FlattenName(owner, namespace).String())
-		flattenReferences(obj, owner)
-	} else {
-		accessor.SetName(FlattenName(owner, accessor.GetName()).String())
-	}
+	tenant.FlattenObject(owner, accessor)
+	flattenReferences(obj, owner)
 	trim(obj, accessor)
 	return nil
 }
@@ -55,16 +51,6 @@ func ownerOf(obj metav1.Object) (tenant.Name, error) {
 		return "", fmt.Errorf("flattening %s/%s: %w", obj.GetNamespace(), obj.GetName(), err)
 	}
 	return owner, nil
-}
-
-// FlattenName is tenant.Flatten for names that come from stored objects. RBAC objects may
-// have a "|" in their names. In the system space such a name would read as another
-// tenant's, so it gets the system space as its prefix.
-func FlattenName(owner tenant.Name, name string) tenant.Flat {
-	if owner == tenant.System && strings.Contains(name, tenant.FlatSeparator) {
-		return tenant.Flat(string(tenant.System) + tenant.FlatSeparator + name)
-	}
-	return tenant.Flatten(owner, name)
 }
 
 // flattenReferences flattens the namespaces inside an object that a controller

@@ -284,7 +284,7 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 	if value == "" {
 		return value, nil
 	}
-	return FlattenName(s.space, value).String(), nil
+	return tenant.Flatten(s.space, value).String(), nil
 }
 
 func (w *walk) unflattened(value string, kind valueKind) (string, error) {

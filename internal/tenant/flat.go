@@ -1,6 +1,10 @@
 package tenant
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // FlatSeparator joins tenant and name in a flattened name. It is valid in no name of a
 // namespace, and filters.WithNamespace refuses it in the namespace of a URL, so a flattened one can
@@ -9,16 +13,27 @@ const FlatSeparator = "|"
 
 // Flat is the name by which upstream code that serves every space at once knows a
 // namespace (or cluster-scoped object) of a space: "acme|default". Names of the system
-// space stay as they are. Upstream's objects hold it as a string: Flat(object.Namespace).
+// space stay as they are, but for those that would read as another space's: an object of RBAC
+// may be called "acme|x", and is "system|acme|x". Upstream's objects hold a flattened name as
+// a string: Flat(object.Namespace).
 type Flat string
 
 // Flatten returns the flattened form of a name in the space of n. The empty name, which
 // means every namespace, stays empty.
 func Flatten(n Name, name string) Flat {
-	if n == System || n == "" || name == "" {
+	if n == "" || name == "" || n == System && !strings.Contains(name, FlatSeparator) {
 		return Flat(name)
 	}
 	return Flat(string(n) + FlatSeparator + name)
+}
+
+// FlattenObject gives an object of the space of n its flattened namespace or, if it has none, name.
+func FlattenObject(n Name, o metav1.Object) {
+	if namespace := o.GetNamespace(); namespace != "" {
+		o.SetNamespace(Flatten(n, namespace).String())
+	} else {
+		o.SetName(Flatten(n, o.GetName()).String())
+	}
 }
 
 // Split is the inverse of Flatten.

@@ -12,6 +12,8 @@ func TestFlatten(t *testing.T) {
 		{name: "acme", plain: "default", flat: "acme|default"},
 		{name: "acme", plain: "", flat: "", irrelevant: true},
 		{name: System, plain: "default", flat: "default"},
+		{name: System, plain: "acme|x", flat: "system|acme|x"},
+		{name: "acme", plain: "big|x", flat: "acme|big|x"},
 		{name: "", plain: "default", flat: "default", irrelevant: true},
 	} {
 		flat := Flatten(tc.name, tc.plain)

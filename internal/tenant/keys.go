@@ -75,9 +75,29 @@ const (
 	AuditUnavailable = "tenantry.io/authentication-unavailable"
 )
 
+const domain, formerDomain = "tenantry.io", "multi-tenancy.k8s.io"
+
 // Former returns the name that a key below tenantry.io/ had before.
 func Former(key string) string {
-	return "multi-tenancy.k8s.io/" + strings.TrimPrefix(key, "tenantry.io/")
+	return formerDomain + "/" + strings.TrimPrefix(key, domain+"/")
+}
+
+// IsOurs reports whether a key of a label or annotation is the platform's, by its present or
+// its former name.
+func IsOurs(key string) bool {
+	of, _, _ := strings.Cut(key, "/")
+	return of == domain || strings.HasSuffix(of, "."+domain) || of == formerDomain
+}
+
+// WithoutOurs returns a copy of labels or annotations without those of the platform.
+func WithoutOurs(all map[string]string) map[string]string {
+	others := make(map[string]string, len(all))
+	for key, value := range all {
+		if !IsOurs(key) {
+			others[key] = value
+		}
+	}
+	return others
 }
 
 // formerUserExtraKey is asked for by every request without tenant.

@@ -81,6 +81,8 @@ var accessTable = []mutant{
 		"internal/server/registry/rbac/clusterroles.go", `err = rbac.ValidateAnnotations(role.Annotations, old.Annotations)`, `err = rbac.ValidateAnnotations(nil, old.Annotations)`},
 	{"empty selectors of ClusterRoles", by("internal/spaces/rbac", "TestValidateAnnotations"),
 		"internal/spaces/rbac/scope.go", `found && strings.TrimSpace(expression) == ""`, `found && false && expression == ""`},
+	{"objects of the system space that are called like a tenant's", by("internal/search/rights", "TestNamesOfTheSystemSpace"),
+		"internal/tenant/flat.go", `n == System && !strings.Contains(name, FlatSeparator)`, `n == System`},
 	{"clients send few certificates", by("internal/server/authentication/certificate", "TestCheckChain"),
 		"internal/server/authentication/certificate/chain.go", `n > maxChain`, `n > 100*maxChain`},
 	{"keys of certificates of clients", by("internal/server/authentication/certificate", "TestCheckChain"),

@@ -26,8 +26,8 @@ var hostTable = []mutant{
 	}`, ``},
 	{"the default is in one namespace", by("internal/controller/hosttenant", "TestDefault$"),
 		"internal/controller/hosttenant/defaults.go", `client.InNamespace(d.Namespace)`, `client.InNamespace("")`},
-	{"labels of ours are not the host's to set", by("internal/controller/hosttenant", "TestMirroredLabels"),
-		"internal/controller/hosttenant/names.go", `if domain != ownDomain && !strings.HasSuffix(domain, "."+ownDomain) {`, `if domain != "" {`},
+	{"labels of ours are not the host's to set", by("internal/controller/hosttenant", "TestDesired"),
+		"internal/controller/hosttenant/mirror.go", `Labels: tenant.WithoutOurs(t.Labels)`, `Labels: maps.Clone(t.Labels)`},
 	{"annotations are not the host's to set", by("internal/controller/hosttenant", "TestReconcile|TestDesired"),
 		"internal/controller/hosttenant/mirror.go", `	t.Spec.DeepCopyInto(&wanted.Spec)`, `	maps.Copy(wanted.Annotations, t.Annotations)
 	t.Spec.DeepCopyInto(&wanted.Spec)`},
@@ -96,8 +96,10 @@ var hostTable = []mutant{
 		"internal/controller/hostpublish/reconciler.go", `		if err == nil {
 			readable`, `		if err == nil || isProblem(err) {
 			readable`},
-	{"labels of ours are not copied from the host", by("internal/controller/hostpublish", "TestCopy"),
-		"internal/controller/hostpublish/wanted.go", `if domain != "tenantry.io" && !strings.HasSuffix(domain, ".tenantry.io") {`, `if domain != "" {`},
+	{"annotations of ours are not copied from the host", by("internal/controller/hostpublish", "TestCopy"),
+		"internal/controller/hostpublish/wanted.go", `annotations := tenant.WithoutOurs(object.GetAnnotations())`, `annotations := object.GetAnnotations()`},
+	{"former keys of ours are ours", by("internal/tenant", "TestWithoutOurs"),
+		"internal/tenant/keys.go", ` || of == formerDomain`, ``},
 	{"the publisher writes in one namespace", by("internal/controller/hostpublish", "TestRights"),
 		"internal/controller/hostpublish/space.go", `		if k.namespaced {
 			within`, `		if k.namespaced && false {

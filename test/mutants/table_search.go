@@ -89,7 +89,7 @@ var searchTable = []mutant{
 		"internal/search/related.go", `			r.shown = append(r.shown, relative.row)
 `, ``},
 	{"characters of patterns stand for themselves", by("internal/search/index", "TestFilters"),
-		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `escaped[i] = part`},
+		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `_, escaped[i] = escape, part`},
 	{"of annotations, those that are allowed", by("internal/search/index", "TestNewRow"),
 		"internal/search/index/row.go", `for _, key := range annotations {`, `for key := range accessor.GetAnnotations() {`},
 	{"an object whose tenant is not that of its key is not in the stream", by("internal/server/storage", "TestStreamLooksAtTenants"),
@@ -105,12 +105,12 @@ var searchTable = []mutant{
 	{"a database that has come back as it was before is noticed", by("internal/search/index", "TestOneWrites"),
 		"internal/search/index/write.go", ` WHERE epoch = ? AND holder = ? AND revision = ?`, ` WHERE epoch = ? AND holder = ? AND revision <> - ?`},
 	{"an answer of an earlier state of the database is none", by("internal/search", "TestDatabaseComesBack"),
-		"internal/search/handler.go", `answer.Revision < needed {`, `answer.Revision < 0 {`},
+		"internal/search/exact.go", `v.revision < needed {`, `v.revision < min(needed, 0) {`},
 	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
 		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
 	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
 		"internal/search/session.go", `		if errors.Is(err, storage.ErrSealed) {
-			return nil, err
+			return nil, nil, err
 		}
 		if err != nil {`, `		if err != nil {`},
 	{"names that databases change are stored in another form", by("internal/search/index", "TestOddText"),

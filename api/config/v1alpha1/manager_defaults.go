@@ -76,6 +76,12 @@ func NeverPublishable(r schema.GroupResource) (reason string, never bool) {
 	return reason, never
 }
 
+// HoldsCredentials reports whether Secrets of a type hold credentials of the space that they are
+// in. They are never published.
+func HoldsCredentials(secretType corev1.SecretType) bool {
+	return secretType == corev1.SecretTypeServiceAccountToken || secretType == corev1.SecretTypeBootstrapToken
+}
+
 // DefaultPublishable returns the resources that are published if the configuration names
 // none.
 func DefaultPublishable() []string { return slices.Clone(defaultPublishable) }

@@ -66,16 +66,13 @@ func (k Keep) trim(obj runtime.Object) error {
 		return fmt.Errorf("object %s/%s carries no tenant", object.GetNamespace(), object.GetName())
 	}
 	slim := metav1.ObjectMeta{
+		Namespace:         object.GetNamespace(),
 		Name:              object.GetName(),
 		UID:               object.GetUID(),
 		ResourceVersion:   object.GetResourceVersion(),
 		DeletionTimestamp: object.GetDeletionTimestamp(),
 	}
-	if object.GetNamespace() == "" {
-		slim.Name = tenant.Flatten(n, slim.Name).String()
-	} else {
-		slim.Namespace = tenant.Flatten(n, object.GetNamespace()).String()
-	}
+	tenant.FlattenObject(n, &slim)
 	return k(obj, slim)
 }
 

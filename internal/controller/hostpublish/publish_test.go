@@ -204,6 +204,7 @@ func TestPublished(t *testing.T) {
 func TestCopy(t *testing.T) {
 	original := configMap(published(in("own", "c")), "x")
 	original.Labels = map[string]string{"team": "a", v1alpha1.HostPublishedLabel: "forged"}
+	original.Annotations[tenant.ScopeAnnotation], original.Annotations[tenant.Former(tenant.ScopeAnnotation)] = "All", "All"
 	original.Annotations["tenantry.io/published-from"], original.Annotations[corev1.LastAppliedConfigAnnotation] = "forged", "{}"
 	original.Finalizers, original.OwnerReferences = []string{"example.com/f"}, []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "u"}}
 	f := newFixture(t, publishing("configmaps"), []client.Object{original}, nil)

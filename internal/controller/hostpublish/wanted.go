@@ -168,8 +168,7 @@ func isGiven(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructur
 		return true
 	}
 	kindOfSecret, _, _ := unstructured.NestedString(object.Object, "type")
-	return controlplane.IsGiven(cp, object) &&
-		kindOfSecret != string(corev1.SecretTypeServiceAccountToken) && kindOfSecret != string(corev1.SecretTypeBootstrapToken)
+	return controlplane.IsGiven(cp, object) && !configv1alpha1.HoldsCredentials(corev1.SecretType(kindOfSecret))
 }
 
 // copyOf returns what there is to be in the system space.
@@ -187,10 +186,10 @@ func copyOf(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructure
 		wanted.SetNamespace(cp.Spec.Publish.Namespace)
 		from = object.GetNamespace() + "/" + from
 	}
-	labels := foreign(object.GetLabels())
+	labels := tenant.WithoutOurs(object.GetLabels())
 	labels[v1alpha1.HostPublishedLabel] = "true"
 	wanted.SetLabels(labels)
-	annotations := foreign(object.GetAnnotations())
+	annotations := tenant.WithoutOurs(object.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	annotations[tenant.PublishedAnnotation] = tenant.PublishedTrue
 	annotations[v1alpha1.HostObjectAnnotation] = from
@@ -203,16 +202,4 @@ func copyOf(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructure
 	annotations[v1alpha1.HostContentAnnotation] = hex.EncodeToString(sum[:16])
 	wanted.SetAnnotations(annotations)
 	return wanted, nil
-}
-
-// foreign returns labels or annotations without those of ours.
-func foreign(all map[string]string) map[string]string {
-	others := map[string]string{}
-	for key, value := range all {
-		domain, _, _ := strings.Cut(key, "/")
-		if domain != "tenantry.io" && !strings.HasSuffix(domain, ".tenantry.io") {
-			others[key] = value
-		}
-	}
-	return others
 }

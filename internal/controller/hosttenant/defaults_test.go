@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,15 +66,4 @@ func newHostWith(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Tenant{})
-}
-
-func TestMirroredLabels(t *testing.T) {
-	got := mirroredLabels(map[string]string{
-		"plain": "1", "example.com/team": "2", "nottenantry.io/x": "3", "tenantry.io": "4",
-		"tenantry.io/keystone": "x", "sub.tenantry.io/y": "y",
-	})
-	want := map[string]string{"plain": "1", "example.com/team": "2", "nottenantry.io/x": "3"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
 }

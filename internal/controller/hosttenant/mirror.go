@@ -11,13 +11,14 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // desired returns the Tenant that there is to be in the control plane. What is about the host is
 // left out, and so are annotations: some have a meaning there that the host must not have.
 func desired(t *v1alpha1.Tenant) *v1alpha1.Tenant {
 	wanted := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{
-		Name: t.Name, Labels: mirroredLabels(t.Labels),
+		Name: t.Name, Labels: tenant.WithoutOurs(t.Labels),
 		Annotations: map[string]string{v1alpha1.HostTenantAnnotation: string(t.UID)},
 	}}
 	t.Spec.DeepCopyInto(&wanted.Spec)

@@ -1,8 +1,6 @@
 package hosttenant
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -39,18 +37,3 @@ func keyOf(ref v1alpha1.ControlPlaneReference) types.NamespacedName {
 
 // isReserved reports whether a name is that of a space that no host may have.
 func isReserved(name string) bool { return tenant.Name(name) == tenant.System }
-
-// mirroredLabels are the labels of a Tenant that the one in the control plane has too: all but
-// those by which Tenantry itself goes.
-func mirroredLabels(labels map[string]string) map[string]string {
-	mirrored := map[string]string{}
-	for key, value := range labels {
-		domain, _, _ := strings.Cut(key, "/")
-		if domain != ownDomain && !strings.HasSuffix(domain, "."+ownDomain) {
-			mirrored[key] = value
-		}
-	}
-	return mirrored
-}
-
-const ownDomain = "tenantry.io"

@@ -253,7 +253,11 @@ func TestDefaultIsRecordedFirst(t *testing.T) {
 // TestDesired checks what of a Tenant is the host's alone.
 func TestDesired(t *testing.T) {
 	host := onHost(asking, annotated("tenantry.io/keystone-id", "forged"))
+	host.Labels = map[string]string{"team": "a", "tenantry.io/x": "forged", "multi-tenancy.k8s.io/x": "forged"}
 	got := desired(host)
+	if diff := cmp.Diff(map[string]string{"team": "a"}, got.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff(map[string]string{v1alpha1.HostTenantAnnotation: hostUID}, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}

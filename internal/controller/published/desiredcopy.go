@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -67,8 +68,7 @@ var notCopied = []string{
 // newDesiredCopy makes the copy of an object. What is about the object in its own
 // space stays there: owners and finalizers name what a space does not have.
 func newDesiredCopy(object Object, resource schema.GroupVersionResource, source *unstructured.Unstructured) (*desiredCopy, error) {
-	if kind, _, _ := unstructured.NestedString(source.Object, "type"); source.GetKind() == "Secret" &&
-		(kind == string(corev1.SecretTypeServiceAccountToken) || kind == string(corev1.SecretTypeBootstrapToken)) {
+	if kind, _, _ := unstructured.NestedString(source.Object, "type"); source.GetKind() == "Secret" && configv1alpha1.HoldsCredentials(corev1.SecretType(kind)) {
 		return nil, errCredentials
 	}
 	desired := &desiredCopy{

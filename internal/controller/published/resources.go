@@ -10,21 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/internal/objects"
 )
 
 // Object names an object of the system space and, at the same place, its copies.
-type Object struct {
-	Resource        schema.GroupResource
-	Namespace, Name string
-}
-
-// String names the object for messages.
-func (o Object) String() string {
-	if o.Namespace == "" {
-		return fmt.Sprintf("%s %q", o.Resource, o.Name)
-	}
-	return fmt.Sprintf("%s %q", o.Resource, o.Namespace+"/"+o.Name)
-}
+type Object = objects.Ref
 
 var (
 	namespaces  = corev1.Resource("namespaces")

@@ -270,7 +270,7 @@ func (c *compilation) byPolicies(userTenant tenant.Name) {
 	for _, granted := range c.grants.GrantedTo(c.ctx, userTenant, c.space, c.user) {
 		c.granted(&granted)
 	}
-	if t := c.tenant(userTenant); t.uid != "" && !t.terminating && !t.suspended {
+	if c.tenant(userTenant).inService() {
 		c.byABAC()
 	}
 }

@@ -153,6 +153,29 @@ func TestRBAC(t *testing.T) {
 	}
 }
 
+// TestNamesOfTheSystemSpace checks that names of its objects that look flattened are not those of a
+// tenant's objects: the system space gives no rights by them, and takes none.
+func TestNamesOfTheSystemSpace(t *testing.T) {
+	s := &teller{TB: t, State: newState()}
+	s.tell(tenantregistry.Resource, tenant.System, "", "acme", newTenant("acme", "1"))
+	bind := func(user, role string) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role},
+		}
+	}
+	s.tell(clusterRoles, tenant.System, "", "acme|r-jane", &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{rule("list", "", "configmaps")}})
+	s.tell(clusterRoleBindings, tenant.System, "", "acme|b-jane", bind("jane", "r-jane"))
+	if got := s.says("acme", "acme", "jane"); got != "" {
+		t.Errorf("jane of acme may list by objects of the system space: %s", got)
+	}
+	s.bindCluster("acme", "joe", rule("list", "", "configmaps"))
+	given := s.says("acme", "acme", "joe")
+	s.tell(clusterRoleBindings, tenant.System, "", "acme|b-joe", bind("nobody", "nothing"))
+	if got := s.says("acme", "acme", "joe"); got != given || given == "" {
+		t.Errorf("joe of acme may list %q, and %q with an object of the system space", given, got)
+	}
+}
+
 func TestModes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		order      []authzconfig.AuthorizerType
@@ -216,7 +239,7 @@ func TestSpaces(t *testing.T) {
 				{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, Namespaces: []string{"*"}, ResourceNames: []string{"y"}},
 			},
 		},
-		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "globex", Seal: digest}}},
+		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "globex", UIDDigest: digest}}},
 	})
 	want("globex", "acme", "configmaps b/x, configmaps a/y")
 	s.tell(tenantregistry.Resource, tenant.System, "", "globex", newTenant("globex", "3"))

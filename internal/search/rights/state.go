@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/authorization"
+	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
@@ -79,6 +80,9 @@ type tenantState struct {
 	terminating, suspended bool
 }
 
+// inService reports whether a tenant is known, and neither being deleted nor suspended.
+func (t tenantState) inService() bool { return t.uid != "" && !t.terminating && !t.suspended }
+
 // definition is a CustomResourceDefinition.
 type definition struct {
 	// serves is whether its objects can be listed in the space that has it.
@@ -106,7 +110,7 @@ func NewState(config Config) *State {
 	s.parts = spacerbac.NewParts(s.rbac)
 	s.grants = authorization.NewGrants(func(_ context.Context, n tenant.Name) (types.UID, bool) {
 		t := s.tenant(n)
-		return t.uid, t.uid != "" && !t.terminating && !t.suspended
+		return t.uid, t.inService()
 	})
 	return s
 }
@@ -259,12 +263,9 @@ func setRBAC[T any, P rbacObject[T]](s *State, p storage.Place, obj runtime.Obje
 			}
 			flat = stored
 		}
+		flat.SetNamespace(p.Namespace)
 		flat.SetName(p.Name)
-		if p.Namespace == "" {
-			flat.SetName(tenant.Flatten(p.Space, p.Name).String())
-		} else {
-			flat.SetNamespace(tenant.Flatten(p.Space, p.Namespace).String())
-		}
+		tenant.FlattenObject(p.Space, flat)
 		return s.rbac.Set(flat, obj == nil)
 	}
 }
@@ -462,7 +463,7 @@ func newDefinition(d *apiextensionsv1.CustomResourceDefinition) *definition {
 	_, marked := d.Labels[tenant.PublishedDefinitionLabel]
 	return &definition{
 		serves:    established && served,
-		published: marked && (tenant.IsPublished(d.Annotations) || d.DeletionTimestamp != nil),
+		published: marked && crd.IsShown(d),
 		was:       marked,
 	}
 }

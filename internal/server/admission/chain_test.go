@@ -99,6 +99,9 @@ func newServer(t testing.TB, c serverConfig) *server {
 	if _, err := Apply(o, Config{
 		Informers: s.informers, Client: discovering{s.client, c.loopback}, Loopback: c.loopback, Terminating: c.terminating, TenantUID: c.tenantUID,
 		Egress: *c.egress,
+		Namespaces: func(name tenant.Flat) (*corev1.Namespace, error) {
+			return s.client.CoreV1().Namespaces().Get(t.Context(), name.String(), metav1.GetOptions{})
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,8 @@ type Config struct {
 	// TenantUID returns the UID of a known tenant, so that nothing cached for a space is
 	// used for another tenant of the name. If nil, all have the same.
 	TenantUID func(tenant.Name) types.UID
-	// Namespaces returns a namespace of the flattened view, to see whether it is still the one of a request. It may be nil.
+	// Namespaces returns a namespace of the flattened view, also one that the informers do not have yet: that is what a
+	// request is about, and it shows whether it is still the one of the request.
 	Namespaces spacepolicy.Namespaces
 	// Published are the rules for published objects and their copies.
 	Published published.Rules

@@ -1,28 +1,26 @@
 package admission
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/spaces/view"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // withLiveNamespaces returns shared with a lister that gets namespaces from the server that
 // are not in the informer yet. Upstream's NamespaceLifecycle would sleep for 50 ms before
 // the same request, and a new tenant causes it for each of its namespaces.
-func withLiveNamespaces(shared informers.SharedInformerFactory, client kubernetes.Interface) informers.SharedInformerFactory {
+func withLiveNamespaces(shared informers.SharedInformerFactory, live spacepolicy.Namespaces) informers.SharedInformerFactory {
 	return view.Factory(shared, func(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 		informer := shared.InformerFor(obj, newFunc)
 		if _, ok := obj.(*corev1.Namespace); ok {
-			return liveNamespaces{informer, client}
+			return liveNamespaces{informer, live}
 		}
 		return informer
 	})
@@ -30,16 +28,16 @@ func withLiveNamespaces(shared informers.SharedInformerFactory, client kubernete
 
 type liveNamespaces struct {
 	cache.SharedIndexInformer
-	client kubernetes.Interface
+	live spacepolicy.Namespaces
 }
 
 func (l liveNamespaces) GetIndexer() cache.Indexer {
-	return liveNamespaceIndexer{l.SharedIndexInformer.GetIndexer(), l.client}
+	return liveNamespaceIndexer{l.SharedIndexInformer.GetIndexer(), l.live}
 }
 
 type liveNamespaceIndexer struct {
 	cache.Indexer
-	client kubernetes.Interface
+	live spacepolicy.Namespaces
 }
 
 // GetByKey returns the namespace named key. A namespace from the server is not cached,
@@ -48,7 +46,7 @@ func (l liveNamespaceIndexer) GetByKey(key string) (any, bool, error) {
 	if obj, exists, err := l.Indexer.GetByKey(key); exists || err != nil {
 		return obj, exists, err
 	}
-	namespace, err := l.client.CoreV1().Namespaces().Get(context.Background(), key, metav1.GetOptions{})
+	namespace, err := l.live(tenant.Flat(key))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, false, nil

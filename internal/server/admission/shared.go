@@ -57,7 +57,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		Config:       config,
 		upstream:     upstream,
 		replacements: admission.NewPlugins(),
-		flat:         withFlatClaims(withLiveNamespaces(config.Informers, config.Client)),
+		flat:         withFlatClaims(withLiveNamespaces(config.Informers, config.Namespaces)),
 		views:        view.New(config.Informers),
 		services:     aggregatorapiserver.NewClusterIPServiceResolver(config.Informers.Core().V1().Services().Lister()),
 		quota: sync.OnceValues(func() (quota.Configuration, error) {

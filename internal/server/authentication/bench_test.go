@@ -11,10 +11,10 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
-	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 // BenchmarkAuthenticate measures a request whose credentials the server has seen

@@ -26,10 +26,10 @@ import (
 	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 // newKeystone starts a Keystone and writes a configuration for it.

@@ -30,7 +30,7 @@ func accessPolicy(space tenant.Name, name string, rules ...v1alpha1.AccessRule) 
 			},
 			Rules: rules,
 		},
-		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "b", Seal: digestB}}},
+		Status: v1alpha1.TenantAccessPolicyStatus{Grantees: []v1alpha1.Grantee{{Tenant: "b", UIDDigest: digestB}}},
 	}
 }
 
@@ -204,7 +204,7 @@ func TestGrantsFollowPolicies(t *testing.T) {
 		p.Spec.Subjects, p.Status.Grantees = nil, nil
 		for _, n := range tenants {
 			p.Spec.Subjects = append(p.Spec.Subjects, v1alpha1.ForeignSubject{Tenant: n, Kind: v1alpha1.SubjectUser, Name: "jane"})
-			p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: n, Seal: digestB})
+			p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: n, UIDDigest: digestB})
 		}
 		return p
 	}

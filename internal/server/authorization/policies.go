@@ -57,7 +57,7 @@ func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 	}
 	for _, grantee := range stored.Status.Grantees {
 		userTenant := tenant.Name(grantee.Tenant)
-		g := &grant{policy: stored.Name, digest: accesspolicy.ParseUIDDigest(grantee.Seal), rules: rules}
+		g := &grant{policy: stored.Name, digest: accesspolicy.ParseUIDDigest(grantee.UIDDigest), rules: rules}
 		for _, subject := range stored.Spec.Subjects {
 			if tenant.Name(subject.Tenant) == userTenant {
 				g.subjects = append(g.subjects, subject)

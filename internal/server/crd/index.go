@@ -29,8 +29,7 @@ type index struct {
 // state is what is known of a shared definition.
 type state struct {
 	// published is false for one that is published no longer: spaces do not see it, but
-	// may have objects of it. While it is deleted they see it once more, so that those
-	// who have to finalize objects can.
+	// may have objects of it.
 	published bool
 	deleted   bool
 }
@@ -61,7 +60,7 @@ func (i *index) setShared(definition *metav1.PartialObjectMetadata) {
 	}
 	if marked {
 		i.shared[definition.Name] = state{
-			published: tenant.IsPublished(definition.Annotations) || definition.DeletionTimestamp != nil,
+			published: IsShown(definition),
 			deleted:   definition.DeletionTimestamp != nil,
 		}
 	} else {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,6 +46,12 @@ var declarations = []string{tenant.OwnDefinitionAnnotation, corev1.LastAppliedCo
 // alone.
 var notShown = append([]string{tenant.PublishedAnnotation, "meta.helm.sh/release-namespace"}, declarations...)
 
+// IsShown reports whether spaces see a definition of the system space that is or was published. While
+// it is deleted they see it once more, so that those who have to finalize objects can.
+func IsShown(definition metav1.Object) bool {
+	return tenant.IsPublished(definition.GetAnnotations()) || definition.GetDeletionTimestamp() != nil
+}
+
 // published makes a definition of the system space what spaces see of it: without what
 // holds it there, and whose it is.
 func published(_ string, obj runtime.Object) (bool, error) {
@@ -53,7 +60,7 @@ func published(_ string, obj runtime.Object) (bool, error) {
 		return false, err
 	}
 	annotations, labels := maps.Clone(accessor.GetAnnotations()), maps.Clone(accessor.GetLabels())
-	if !tenant.IsPublished(annotations) && accessor.GetDeletionTimestamp() == nil {
+	if !IsShown(accessor) {
 		return false, nil
 	}
 	for _, key := range notShown {

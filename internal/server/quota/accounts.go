@@ -49,8 +49,9 @@ type store interface {
 
 // accounts are the statuses of the quotas in spaces.
 type accounts struct {
-	store  store
-	latest *latest
+	store    store
+	latest   *latest
+	advances *advances
 	// count sets the limits of a tenant's quota and counts what is not counted yet.
 	count func(ctx context.Context, n tenant.Name) (*corev1.ResourceQuota, error)
 }
@@ -104,10 +105,11 @@ func (a *accounts) ofTenant(namespace tenant.Flat) ([]*corev1.ResourceQuota, err
 	return []*corev1.ResourceQuota{current}, nil
 }
 
-// charge adds what a charge has added to what is used by now. If that does not fit, or if
+// charge adds what a charge has added to what is used by now, and what is due in advance. If what is added does not fit, or if
 // the quota is another one by now, it fails with a conflict.
 func (a *accounts) charge(c charge) error {
-	of, added := refOf(c.before), c.added()
+	of, added, since := refOf(c.before), c.added(), time.Now()
+	due, charged := a.advances.due(of, added), int64(0)
 	err := a.update(of.flatName, func(q *corev1.ResourceQuota) error {
 		if err := of.check(q); err != nil {
 			return err
@@ -116,6 +118,10 @@ func (a *accounts) charge(c charge) error {
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(used, quota.ResourceNames(added)), q.Status.Hard); !fits {
 			return apierrors.NewConflict(quotaResource, q.Name, fmt.Errorf("%v is taken by now", exceeded))
 		}
+		if charged = 0; due > 0 && isRoomy(q) {
+			charged = due
+			used = quota.Add(used, storedBytes(charged))
+		}
 		q.Status.Used = quota.Mask(used, quota.ResourceNames(q.Status.Used))
 		return nil
 	})
@@ -123,6 +129,9 @@ func (a *accounts) charge(c charge) error {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
 		_, _ = a.refresh(ctx, of.flatName) // the conflict is the error
+	}
+	if err == nil {
+		a.advances.wrote(of, since, added, charged)
 	}
 	return err
 }
@@ -138,7 +147,8 @@ func (a *accounts) add(to ref, added corev1.ResourceList) error {
 // subtract gives back to the quota that was charged, and to no other of its name. What is
 // used never becomes negative.
 func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
-	return a.update(from.flatName, func(q *corev1.ResourceQuota) error {
+	since := time.Now()
+	err := a.update(from.flatName, func(q *corev1.ResourceQuota) error {
 		if err := from.check(q); err != nil {
 			return err
 		}
@@ -146,6 +156,10 @@ func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
 		q.Status.Used = quota.SubtractWithNonNegativeResult(q.Status.Used, quota.Mask(freed, names))
 		return nil
 	})
+	if err == nil {
+		a.advances.wrote(from, since, freed, 0)
+	}
+	return err
 }
 
 // check returns a conflict for another quota.

@@ -50,7 +50,7 @@ func TestChargedByAnother(t *testing.T) {
 				q.Status.Used = quota.Add(q.Status.Used, list("pods", tc.other))
 				s.before = nil
 			}
-			a := &accounts{store: s, latest: latestOf(t, known)}
+			a := newTestAccounts(s, latestOf(t, known))
 			if err := chargePods(t, a, tc.pods); apierrors.IsConflict(err) != tc.conflict {
 				t.Errorf("got error %v, want conflict %t", err, tc.conflict)
 			}
@@ -76,7 +76,7 @@ func TestNewLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			counted := newQuota("2", q.Spec.Hard, q.Spec.Hard, list("pods", "3", "services", "0"))
 			counts := 0
-			a := &accounts{store: &fakeStore{quota: q.DeepCopy()}, latest: latestOf(t, q)}
+			a := newTestAccounts(&fakeStore{quota: q.DeepCopy()}, latestOf(t, q))
 			a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) {
 				counts++
 				return counted, nil
@@ -91,7 +91,7 @@ func TestNewLimit(t *testing.T) {
 		})
 	}
 	errCount := errors.New("etcd does not answer")
-	a := &accounts{store: &fakeStore{quota: newQuota("1", list("pods", "1"), nil, nil)}, latest: latestOf(t)}
+	a := newTestAccounts(&fakeStore{quota: newQuota("1", list("pods", "1"), nil, nil)}, latestOf(t))
 	a.count = func(context.Context, tenant.Name) (*corev1.ResourceQuota, error) { return nil, errCount }
 	if _, err := a.ofTenant(keyOf("acme").namespace); !errors.Is(err, errCount) {
 		t.Errorf("a quota that cannot be counted: %v", err)
@@ -101,7 +101,7 @@ func TestNewLimit(t *testing.T) {
 func TestAddAndSubtract(t *testing.T) {
 	limit := list("pods", "2")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "1"))}
-	a := &accounts{store: s, latest: latestOf(t, s.quota)}
+	a := newTestAccounts(s, latestOf(t, s.quota))
 	add := func(by corev1.ResourceList) error { return a.add(refOf(s.quota), by) }
 	subtract := func(by corev1.ResourceList) error { return a.subtract(refOf(s.quota), by) }
 	for _, step := range []struct {
@@ -123,4 +123,11 @@ func TestAddAndSubtract(t *testing.T) {
 			t.Errorf("%s services are used, which have no limit", got)
 		}
 	}
+}
+
+// newTestAccounts returns the accounts of a store.
+func newTestAccounts(s store, latest *latest) *accounts {
+	a := &accounts{store: s, latest: latest}
+	a.advances = newAdvances(SettleTime, func(to ref, freed corev1.ResourceList) { _ = a.subtract(to, freed) })
+	return a
 }

@@ -43,10 +43,17 @@
 // charged, by its UID. If that was deleted and there is another of its name, of the next
 // tenant even, the refund is dropped: what the other uses was counted in etcd.
 //
+// # In advance
+//
+// Most tenants are limited in their stored bytes alone, and each write would be two. So a quota that is often written for
+// bytes, and is far from its limit, is charged 128 KiB in advance: for ten seconds, this server takes what is added from
+// them and puts back what is freed, in memory (advances). The write of step 2 and of Settle is left out.
+//
 // # What a crash leaves
 //
 //	after 2 or 3, before the write   too much is used: what was charged
 //	after the write, before Settle   too much is used: what was freed
+//	in a window of an advance        too much is used: what is left of it
 //
 // The tenant's quota is recounted after its last change, in any server, and after a
 // start (recounter). A count that finds too much corrects it when the quota did not change

@@ -53,6 +53,7 @@ type Config struct {
 type Ledger struct {
 	accounts    *accounts
 	refunds     *refunds
+	advances    *advances
 	recounter   *recounter
 	measure     *measure
 	meters      meters
@@ -86,9 +87,12 @@ func New(config Config) (*Ledger, error) {
 		return nil, err
 	}
 	accounts := &accounts{store: config.Store, latest: latest, count: recounter.count}
+	refunds := &refunds{subtract: accounts.subtract, failed: recounter.notRefunded}
+	accounts.advances = newAdvances(recounter.settle, refunds.giveBack)
 	return &Ledger{
 		accounts:    accounts,
-		refunds:     &refunds{subtract: accounts.subtract, failed: recounter.notRefunded},
+		refunds:     refunds,
+		advances:    accounts.advances,
 		recounter:   recounter,
 		measure:     measure,
 		meters:      meters,
@@ -183,7 +187,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	if err != nil {
 		return nil, fmt.Errorf("measuring what is used: %w", err)
 	}
-	e.quota = refOf(current)
+	e.quota, e.roomy = refOf(current), isRoomy(current)
 	e.added = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(after, before))
 	e.freed = quota.RemoveZeros(quota.SubtractWithNonNegativeResult(before, after))
 	if change.New == nil {
@@ -201,8 +205,10 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 		return e, nil
 	case force:
 		return e, l.accounts.add(e.quota, e.added)
+	case e.roomy && l.advances.take(e.quota, e.added):
+		return e, nil
 	}
-	return e, l.evaluate(ctx, n, a)
+	return e, l.evaluate(ctx, e.quota, a)
 }
 
 // quotaOf returns the quota that a change is charged to. The platform's own
@@ -230,7 +236,7 @@ func unlimited(ctx context.Context) bool {
 }
 
 // evaluate lets upstream's evaluator decide and charge.
-func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attributes) error {
+func (l *Ledger) evaluate(ctx context.Context, of ref, a admission.Attributes) error {
 	var err error
 	refreshed := false
 	for range conflicts {
@@ -241,11 +247,14 @@ func (l *Ledger) evaluate(ctx context.Context, n tenant.Name, a admission.Attrib
 		case apierrors.IsForbidden(err) && !refreshed:
 			// Another server may have given back what this one does not know of.
 			refreshed = true
-			if changed, refreshErr := l.accounts.refresh(ctx, keyOf(n)); refreshErr == nil && changed {
+			if l.advances.end(of) {
+				continue
+			}
+			if changed, refreshErr := l.accounts.refresh(ctx, of.flatName); refreshErr == nil && changed {
 				continue
 			}
 		case err != nil && !apierrors.IsForbidden(err):
-			l.recounter.doubt(n) // it may have been charged
+			l.recounter.doubt(of.namespace.Space()) // it may have been charged
 		}
 		return err
 	}
@@ -293,18 +302,26 @@ type entry struct {
 	// quota is that of the tenant, which was charged for what is added.
 	quota        ref
 	added, freed corev1.ResourceList
-	inNamespace  *namespaceEntry
+	// roomy is whether the quota may be charged in advance.
+	roomy       bool
+	inNamespace *namespaceEntry
 }
 
 // Settle implements storage.Entry.
 func (e *entry) Settle(outcome storage.Outcome) {
 	switch outcome {
 	case storage.Written:
-		e.ledger.refunds.giveBack(e.quota, e.freed)
+		e.giveBack(e.freed)
 	case storage.Dropped:
-		e.ledger.refunds.giveBack(e.quota, e.added)
+		e.giveBack(e.added)
 	case storage.Unknown:
 		e.ledger.recounter.doubt(e.tenant)
 	}
 	e.inNamespace.settle(outcome)
+}
+
+func (e *entry) giveBack(freed corev1.ResourceList) {
+	if !e.roomy || !e.ledger.advances.put(e.quota, freed) {
+		e.ledger.refunds.giveBack(e.quota, freed)
+	}
 }

@@ -24,10 +24,18 @@ func newTestLedger(t *testing.T, s *fakeStore, known *corev1.ResourceQuota) *Led
 	recounter := newRecounter(s, func(context.Context, tenant.Name, corev1.ResourceList) (corev1.ResourceList, error) {
 		return list(widgets, "3"), nil
 	}, nil, 0)
+	t.Cleanup(func() {
+		recounter.uncounted.ShutDown()
+		recounter.turns.ShutDown()
+		recounter.quiet.ShutDown()
+	})
 	accounts := &accounts{store: s, latest: latestOf(t, known), count: recounter.count}
+	refunds := &refunds{subtract: accounts.subtract, failed: recounter.notRefunded}
+	accounts.advances = newAdvances(recounter.settle, refunds.giveBack)
 	return &Ledger{
 		accounts:  accounts,
-		refunds:   &refunds{subtract: accounts.subtract, failed: recounter.notRefunded},
+		refunds:   refunds,
+		advances:  accounts.advances,
 		recounter: recounter,
 		meters:    meters{},
 		evaluator: newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters{}, nil, nil, t.Context().Done()),

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -170,8 +171,12 @@ func (l lister) List(labels.Selector) ([]runtime.Object, error) {
 	}
 	stored := items[:0]
 	for _, item := range items {
-		if isDefaultService(item) {
-			continue
+		accessor, err := meta.Accessor(item)
+		if err != nil {
+			return nil, err
+		}
+		if storage.IsService(objects.Ref{Resource: l.resource.GroupResource(), Namespace: accessor.GetNamespace(), Name: accessor.GetName()}) {
+			continue // it is not charged for
 		}
 		flat, err := flatten(l.tenant, item)
 		if err != nil {
@@ -180,11 +185,4 @@ func (l lister) List(labels.Selector) ([]runtime.Object, error) {
 		stored = append(stored, flat)
 	}
 	return stored, nil
-}
-
-// isDefaultService reports whether an object is the Service that every space has
-// without storing it, and without being charged for it.
-func isDefaultService(obj runtime.Object) bool {
-	service, ok := obj.(*corev1.Service)
-	return ok && service.Namespace == metav1.NamespaceDefault && service.Name == "kubernetes"
 }

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// SettleTime is longer than any request takes that was charged: they end after
+	// SettleTime is longer than any request takes that was charged: they begin in a window of an advance (settleWindows), end after
 	// a minute, and giving back after writeTimeout.
-	SettleTime = 100 * time.Second
+	SettleTime = 2 * time.Minute
 	// recountRate is how many tenants are recounted in a second at most.
 	recountRate = 25
 	// countWorkers count new quotas of tenants, and as many those of namespaces.

@@ -9,14 +9,18 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -47,6 +51,17 @@ type Defaults struct {
 	// Hidden reports whether a space has no default objects: one that is being emptied
 	// shows stored objects only.
 	Hidden func(n tenant.Name) bool
+}
+
+// IsService reports whether an object is of the Service of the API server, which every space shows
+// as the system space has it: the Service, or its addresses.
+func IsService(o objects.Ref) bool {
+	switch o.Resource {
+	case corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"):
+		return o.Namespace == metav1.NamespaceDefault && o.Name == "kubernetes"
+	default:
+		return false
+	}
 }
 
 // Replacement is how an object of a space shadows a default one.
@@ -192,7 +207,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 				return s.takeOver(ctx, n, key, input, tryUpdate)
 			case found:
 				// Storing it is a creation, although its caller sees an update.
-				if err := s.mayCreate(ctx, n); err != nil {
+				if err := s.mayCreate(ctx, n, input); err != nil {
 					return nil, nil, err
 				}
 				if res.ResourceVersion, err = s.Versioner().ObjectResourceVersion(input); err != nil {

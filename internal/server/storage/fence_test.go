@@ -3,9 +3,11 @@ package storage
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,5 +108,25 @@ func TestStoredObjects(t *testing.T) {
 	}
 	if object.SelfLink != "" {
 		t.Errorf("%q is stored as link", object.SelfLink)
+	}
+}
+
+// TestLongNames checks that nothing gets a name in a space by which it could not be deleted, and that everything else may.
+func TestLongNames(t *testing.T) {
+	b := newBackend(t)
+	volumes := b.volumes(t, true)
+	long, longest := strings.Repeat("x", maxName+1), strings.Repeat("x", maxName)
+	for n, allowed := range map[tenant.Name]bool{"a": false, tenant.System: true} {
+		volume := func() *corev1.PersistentVolume {
+			return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
+		}
+		in, key := volumes.in(t, n.Scope(), ""), volumes.key("", long)
+		updated := volumes.GuaranteedUpdate(in, key, &corev1.PersistentVolume{}, true, nil,
+			func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) { return volume(), nil, nil }, nil)
+		created := volumes.Create(in, key, volume(), &corev1.PersistentVolume{}, 0)
+		if allowed && updated != nil || !allowed && (!apierrors.IsBadRequest(updated) || !apierrors.IsBadRequest(created)) {
+			t.Errorf("in the space of %q: %v and %v", n, updated, created)
+		}
+		volumes.create(t, n, "", longest)
 	}
 }

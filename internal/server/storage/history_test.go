@@ -46,6 +46,8 @@ type spy struct {
 	storage.Interface
 	mu   sync.Mutex
 	seen []func() bool // reports whether an object is still there
+	// progress is how often etcd was asked for progress.
+	progress atomic.Int32
 }
 
 func (s *spy) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
@@ -66,6 +68,12 @@ func (s *spy) Watch(ctx context.Context, key string, opts storage.ListOptions) (
 		}
 	}()
 	return r, nil
+}
+
+// RequestWatchProgress implements storage.Interface.
+func (s *spy) RequestWatchProgress(ctx context.Context) error {
+	s.progress.Add(1)
+	return s.Interface.RequestWatchProgress(ctx)
 }
 
 func (s *spy) see(obj apiruntime.Object) {
@@ -339,6 +347,33 @@ func TestHistoriesTogether(t *testing.T) {
 	large.history().forget()
 	if total, kept := b.histories.kept(small.history()); total != kept || kept < 1_000_000 {
 		t.Errorf("all keep %d, and the only one %d", total, kept)
+	}
+}
+
+// TestProgress checks that a cache behind changes of other resources has etcd asked at once how far its watch is, and once
+// for a version: upstream asks ten times in a second, and lists wait for it.
+func TestProgress(t *testing.T) {
+	b := newBackend(t)
+	b.histories = NewHistories(1 << 30)
+	volumes := b.volumes(t, true)
+	s, spy := b.spied(func() *store { return b.configMaps(t, true) })
+	s.create(t, "a", "ns", "x")
+	s.list(t, "a", "") // the cache has got it
+	spy.progress.Store(0)
+	for asked := int32(1); asked < 4; asked++ {
+		latest := version(t, volumes.create(t, "a", "", strconv.Itoa(int(asked))))
+		for range 2 { // nobody waits, so that upstream does not ask
+			current, err := s.history().GetCurrentResourceVersion(t.Context())
+			if err != nil || strconv.FormatUint(current, 10) != latest {
+				t.Fatalf("the version is %d, %v, want %s", current, err, latest)
+			}
+		}
+		eventually(t, "the cache has reached the version", func() bool {
+			return strconv.FormatUint(s.history().reached.Load(), 10) == latest
+		})
+		if _, err := s.history().GetCurrentResourceVersion(t.Context()); err != nil || spy.progress.Load() != asked {
+			t.Errorf("etcd was asked %d times, want %d, %v", spy.progress.Load(), asked, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,7 @@ func (w *historyWatch) fill() bool {
 		}
 		w.history.drop()
 		at := past.fillerTime()
-		if !w.send(watch.Event{Type: kind, Object: &fillerEvent{w.history.filler, w.history.version, at}}) {
+		if !w.send(watch.Event{Type: kind, Object: &fillerEvent{w.history.filler, strconv.FormatUint(w.history.reached.Load(), 10), at}}) {
 			return false
 		}
 		w.present = !w.present

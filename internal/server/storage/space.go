@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,10 +95,20 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
 }
 
-// mayCreate returns an error if a space accepts no new object.
-func (s *Space) mayCreate(ctx context.Context, n tenant.Name) error {
+// maxName bounds the names of new objects, in bytes. Those of RBAC have no other bound, and an object whose name is longer than a
+// URL may be could be created and not be deleted.
+const maxName = 1 << 10
+
+// mayCreate returns an error if a space accepts no new object, or not this one.
+func (s *Space) mayCreate(ctx context.Context, n tenant.Name, obj runtime.Object) error {
 	if !n.IsSpace() {
 		return nil
+	}
+	if o, err := meta.Accessor(obj); err != nil {
+		return err
+	} else if name := o.GetName(); len(name) > maxName {
+		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name has %d bytes and begins with %q; a name in a tenant's space may have %d: choose a shorter one",
+			len(name), name[:63], maxName))
 	}
 	if s.fence != nil {
 		if _, known := tenant.UIDFrom(ctx, n); !known {
@@ -161,7 +172,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if s.isDefault(n, key) && s.defaults.Replaced == Never {
 		return storage.NewKeyExistsError(key, 0)
 	}
-	if err := s.mayCreate(ctx, n); err != nil {
+	if err := s.mayCreate(ctx, n, obj); err != nil {
 		return err
 	}
 	if err := s.mayChange(ctx, n, nil)(obj); err != nil {
@@ -267,7 +278,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if before == nil {
-			if err := s.mayCreate(ctx, n); err != nil {
+			if err := s.mayCreate(ctx, n, output); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -60,9 +60,9 @@ func (s *store) limited() *limitedLists {
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-func whole(ctx context.Context) context.Context    { return WithTable(ctx, true) }
-func metadata(ctx context.Context) context.Context { return WithTable(ctx, false) }
-func noTable(ctx context.Context) context.Context  { return ctx }
+func whole(ctx context.Context) context.Context           { return WithTable(ctx, true) }
+func partialMetadata(ctx context.Context) context.Context { return WithTable(ctx, false) }
+func noTable(ctx context.Context) context.Context         { return ctx }
 
 func TestTables(t *testing.T) {
 	b := newBackend(t)
@@ -86,23 +86,23 @@ func TestTables(t *testing.T) {
 		refused   bool
 		most      int // if not maxTable
 	}{
-		"a page":                       {as: metadata, request: page(500, ""), want: 2, remaining: all - 2},
+		"a page":                       {as: partialMetadata, request: page(500, ""), want: 2, remaining: all - 2},
 		"a page with whole objects":    {as: whole, request: page(500, ""), want: 2, remaining: all - 2},
-		"a page of any version":        {as: metadata, request: pageFrom(500, "0", ""), want: 2, remaining: all - 2},
-		"a page of a version":          {as: metadata, request: pageFrom(500, last, metav1.ResourceVersionMatchExact), want: 2, remaining: all - 2},
-		"a page not older than":        {as: metadata, request: pageFrom(500, last, metav1.ResourceVersionMatchNotOlderThan), want: 2, remaining: all - 2},
-		"a small page":                 {as: metadata, request: page(1, ""), want: 1, remaining: all - 1},
-		"a page, fewer allowed":        {as: metadata, limit: 1, request: page(500, ""), want: 1, remaining: all - 1},
+		"a page of any version":        {as: partialMetadata, request: pageFrom(500, "0", ""), want: 2, remaining: all - 2},
+		"a page of a version":          {as: partialMetadata, request: pageFrom(500, last, metav1.ResourceVersionMatchExact), want: 2, remaining: all - 2},
+		"a page not older than":        {as: partialMetadata, request: pageFrom(500, last, metav1.ResourceVersionMatchNotOlderThan), want: 2, remaining: all - 2},
+		"a small page":                 {as: partialMetadata, request: page(1, ""), want: 1, remaining: all - 1},
+		"a page, fewer allowed":        {as: partialMetadata, limit: 1, request: page(500, ""), want: 1, remaining: all - 1},
 		"a page of no table":           {as: noTable, request: page(500, ""), want: all},
-		"all":                          {as: metadata, request: from("", ""), refused: true},
-		"all of any version":           {as: metadata, request: from("0", ""), refused: true},
-		"all, by a limit that is none": {as: metadata, request: page(-1, ""), refused: true},
+		"all":                          {as: partialMetadata, request: from("", ""), refused: true},
+		"all of any version":           {as: partialMetadata, request: from("0", ""), refused: true},
+		"all, by a limit that is none": {as: partialMetadata, request: page(-1, ""), refused: true},
 		"all of no table":              {as: noTable, request: from("", ""), want: all},
 		"metrics":                      {as: WithMetrics, request: from("", ""), refused: true, most: maxMetrics},
 		"a page of metrics":            {as: WithMetrics, request: page(500, ""), want: 2, remaining: all - 2},
-		"what is selected":             {as: metadata, request: named("w03"), want: 1},
-		"typed, a page":                {as: metadata, typed: true, request: page(500, ""), want: all},
-		"typed, all":                   {as: metadata, typed: true, request: from("", ""), want: all},
+		"what is selected":             {as: partialMetadata, request: named("w03"), want: 1},
+		"typed, a page":                {as: partialMetadata, typed: true, request: page(500, ""), want: all},
+		"typed, all":                   {as: partialMetadata, typed: true, request: from("", ""), want: all},
 		"typed, a page of whole ones":  {as: whole, typed: true, request: page(500, ""), want: 2, remaining: all - 2},
 		"typed, all whole":             {as: whole, typed: true, request: from("", ""), refused: true},
 	}
@@ -149,7 +149,7 @@ func TestTables(t *testing.T) {
 		t.Run(where+"/all pages", func(t *testing.T) {
 			var got, want []string
 			for token, more := "", true; more; more = token != "" {
-				ctx := metadata(widgets.in(t, "a", "default"))
+				ctx := partialMetadata(widgets.in(t, "a", "default"))
 				list := &unstructured.UnstructuredList{}
 				if err := widgets.limited().GetList(ctx, registry.NamespaceKeyRootFunc(ctx, widgets.prefix), listOptions(page(500, token)), list); err != nil {
 					t.Fatal(err)
@@ -195,7 +195,7 @@ func TestTablesOfWhatHasNoPages(t *testing.T) {
 		Interface: &listOf{items: []runtime.Object{newWidget(largeText), newWidget(largeText), newWidget(largeText)}, noPages: true},
 		newList:   func() runtime.Object { return &unstructured.UnstructuredList{} },
 	}
-	if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
+	if err := s.GetList(partialMetadata(t.Context()), "", listOptions(page(500, "")), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -225,10 +225,10 @@ func TestTablesOfMetadata(t *testing.T) {
 				newList: func() runtime.Object { return &corev1.ConfigMapList{} },
 			}
 			list := s.newList()
-			if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), list); err != nil || meta.LenList(list) != 2 {
+			if err := s.GetList(partialMetadata(t.Context()), "", listOptions(page(500, "")), list); err != nil || meta.LenList(list) != 2 {
 				t.Errorf("a page has %d objects, %v; want 2", meta.LenList(list), err)
 			}
-			if err := s.GetList(metadata(t.Context()), "", listOptions(), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
+			if err := s.GetList(partialMetadata(t.Context()), "", listOptions(), s.newList()); !apierrors.IsRequestEntityTooLargeError(err) {
 				t.Errorf("without pages: got %v, want a refusal", err)
 			}
 		})
@@ -256,7 +256,7 @@ func TestTablesOfBuiltIn(t *testing.T) {
 			Interface: &listOf{items: slices.Repeat([]runtime.Object{tc.object}, 4)}, resource: tc.resource,
 			newList: tc.list.DeepCopyObject,
 		}
-		if err := s.GetList(metadata(t.Context()), "", listOptions(page(500, "")), tc.list); err != nil || meta.LenList(tc.list) != tc.want {
+		if err := s.GetList(partialMetadata(t.Context()), "", listOptions(page(500, "")), tc.list); err != nil || meta.LenList(tc.list) != tc.want {
 			t.Errorf("a page of %s has %d objects, %v; want %d", tc.resource, meta.LenList(tc.list), err, tc.want)
 		}
 	}
@@ -321,13 +321,13 @@ func TestWatchesAsTables(t *testing.T) {
 		deleted bool
 		passes  bool
 	}{
-		"large":                  {as: metadata},
+		"large":                  {as: partialMetadata},
 		"whole":                  {as: whole},
-		"there before":           {as: metadata, initial: true},
-		"deleted":                {as: metadata, deleted: true},
+		"there before":           {as: partialMetadata, initial: true},
+		"deleted":                {as: partialMetadata, deleted: true},
 		"no table":               {as: noTable, passes: true},
 		"no table, there before": {as: noTable, initial: true, passes: true},
-		"typed":                  {as: metadata, typed: true, passes: true},
+		"typed":                  {as: partialMetadata, typed: true, passes: true},
 		"typed and whole":        {as: whole, typed: true},
 	} {
 		for _, watchers := range []int{1, 5} { // many share an object
@@ -418,7 +418,7 @@ func TestWatchesAsTables(t *testing.T) {
 func TestBookmarksAsTables(t *testing.T) {
 	s := newBackend(t).widgets(t, "a", true)
 	since := from(version(t, s.create(t, "a", "default", "small")), "")
-	ctx := metadata(s.in(t, "a", "default"))
+	ctx := partialMetadata(s.in(t, "a", "default"))
 	w, err := s.limited().Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions(since, streaming))
 	if err != nil {
 		t.Fatal(err)

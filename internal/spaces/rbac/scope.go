@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -67,6 +68,7 @@ func ScopeOf(annotations map[string]string) (Scope, error) {
 // have, by their present names.
 var knownAnnotations = []string{
 	tenant.ScopeAnnotation, tenant.SelectorAnnotation, tenant.PublishedAnnotation, tenant.PublishedFromAnnotation, tenant.Annotation,
+	v1alpha1.HostObjectAnnotation, v1alpha1.HostContentAnnotation,
 }
 
 // ValidateAnnotations returns what is wrong with the platform's annotations of a ClusterRole
@@ -94,7 +96,7 @@ func ValidateAnnotations(annotations, old map[string]string) error {
 func ownOf(annotations map[string]string) map[string]string {
 	ours := maps.Clone(annotations)
 	maps.DeleteFunc(ours, func(key, _ string) bool {
-		return !strings.HasPrefix(key, "tenantry.io/") && !strings.HasPrefix(key, tenant.Former(""))
+		return !tenant.IsOurs(key)
 	})
 	return ours
 }

@@ -60,6 +60,7 @@ func TestValidateAnnotations(t *testing.T) {
 		"scope":           {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenant-selector": "region=eu"}},
 		"former":          {annotations: map[string]string{"multi-tenancy.k8s.io/scope": "Tenants", "multi-tenancy.k8s.io/tenant-selector": "a"}},
 		"published":       {annotations: map[string]string{tenant.PublishedAnnotation: "true", tenant.PublishedFromAnnotation: "x", tenant.Annotation: "system"}},
+		"of a host":       {annotations: map[string]string{"tenantry.io/host-object": "ns/x", "tenantry.io/host-content": "x"}},
 		"misspelt":        {annotations: map[string]string{"tenantry.io/scope": "Tenants", "tenantry.io/tenants-selector": "region=eu"}, want: "tenantry.io/tenants-selector means nothing"},
 		"misspelt former": {annotations: map[string]string{"multi-tenancy.k8s.io/selector": "region=eu"}, want: "multi-tenancy.k8s.io/selector means nothing"},
 		"wrong published": {annotations: map[string]string{"tenantry.io/publish": "true"}, want: tenant.PublishedAnnotation},

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,8 +71,8 @@ func (i indexer) Get(obj any) (any, bool, error) {
 
 // GetByKey returns the object named namespace/name, or name.
 func (i indexer) GetByKey(key string) (any, bool, error) {
-	// The flattened part is the namespace or, without one, the name: the first one.
-	obj, exists, err := i.flat.GetByKey(tenant.Flatten(i.tenant, key).String())
+	first, _, _ := strings.Cut(key, "/") // the namespace or, without one, the name
+	obj, exists, err := i.flat.GetByKey(tenant.Flatten(i.tenant, first).String() + key[len(first):])
 	if err != nil || exists {
 		return plain(obj), exists, err
 	}

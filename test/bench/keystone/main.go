@@ -25,8 +25,8 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/keystone"
-	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 const interval = 10 * time.Second

@@ -2,6 +2,7 @@ package flowcontrol
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -82,6 +83,20 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 		}).Should(Succeed())
 	})
 
+	It("refuses before anything is read for a request", func(ctx SpecContext) {
+		own := tenantry.NewTenant(ctx, "flow")
+		Expect(setRateLimit(ctx, own, `{"requestsPerSecond":1,"burst":1}`)).To(Succeed())
+		client, before := once(tenantry.Config(own)), namespaceReads(ctx)
+		refused := 0
+		for refused < 50 {
+			err := client.CoreV1().ConfigMaps("missing").Delete(ctx, "x", metav1.DeleteOptions{})
+			if apierrors.IsTooManyRequests(err) {
+				refused++
+			}
+		}
+		Expect(namespaceReads(ctx) - before).To(BeNumerically("<", refused))
+	})
+
 	DescribeTable("limits open watches", func(ctx SpecContext, limit, paths string, most int) {
 		own := tenantry.NewTenant(ctx, "flow")
 		Expect(setRateLimit(ctx, own, limit)).To(Succeed())
@@ -132,6 +147,21 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 		Entry("a small burst", `{"requestsPerSecond":5,"burst":4}`, "burst must not be less than requestsPerSecond"),
 	)
 })
+
+// namespaceReads returns how many namespaces the server has read from etcd, one by one.
+func namespaceReads(ctx SpecContext) int {
+	GinkgoHelper()
+	text, err := tenantry.Client(tenant.System).RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+	Expect(err).NotTo(HaveOccurred())
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, `etcd_requests_total{group="",operation="get",resource="namespaces"} `); ok {
+			reads, err := strconv.Atoi(strings.TrimSpace(value))
+			Expect(err).NotTo(HaveOccurred())
+			return reads
+		}
+	}
+	return 0
+}
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

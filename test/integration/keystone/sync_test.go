@@ -25,11 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 const (

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -38,17 +39,7 @@ const (
 )
 
 // Original names an object of the system space.
-type Original struct {
-	Resource        schema.GroupResource
-	Namespace, Name string
-}
-
-func (o Original) String() string {
-	if o.Namespace == "" {
-		return fmt.Sprintf("%s %q", o.Resource, o.Name)
-	}
-	return fmt.Sprintf("%s %q", o.Resource, o.Namespace+"/"+o.Name)
-}
+type Original = objects.Ref
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 

@@ -131,7 +131,7 @@ func TestOriginals(t *testing.T) {
 				Authorizer: verbs{tc.verbs, &asked},
 				Shown:      func(o Original) bool { return o.Resource == corev1.Resource("services") && o.Name == "o" },
 				Published: func(_ context.Context, namespace string) ([]Original, error) {
-					return []Original{{corev1.Resource("configmaps"), namespace, "inside"}}, nil
+					return []Original{{Resource: corev1.Resource("configmaps"), Namespace: namespace, Name: "inside"}}, nil
 				},
 			}
 			if tc.resource.Resource == "" {

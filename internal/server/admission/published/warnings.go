@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +35,7 @@ func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) 
 	if reason, never := configv1alpha1.NeverPublishable(resource); never {
 		return reason
 	}
-	if secret, ok := obj.(*core.Secret); ok && (secret.Type == core.SecretTypeServiceAccountToken || secret.Type == core.SecretTypeBootstrapToken) {
+	if secret, ok := obj.(*core.Secret); ok && configv1alpha1.HoldsCredentials(corev1.SecretType(secret.Type)) {
 		return "the secret holds credentials of the system space, which are never published; publish a Secret of another type"
 	}
 	if resource != definitions && !legacyscheme.Scheme.IsGroupRegistered(resource.Group) {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/keystone"
-	"github.com/tenantry/tenantry/internal/keystone/fake"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
+	"github.com/tenantry/tenantry/test/keystone/fake"
 )
 
 // asked is a Keystone that counts.
@@ -274,8 +274,8 @@ func TestFlood(t *testing.T) {
 		if got := verdictOf(t, a, t.Context(), fake.Token(1)); got != "valid" || k.times.Load() != before {
 			t.Errorf("a token that was remembered: %s", got)
 		}
-		if len(a.places.clients) != 0 || len(a.places.all) != 0 {
-			t.Errorf("%d clients, %d places are left", len(a.places.clients), len(a.places.all))
+		if a.places.clients.Len() != 0 || len(a.places.all) != 0 {
+			t.Errorf("%d clients, %d places are left", a.places.clients.Len(), len(a.places.all))
 		}
 	})
 }

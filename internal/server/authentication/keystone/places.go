@@ -5,8 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
 const (
@@ -49,71 +50,39 @@ func clientOf(remote string) string {
 // places share look-ups among clients: who sends tokens that nobody knows has a part of
 // them, and waits for itself.
 type places struct {
-	all chan struct{}
-
-	mu      sync.Mutex
-	clients map[string]*client
+	all     chan struct{}
+	clients keyed.Map[string, chan struct{}]
 }
 
-type client struct {
-	places chan struct{}
-	// present is how many look-ups are done or wait.
-	present int
-}
-
-func newPlaces() *places {
-	return &places{all: make(chan struct{}, maxLookups), clients: make(map[string]*client)}
-}
+func newPlaces() *places { return &places{all: make(chan struct{}, maxLookups)} }
 
 // acquire takes a place and reports whether there was one in time.
-func (p *places) acquire(name string) (release func(), ok bool) {
-	c := p.enter(name)
-	if c == nil {
+func (p *places) acquire(client string) (release func(), ok bool) {
+	own, present, leave := p.clients.Use(client, func() chan struct{} { return make(chan struct{}, maxOfClient) })
+	if present > maxOfClient+maxWaiting {
+		leave()
 		return nil, false
 	}
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
-	case c.places <- struct{}{}:
+	case own <- struct{}{}:
 	case <-timer.C:
-		p.leave(name, c)
+		leave()
 		return nil, false
 	}
 	select {
 	case p.all <- struct{}{}:
 	case <-timer.C:
-		<-c.places
-		p.leave(name, c)
+		<-own
+		leave()
 		return nil, false
 	}
 	return func() {
 		<-p.all
-		<-c.places
-		p.leave(name, c)
+		<-own
+		leave()
 	}, true
-}
-
-func (p *places) enter(name string) *client {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.clients[name]
-	if c == nil {
-		c = &client{places: make(chan struct{}, maxOfClient)}
-		p.clients[name] = c
-	}
-	if c.present >= maxOfClient+maxWaiting {
-		return nil
-	}
-	c.present++
-	return c
-}
-
-func (p *places) leave(name string, c *client) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.present--; c.present == 0 {
-		delete(p.clients, name)
-	}
 }
 
 // addressOf returns the client's address in the context of its request, empty if it is not known.

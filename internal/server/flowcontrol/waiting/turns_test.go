@@ -22,7 +22,7 @@ func TestTurns(t *testing.T) {
 		t.Error("a turn is taken twice")
 	}
 	release()
-	if len(turns.of) > 0 {
+	if turns.of.Len() > 0 {
 		t.Error("turns are kept")
 	}
 }

@@ -56,7 +56,7 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 func (s strategy) setStatus(ctx context.Context, p *v1alpha1.TenantAccessPolicy) {
 	known := make(map[string]string, len(p.Status.Grantees))
 	for _, grantee := range p.Status.Grantees {
-		known[grantee.Tenant] = grantee.Seal
+		known[grantee.Tenant] = grantee.UIDDigest
 	}
 	p.Status.Grantees = nil
 	named := make(map[string]bool, len(p.Spec.Subjects))
@@ -71,7 +71,7 @@ func (s strategy) setStatus(ctx context.Context, p *v1alpha1.TenantAccessPolicy)
 				digest = newUIDDigest(uid)
 			} // else there is none, and validation says so
 		}
-		p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: subject.Tenant, Seal: digest})
+		p.Status.Grantees = append(p.Status.Grantees, v1alpha1.Grantee{Tenant: subject.Tenant, UIDDigest: digest})
 	}
 	p.Status.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
@@ -111,7 +111,7 @@ func (s strategy) validate(ctx context.Context, p *v1alpha1.TenantAccessPolicy, 
 			"for access to the system space there is none"))
 	}
 	for _, grantee := range p.Status.Grantees {
-		if grantee.Seal == "" {
+		if grantee.UIDDigest == "" {
 			errs = append(errs, field.InternalError(field.NewPath("status", "grantees"), errors.New("the tenants cannot be read now; try again")))
 		}
 	}

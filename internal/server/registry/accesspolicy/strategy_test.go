@@ -122,7 +122,7 @@ func TestGrantees(t *testing.T) {
 		spec.Subjects = append(spec.Subjects, v1alpha1.ForeignSubject{Tenant: "later", Kind: v1alpha1.SubjectUser, Name: "jane"},
 			v1alpha1.ForeignSubject{Tenant: "b", Kind: v1alpha1.SubjectGroup, Name: "devs"})
 	})
-	created.Status.Grantees = []v1alpha1.Grantee{{Tenant: "b", Seal: "forged"}}
+	created.Status.Grantees = []v1alpha1.Grantee{{Tenant: "b", UIDDigest: "forged"}}
 	s.PrepareForCreate(ctx, created)
 	if got, want := matching(created, "b-1", ""), []string{"b"}; !cmp.Equal(got, want) {
 		t.Errorf("created: %v are in, want %v", got, want)
@@ -130,7 +130,7 @@ func TestGrantees(t *testing.T) {
 	// Both tenants are created anew; a change of the policy does not let them in.
 	uids["b"], uids["later"] = "b-2", "later-1"
 	updated := created.DeepCopy()
-	updated.Status.Grantees[0].Seal = newUIDDigest("b-2")
+	updated.Status.Grantees[0].UIDDigest = newUIDDigest("b-2")
 	updated.Spec.Rules[0].Verbs = []string{"get"}
 	s.PrepareForUpdate(ctx, updated, created)
 	if got := matching(updated, "b-2", "later-1"); len(got) > 0 {
@@ -156,7 +156,7 @@ func matching(p *v1alpha1.TenantAccessPolicy, uids ...types.UID) []string {
 	var result []string
 	for _, grantee := range p.Status.Grantees {
 		for _, uid := range uids {
-			if ParseUIDDigest(grantee.Seal).Matches(uid) {
+			if ParseUIDDigest(grantee.UIDDigest).Matches(uid) {
 				result = append(result, grantee.Tenant)
 			}
 		}
