@@ -285,14 +285,23 @@ func (w *writer) count(ctx context.Context) error {
 	if len(w.deltas) == 0 {
 		return nil
 	}
-	ids, deltas := make([]int64, 0, len(w.deltas)), make([]int64, 0, len(w.deltas))
+	grown := map[int64][]int64{} // few numbers are different
 	for id, delta := range w.deltas {
-		ids, deltas = append(ids, id), append(deltas, delta)
+		grown[delta] = append(grown[delta], id)
 	}
-	if err := w.exec(ctx, `UPDATE ranges SET objects = ranges.objects + l.delta FROM `, ` WHERE ranges.id = l.id`, column{`id`, ids}, column{`delta`, deltas}); err != nil {
-		return err
+	for delta, ids := range grown {
+		list, args := w.list(`l`, column{`id`, ids})
+		text := `UPDATE ranges SET objects = objects + ? WHERE id IN (SELECT l.id FROM ` + list + `)`
+		if _, err := w.tx.ExecContext(ctx, w.bind(text), append([]any{delta}, args...)...); err != nil {
+			return err
+		}
+		if delta < 0 {
+			if err := w.exec(ctx, `DELETE FROM ranges WHERE objects = 0 AND id IN (SELECT l.id FROM `, `)`, column{`id`, ids}); err != nil {
+				return err
+			}
+		}
 	}
-	return w.exec(ctx, `DELETE FROM ranges WHERE objects = 0 AND id IN (SELECT l.id FROM `, `)`, column{`id`, ids})
+	return nil
 }
 
 // note notes how far the index is. It is an error if another process writes it meanwhile, or if the database is not as
