@@ -102,8 +102,8 @@ func (u *up) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&u.Dir, "dir", u.Dir, "Directory of all state.")
 	fs.StringVar(&u.PKIDir, "pki-dir", "",
 		"Directory of keys and certificates that somebody else keeps and renews, such as one of mounted Secrets, instead of DIR/pki: "+
-			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key. "+
-			"System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
+			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key, and service-account.pub "+
+			"for further keys that verify tokens. System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
 	fs.IntVar(&u.Port, "secure-port", u.Port, "Port of the API server.")
 	fs.StringVar(&u.BindAddress, "bind-address", u.BindAddress, "IP address of the API server.")
 	fs.StringVar(&u.AdvertiseAddress, "advertise-address", "",
@@ -130,6 +130,12 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)
 	users.AddFlags(fs)
+	users.Upstream.WithServiceAccounts() // after its flags: most are the keys of DIR/pki
+	accounts := users.Upstream.ServiceAccounts
+	fs.DurationVar(&accounts.MaxExpiration, "service-account-max-token-expiration", 0,
+		"The longest that tokens of service accounts are issued for, an hour at least. Requests for more get this. 0 is no limit.")
+	fs.BoolVar(&accounts.ExtendExpiration, "service-account-extend-token-expiration", true,
+		"Tokens of pods that ask for an hour are good for a year, whatever --service-account-max-token-expiration is.")
 	fs.Lookup("client-ca-file").Usage = "Bundle of further authorities that sign certificates of tenants' users. " +
 		"Unlike DIR/pki/client-ca, they cannot make system users."
 	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +

@@ -46,6 +46,9 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker, read r
 	if err != nil {
 		return unavailable(fmt.Sprintf("it cannot be known which rights hold now: %v", err))
 	}
+	if a.minRevision > revision {
+		return badRequest(fmt.Errorf("%s: %d is still to come, and nobody can have seen it: the last one is %d", ParameterMinRevision, a.minRevision, revision))
+	}
 	began := time.Now()
 	if err := current.told.wait(ctx, revision); err != nil {
 		return unavailable("the rights that hold now are not known yet; try again")
@@ -139,7 +142,7 @@ func unreadable(err error) error {
 }
 
 func compileError(err error) error {
-	if errors.Is(err, rights.ErrNotEnumerable) {
+	if errors.Is(err, rights.ErrNotEnumerable) || errors.Is(err, rights.ErrTooLarge) {
 		return apierrors.NewGenericServerResponse(http.StatusNotImplemented, "search", schema.GroupResource{Resource: "search"}, "", err.Error(), 0, true)
 	}
 	return apierrors.NewInternalError(fmt.Errorf("finding out what the user may list: %w", err))
@@ -164,7 +167,7 @@ func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource)
 	own := *tenant.RequestFrom(ctx) // it notes what it decides
 	ctx = tenant.WithRequest(ctx, &own)
 	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		return !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
+		return ctx.Err() != nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
 			decision, _, err := s.config.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 				User: a.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
 				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,

@@ -269,6 +269,33 @@ func TestOtherLives(t *testing.T) {
 	}
 }
 
+// TestRevisionsToCome asks for what nobody can have seen: its tenant's other searches would wait for that.
+func TestRevisionsToCome(t *testing.T) {
+	f := newFixture(t)
+	if got := f.search("?minRevision=10"); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := f.search("?minRevision=11"); got != string(metav1.StatusReasonBadRequest) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNothingIsConfirmedForNobody has a search end while its objects are looked at.
+func TestNothingIsConfirmedForNobody(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(tenant.WithRequest(t.Context(), &tenant.Request{}))
+	asked := 0
+	f.authorize = func() (authorizer.Decision, error) {
+		asked++
+		cancel()
+		return authorizer.DecisionAllow, nil
+	}
+	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
+	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
+		t.Errorf("the authorizer was asked %d times", asked)
+	}
+}
+
 // TestRevisions has many ask at once: nobody gets what was read before they asked.
 func TestRevisions(t *testing.T) {
 	var etcd atomic.Int64

@@ -171,6 +171,8 @@ type CompletedOptions struct {
 	hostLimits     *v1alpha1.TenantLimits
 	search         *search.Options
 	searchOnly     bool
+	// tokenKeys are those of service accounts, nil with an external signer.
+	tokenKeys *authentication.TokenKeys
 }
 
 // Complete fills in defaults that depend on other options.
@@ -205,7 +207,25 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed.kube = kube
 	completed.search, completed.searchOnly = o.searches(), o.SearchOnly
 	completed.authentication.Upstream = kube.Authentication
-	return completed, nil
+	return completed, completed.readTokenKeys()
+}
+
+// readTokenKeys has the keys of service accounts read again when their files change. Upstream, which
+// reads them once, is given them as it is given those of an external signer.
+func (o *CompletedOptions) readTokenKeys() error {
+	accounts := o.kube.Authentication.ServiceAccounts
+	if accounts == nil || len(accounts.KeyFiles) == 0 {
+		return nil
+	}
+	var err error
+	if o.tokenKeys, err = authentication.OpenTokenKeys(o.kube.ServiceAccountSigningKeyFile, accounts.KeyFiles); err != nil {
+		return err
+	}
+	upstream, read := *o.kube.Authentication, *accounts // the given ones stay as they are
+	read.KeyFiles, read.ExternalPublicKeysGetter = nil, o.tokenKeys
+	upstream.ServiceAccounts = &read
+	o.kube.Authentication, o.authentication.Upstream = &upstream, &upstream
+	return nil
 }
 
 // searches returns the options of searches, nil if there are none.

@@ -2,6 +2,15 @@ package main
 
 // hostTable are lines of the operator of a host cluster.
 var hostTable = []mutant{
+	{"servers verify by a key before one signs by it", by("internal/controller/controlplane", "TestNoTokenIsRefused|TestKeysRotate"),
+		"internal/controller/controlplane/tokenkeys.go", `now.Sub(key.PublishedAt.Time) >= publishPeriod {`, `now.Sub(key.PublishedAt.Time) >= 0 {`},
+	{"an old key verifies until its tokens have ended", by("internal/controller/controlplane", "TestNoTokenIsRefused"),
+		"internal/controller/controlplane/tokenkeys.go", `now.Add(publishPeriod + key.LongestLifetime.Duration)`, `now.Add(publishPeriod)`},
+	{"tokens are not signed by somebody's key", by("internal/controller/controlplane", "TestKeysOfTokensAreGuarded"),
+		"internal/controller/controlplane/tokenkeys.go", `	case found && isRecorded(w.cp, secret):`, `	case found:`},
+	{"a server signs nothing that it refuses", by("internal/server/authentication", "TestTokenKeysStay"),
+		"internal/server/authentication/tokenkeys.go", `		return errUnverified
+	}`, `	}`},
 	{"a Tenant in a control plane is a host's by its mark alone", by("internal/controller/hosttenant", "TestReconcile"),
 		"internal/controller/hosttenant/mirror.go", `return t.UID != "" && found.Annotations[v1alpha1.HostTenantAnnotation] == string(t.UID)`, `return true`},
 	{"the mark is that of the Tenant of the host", by("internal/controller/hosttenant", "TestReconcile"),
@@ -27,7 +36,7 @@ var hostTable = []mutant{
 	{"the default is in one namespace", by("internal/controller/hosttenant", "TestDefault$"),
 		"internal/controller/hosttenant/defaults.go", `client.InNamespace(d.Namespace)`, `client.InNamespace("")`},
 	{"labels of ours are not the host's to set", by("internal/controller/hosttenant", "TestDesired"),
-		"internal/controller/hosttenant/mirror.go", `Labels: tenant.WithoutOurs(t.Labels)`, `Labels: maps.Clone(t.Labels)`},
+		"internal/controller/hosttenant/mirror.go", `Name: t.Name, Labels: tenant.WithoutOurs(t.Labels)`, `Name: string(tenant.Name(t.Name)), Labels: maps.Clone(t.Labels)`},
 	{"annotations are not the host's to set", by("internal/controller/hosttenant", "TestReconcile|TestDesired"),
 		"internal/controller/hosttenant/mirror.go", `	t.Spec.DeepCopyInto(&wanted.Spec)`, `	maps.Copy(wanted.Annotations, t.Annotations)
 	t.Spec.DeepCopyInto(&wanted.Spec)`},
@@ -37,18 +46,20 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/kubeconfig.go", `apierrors.IsNotFound(err) || err == nil && !isKubeconfigOf(w.tenant, found):`, `apierrors.IsNotFound(err):`},
 	{"a Secret with a kubeconfig goes with its Tenant", by("internal/controller/hosttenant", "TestKubeconfig"),
 		"internal/controller/hosttenant/kubeconfig.go", `WithUID(w.tenant.UID)`, `WithUID(w.cp.UID)`},
-	{"a server leads the operator nowhere", by("internal/controller/hosttenant", "TestRedirectsAreNotFollowed"),
-		"internal/controller/hosttenant/guard.go", `	if response.StatusCode/100 == 3 {`, `	if false {`},
-	{"an answer of a server is not YAML", by("internal/controller/hosttenant", "TestFormatsOfAnswers"),
-		"internal/controller/hosttenant/guard.go", `!isRead(header) {`, `!isRead(header) && false {`},
-	{"an answer of a server has a bound", by("internal/controller/hosttenant", "TestAnswersAreBounded"),
-		"internal/controller/hosttenant/guard.go", `b.left < 0 {`, `false {`},
+	{"a server leads the operator nowhere", by("internal/controller/planeclient", "TestRedirectsAreNotFollowed"),
+		"internal/controller/planeclient/guard.go", `	if response.StatusCode/100 == 3 {`, `	if false {`},
+	{"an answer of a server is not YAML", by("internal/controller/planeclient", "TestFormatsOfAnswers"),
+		"internal/controller/planeclient/guard.go", `!isRead(header) {`, `!isRead(header) && false {`},
+	{"an answer of a server has a bound", by("internal/controller/planeclient", "TestAnswersAreBounded"),
+		"internal/controller/planeclient/guard.go", `b.left < 0 {`, `false {`},
 	{"the certificate of an earlier tenant is not handed on", by("internal/controller/hosttenant", "TestKubeconfig"),
 		"internal/controller/hosttenant/kubeconfig.go", `	if current.Annotations[spaceAnnotation] != string(w.mirror.UID) {`, `	if false {`},
 	{"a host asks for no more than its ControlPlane says", by("internal/server/registry/tenant", "TestHostLimits"),
 		"internal/server/registry/tenant/strategy.go", `if s.hostLimits != nil && isHostOperator(ctx) {`, `if false && s.hostLimits != nil && isHostOperator(ctx) {`},
 	{"a host asks for no nodes unless its ControlPlane says so", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `most := NodePlacement{Mode: NodePlacementDisabled}`, `most := NodePlacement{Mode: NodePlacementEnabled}`},
+	{"a host has something logged unless its ControlPlane says so", by("api/v1alpha1", "TestTenantLimits"),
+		"api/v1alpha1/tenant_limits.go", `	case l.AuditPolicy == nil:`, `	case false:`},
 	{"no limit is more than a host may ask for", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `		case *n.wanted == 0:`, `		case false:`},
 	{"a quota limits all that a host's must", by("api/v1alpha1", "TestTenantLimits"),
@@ -78,23 +89,77 @@ var hostTable = []mutant{
 		"internal/kubeconfig/renew.go", `err == nil && isPlain(current) &&`, `err == nil &&`},
 	{"a control plane does not say where a tenant is", by("internal/controller/hosttenant", "TestOwnConditions"),
 		"internal/controller/hosttenant/status.go", `	if w.cp != nil || status.ControlPlaneRef != nil {`, `	if false {`},
-	{"servers that are slow have a share of the workers", by("internal/controller/hosttenant", "TestShareOfWorkers"),
-		"internal/controller/hosttenant/sharing.go", `s.next.RoundTrip(request.WithContext(ctx))`, `s.next.RoundTrip(request)`},
-	{"the end of an answer counts, too", by("internal/controller/hosttenant", "TestShareOfWorkers"),
-		"internal/controller/hosttenant/sharing.go", `		err = readAll(response, s.of.String())
+	{"servers that are slow have a share of the workers", by("internal/controller/planeclient", "TestShareOfWorkers"),
+		"internal/controller/planeclient/sharing.go", `s.next.RoundTrip(request.WithContext(ctx))`, `s.next.RoundTrip(request)`},
+	{"the end of an answer counts, too", by("internal/controller/planeclient", "TestShareOfWorkers"),
+		"internal/controller/planeclient/sharing.go", `		err = readAll(response, s.of.String())
 `, ``},
-	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
-		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"an answer about one Tenant has a bound", by("internal/controller/planeclient", "TestTenantsAreBounded"),
+		"internal/controller/planeclient/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"a control plane says little on the host", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `len(content) > statusBytes {`, `false {`},
+	{"messages of a control plane are cut", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `conditions.Message(c.Message), observed`, `c.Message, observed`},
+	{"reasons of a control plane are short", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
+	{"servers that always conflict are asked less often", by("internal/controller/hosttenant", "TestConflicts"),
+		"internal/controller/hosttenant/reconciler.go", `	if apierrors.IsConflict(err) {
+		return r.again(request), nil`, `	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
+	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
+		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
+	{"the end of an event of the audit log is not in a status", by("internal/controller/controlplane", "TestLastLine"),
+		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
+	{"the host is not read all the time for servers that conflict", by("internal/controller/hostpublish", "TestConflicts"),
+		"internal/controller/hostpublish/reconciler.go", `	case apierrors.IsConflict(err):
+		return r.again(request), nil`, `	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil`},
+	{"rights in a former namespace go", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/rights.go", `object.GetNamespace() == namespace`, `object.GetNamespace() != ""`},
+	{"rights go with the last copy", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/reconciler.go", `		failures = append(failures, space.revoke(ctx))
+`, ``},
+	{"what a worker has asked for is quick to decode", by("internal/controller/planeclient", "TestAnswersAreQuickToDecode"),
+		"internal/controller/planeclient/sharing.go", `		err = checkAnswer(of, content, ObjectQuantities)
+`, ``},
+	{"a list of a control plane is quick to decode", by("internal/controller/planeclient", "TestAnswersAreQuickToDecode"),
+		"internal/controller/planeclient/answers.go", `			err = checkAnswer(c.of, content, answerQuantities)
+`, ``},
+	{"an event of a control plane is quick to decode", by("internal/controller/planeclient", "TestAnswersAreQuickToDecode"),
+		"internal/controller/planeclient/answers.go", `			err = checkAnswer(c.of, event, ObjectQuantities)
+`, ``},
+	{"an event of a control plane has a bound", by("internal/controller/planeclient", "TestAnswersAreBounded"),
+		"internal/controller/planeclient/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
+	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
+		"internal/controller/hosttenant/connections.go", `		if n > planeclient.ObjectQuantities {`, `		if n < 0 {`},
+	{"quantities of an answer are compared quickly", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `		if numberIn(text).incomparable() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`, `		if numberIn(text).slow() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`},
+	{"null is a quantity, too", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
 	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
 		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
 		"internal/controller/hosttenant/guard.go", `	ends := time.AfterFunc(limit, cancel)`, `	ends := time.AfterFunc(1000*limit, cancel)`},
+	{"one request finds out whether servers answer", by("internal/controller/planeclient", "TestProbes"),
+		"internal/controller/planeclient/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
+	{"a list of a control plane ends", by("internal/controller/planeclient", "TestAnswersEnd"),
+		"internal/controller/planeclient/guard.go", `	ends := time.AfterFunc(limit, cancel)`, `	ends := time.AfterFunc(1000*limit, cancel)`},
 	{"events of a control plane have a rate", by("internal/controller/hosttenant", "TestPace|TestEventsArePaced"),
 		"internal/controller/hosttenant/pace.go", `max(delay, p.limit.Reserve().Delay())`, `max(delay, 0*p.limit.Reserve().Delay())`},
 	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
 		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
 	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),
-		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, errBusy):`, `case false && errors.Is(err, errBusy):`},
+		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, planeclient.ErrBusy):`, `case false && errors.Is(err, planeclient.ErrBusy):`},
 	{"keys that somebody else may know are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
 		"internal/controller/controlplane/keys.go", `return secret.Data, r.checkMade(ctx, w.cp, secret)`, `return secret.Data, nil`},
 	{"keys that no record names are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),

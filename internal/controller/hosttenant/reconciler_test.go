@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const hostUID = "uid-on-the-host"
@@ -93,7 +95,7 @@ func newFixture(t *testing.T, onHost *v1alpha1.Tenant, inSpace []client.Object, 
 func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 	f := &fixture{host: host, space: space.Build(), synced: true}
 	f.reconciler = &Reconciler{
-		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now,
+		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now, conflicts: newConflicts(),
 		Options: Options{Namespaces: []string{"own"}, Default: Default{Namespace: "own"}},
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			s := &Space{cached: f.space, live: f.space, pace: newPace()}
@@ -103,6 +105,43 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 		},
 	}
 	return f
+}
+
+// TestNewTenantsAreToldOnce checks that a Tenant whose space is being made is not written again and again, and that one whose
+// space is not made for long says so.
+func TestNewTenantsAreToldOnce(t *testing.T) {
+	created := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	isNew := func(t *v1alpha1.Tenant) { t.CreationTimestamp = metav1.NewTime(created) }
+	making := func(t *v1alpha1.Tenant) { t.Status.Conditions[0].Status = metav1.ConditionFalse }
+	for name, tc := range map[string]struct {
+		inSpace []client.Object
+		after   time.Duration
+		told    bool
+		again   time.Duration
+	}{
+		"its space is to be made":        {after: time.Second, again: newPeriod - time.Second},
+		"its space is being made":        {inSpace: []client.Object{inSpace(hostUID, making)}, after: time.Second, again: newPeriod - time.Second},
+		"its space is made":              {inSpace: []client.Object{inSpace(hostUID)}, after: time.Second, told: true},
+		"its space is made for long":     {inSpace: []client.Object{inSpace(hostUID, making)}, after: newPeriod, told: true},
+		"its name is somebody else's":    {inSpace: []client.Object{inSpace("other", making)}, told: true},
+		"its space is nobody's for long": {after: newPeriod, told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, onHost(held, isNew), tc.inSpace)
+			f.reconciler.now = func() time.Time { return created.Add(tc.after) }
+			result, err := f.reconcile(t, "acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := &v1alpha1.Tenant{}
+			if err := f.host.Get(t.Context(), client.ObjectKey{Name: "acme"}, found); err != nil {
+				t.Fatal(err)
+			}
+			if told := len(found.Status.Conditions) > 0; told != tc.told || tc.again > 0 && result.RequeueAfter != tc.again {
+				t.Errorf("conditions are %v, and it is looked at again after %s", found.Status.Conditions, result.RequeueAfter)
+			}
+		})
+	}
 }
 
 func (f *fixture) reconcile(t *testing.T, name string) (reconcile.Result, error) {
@@ -163,6 +202,8 @@ func TestReconcile(t *testing.T) {
 			ready: v1alpha1.ReasonControlPlaneMissing, mirror: gone, holds: true},
 		"deleted, no ControlPlane, abandoned": {host: onHost(held, deleting, in("own", "b"), annotated(v1alpha1.AbandonAnnotation, "true")),
 			reason: gone, mirror: gone},
+		"deleted, of another operator, abandoned": {host: onHost(held, deleting, in("team", "a"), annotated(v1alpha1.AbandonAnnotation, "true")),
+			reason: v1alpha1.ReasonControlPlaneMissing, ready: v1alpha1.ReasonControlPlaneMissing, mirror: gone, holds: true},
 		"deleted, abandoned in vain": {host: onHost(held, deleting, annotated(v1alpha1.AbandonAnnotation, "true")), space: inSpace(hostUID, finalized),
 			change: func(f *fixture) { f.synced = false }, reason: v1alpha1.ReasonControlPlaneUnreachable, ready: v1alpha1.ReasonControlPlaneUnreachable,
 			mirror: hostUID, holds: true},
@@ -364,7 +405,7 @@ func TestFailures(t *testing.T) {
 		reason string
 		final  bool
 	}{
-		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: errNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
+		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
 		"invalid":   {apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("Tenant").GroupKind(), "acme", nil), v1alpha1.ReasonInvalid, true},
 		"forbidden": {apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), "acme", errors.New("no")), v1alpha1.ReasonFailed, false},
 	} {
@@ -390,7 +431,7 @@ func TestBusy(t *testing.T) {
 	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
 	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return &url.Error{Op: "Post", URL: "https://x", Err: errBusy}
+			return &url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrBusy}
 		},
 	}))
 	before := get(t, f.host, "acme").ResourceVersion
@@ -401,4 +442,36 @@ func TestBusy(t *testing.T) {
 	if get(t, f.host, "acme").ResourceVersion != before {
 		t.Error("it was written")
 	}
+}
+
+// TestConflicts checks that servers which answer with a conflict each time are asked less and less often, and that
+// the first one costs a moment.
+func TestConflicts(t *testing.T) {
+	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
+	conflicts := true
+	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if conflicts {
+				return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), "acme", errors.New("again"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}))
+	after := func(want time.Duration) {
+		t.Helper()
+		if result, err := f.reconcile(t, "acme"); err != nil || result.RequeueAfter != want {
+			t.Errorf("got %+v and error %v, want %s", result, err, want)
+		}
+	}
+	for wait := conditions.ConflictPeriod; wait < maxBackoff; wait *= 2 {
+		after(wait)
+	}
+	after(maxBackoff)
+	conflicts = false
+	after(0)
+	if err := f.space.Delete(t.Context(), get(t, f.space, "acme")); err != nil {
+		t.Fatal(err)
+	}
+	conflicts = true
+	after(conditions.ConflictPeriod)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -86,7 +87,7 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
 		return err
 	}
-	if found.More = len(found.Rows) > s.Limit; found.More {
+	if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
 		found.Rows = found.Rows[:s.Limit]
 	}
 	return nil
@@ -103,7 +104,15 @@ type selection struct {
 	finds int64
 	// in is what is demanded of objects that were found so, and of are those of single objects.
 	in, of *condition
+	// size is how many bytes its rows show, and full whether they show as much as a page may.
+	size int
+	full bool
 }
+
+// pageBytes is how much a page has at most, in bytes of what its rows show, and one row more.
+const pageBytes = 8 << 20
+
+var errFull = errors.New("the page is full")
 
 const (
 	// small is how many objects are looked at without asking for a shorter way.
@@ -226,7 +235,7 @@ func (q *selection) parts(v *visible, order bool) []part {
 func (q *selection) page(ctx context.Context, v *visible, limit int) ([]Row, error) {
 	var rows []Row
 	from, name := q.begin(v)
-	for budget := int64(4 * limit); from < int64(len(v.places)) && len(rows) < limit; budget *= 8 {
+	for budget := int64(4 * limit); from < int64(len(v.places)) && len(rows) < limit && !q.full; budget *= 8 {
 		to := v.until(from, budget)
 		more, err := q.rows(ctx, v.between(from, to), from, name, limit-len(rows))
 		if err != nil {
@@ -293,9 +302,20 @@ func (q *selection) rows(ctx context.Context, v *visible, from int64, name *stri
 // scan returns the rows of a statement.
 func (q *selection) scan(ctx context.Context, v *visible, text string, args []any) ([]Row, error) {
 	var found []Row
-	err := q.scanEach(ctx, v, text, args, func(row *Row) {
-		found = append(found, *row)
+	err := queryEach(ctx, q.tx, q.bind(text), args, func(rows *sql.Rows) error {
+		if size := q.size; size > pageBytes {
+			q.full = true
+			return errFull
+		}
+		row, err := q.row(v, rows)
+		if err == nil {
+			found = append(found, *row)
+		}
+		return err
 	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
 	return found, err
 }
 
@@ -318,6 +338,7 @@ func (q *selection) row(v *visible, rows *sql.Rows) (*Row, error) {
 	if err := rows.Scan(&row.Key, &at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
 		return nil, err
 	}
+	q.size += len(details)
 	row.Resource, row.Namespace = schema.ParseGroupResource(v.places[at].resource), v.places[at].namespace
 	return row, row.restore(details)
 }

@@ -123,8 +123,8 @@ func TestCheck(t *testing.T) {
 		"webhooks, by another's token": {Admission, webhooks("/etc/tenantry/configuration/admission/users"), map[string]string{
 			"users": "apiVersion: v1\nkind: Config\nusers: [{name: '*', user: {tokenFile: /etc/tenantry/pki/client-ca.key}}]", "client-ca.key": "x"}, "there is no such file"},
 
-		"a long number": {Manager, manager + "defaultQuota: {pods: 1e-1000000000}\n", nil, ""},
-		"a long quota":  {Manager, manager + "defaultQuota: {pods: '1e-1000000000'}\n", nil, "defaultQuota: pods: the number \"1e-1000000000\" has an exponent"},
+		"a long number": {Manager, manager + "defaultQuota: {pods: 1e-12345}\n", nil, ""},
+		"a long quota":  {Manager, manager + "defaultQuota: {pods: '1e-12345'}\n", nil, "defaultQuota: pods: the number \"1e-12345\" has an exponent"},
 
 		"a quota":       {Manager, manager + "defaultQuota: {pods: 5}\n", nil, ""},
 		"a wrong quota": {Manager, manager + "defaultQuota: {pod: 5}\n", nil, "defaultQuota"},

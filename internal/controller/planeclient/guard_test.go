@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"bytes"
@@ -16,9 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/pki"
 )
@@ -26,9 +27,11 @@ import (
 // clientOf returns one to a server that answers in the place of own/a, as the operator has it.
 func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
 	t.Helper()
-	cp, objects := controlPlane(t)
-	keys := objects[1].(*corev1.Secret).Data
-	authority, err := pki.ParseAuthority("server-ca", keys["server-ca.crt"], keys["server-ca.key"])
+	authority, err := pki.NewAuthority("server-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := pki.NewAuthority("system-ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +47,10 @@ func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
 	serving.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	serving.StartTLS()
 	t.Cleanup(serving.Close)
+	cp := &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}}
 	cp.Status.Endpoint = serving.URL
-	c, host := newConnections(t, time.Hour, objects)
-	access, err := controlplane.ReadAccess(t.Context(), host, cp, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := c.config(cp, access)
+	access := controlplane.Access{System: &pki.PKI{ServerCA: authority, ClientCA: users}, ServerName: "a.own.svc"}
+	config, err := Config(cp, access, true, "operator")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			if want := fmt.Sprintf(`ControlPlane "own/a" answers with %d`, code); !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q", err, want)
 			}
-			if !unreachable(err) {
+			if !IsUnreachable(err) {
 				t.Errorf("%v is an answer", err)
 			}
 		}
@@ -118,16 +118,22 @@ func TestAnswersAreBounded(t *testing.T) {
 		if r.URL.Path == "/refused" {
 			w.WriteHeader(http.StatusForbidden)
 		}
-		chunk := bytes.Repeat([]byte(" "), 1<<20)
+		chunk := append(bytes.Repeat([]byte(" "), 1<<20-2), '{', '}') // each an event of a watch
 		for range answerBytes >> 20 {
 			_, _ = w.Write(chunk)
 		}
-		if r.URL.Path != "/just-fits" {
+		switch r.URL.Path {
+		case "/just-fits":
+		case "/large-event":
+			_, _ = w.Write(append(bytes.Repeat([]byte(" "), tenantBytes), '{', '}'))
+		default:
 			_, _ = w.Write([]byte(" "))
 		}
 	})
-	for path, tooLarge := range map[string]bool{
-		"/just-fits": false, "/list": true, "/list?watch=false": true, "/refused?watch=true": true, "/watch?watch=true": false, "/watch?watch=1": false,
+	const whole = "64 MiB"
+	for path, most := range map[string]string{
+		"/just-fits": "", "/list": whole, "/list?watch=false": whole, "/refused?watch=true": whole, "/watch?watch=true": "", "/watch?watch=1": "",
+		"/large-event?watch=true": "4 MiB",
 	} {
 		response, err := c.Get(address + path)
 		if err != nil {
@@ -136,11 +142,11 @@ func TestAnswersAreBounded(t *testing.T) {
 		read, err := io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		switch {
-		case !tooLarge && err != nil:
+		case most == "" && err != nil:
 			t.Errorf("%s: %v", path, err)
-		case tooLarge && (err == nil || !strings.Contains(err.Error(), `ControlPlane "own/a" answers with more than 64 MiB`)):
+		case most != "" && (err == nil || !strings.Contains(err.Error(), `ControlPlane "own/a" answers with more than `+most)):
 			t.Errorf("%s: got error %v", path, err)
-		case tooLarge && read > answerBytes:
+		case most != "" && read > answerBytes:
 			t.Errorf("%s: %d bytes were read", path, read)
 		}
 	}
