@@ -31,7 +31,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... follow keystone manager pro
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives search mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
+.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,9 +62,10 @@ publish: ## Create the release TAG on GitHub with what is in dist, by its comman
 run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up
 
-test: ## Run all tests that need nothing but Go.
+test: postgres-package ## Run all tests that need nothing but Go and, for some, PostgreSQL.
 	go vet ./...
 	go test -timeout 20m ./...
+	SEARCH_DATABASE=postgres go test -count 1 -timeout 20m ./test/integration/search
 	for module in $(TOOLS); do go test -C tools/$$module ./... || exit 1; done
 
 race: ## Run the tests of what is used by many at once with Go's race detector.
@@ -76,8 +77,16 @@ races: ## Let 50 creators race for 10 pods of a tenant, a thousand times.
 lives: ## Delete and create two tenants a hundred times, while clients of all their lives ask for everything.
 	LIVES=100 go test -count 1 -timeout 1h ./test/isolation --ginkgo.focus='name that there was before'
 
-search: ## Compare 100,000 decisions of searches with the authorizer's. ORACLE_SEED= repeats the random rights of a run that has failed.
-	ORACLE_DECISIONS=$${ORACLE_DECISIONS:-100000} go test -count 1 -timeout 2h ./test/integration/search --ginkgo.focus='the oracle'
+search: postgres-package ## Compare 100,000 decisions of searches with the authorizer's, with SQLite and PostgreSQL. ORACLE_SEED= repeats the random rights of a run that has failed.
+	for database in sqlite postgres; do SEARCH_DATABASE=$$database ORACLE_DECISIONS=$${ORACLE_DECISIONS:-100000} \
+		go test -count 1 -timeout 2h ./test/integration/search --ginkgo.focus='the oracle' || exit 1; done
+
+# What tests with PostgreSQL need. They are skipped without it.
+POSTGRES := /usr/lib/postgresql/15/bin/postgres
+
+postgres-package: ## Install PostgreSQL for tests of searches, on Debian, as root.
+	@test -x $(POSTGRES) || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends postgresql-15; } || \
+		echo "PostgreSQL 15 is not there, and can be installed by root on Debian alone: tests with it are skipped"
 
 mutants: ## Take away lines that defend the boundary, and see that a test notices.
 	go run ./test/mutants
@@ -179,6 +188,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench/published
 	go run ./test/bench/keystone
 	go run ./test/bench/host
+	go run ./test/bench/search
 	go run ./test/bench/failover
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.

@@ -25,6 +25,8 @@ import (
 // findFlags say what is asked, of whom, and how it is shown.
 type findFlags struct {
 	kubeconfig, output string
+	orderBy            string
+	related            []string
 	limit              int
 	minRevision        int64
 }
@@ -39,14 +41,22 @@ others. The server needs "tenantry up --search".
 
 A query has words: NAME:VALUE is a filter, anything else a keyword that some text
 of the object must have, whatever its case. All of them must match. A filter is
-about kind, apigroup, resource, namespace, name, created, status, label
-(label:KEY=VALUE), annotation, uid or space. VALUE may be several, divided by
-commas, of which one must match; * stands for any text; with a ! before it, it must
-not match. Times are compared by >, >=, < and <=, or are hour, day, week, month or
-year for what is newer. In double quotes, spaces and commas are text.`,
+about kind, apigroup, resource, namespace, name, created, label (label:KEY=VALUE),
+annotation, condition (condition:Ready=False), image, owner, uid or space, or about
+what kubectl prints, such as status, node, ready or restarts, and columns of custom
+resources. VALUE may be several, divided by commas, of which one must match; * stands
+for any text; with a ! before it, it must not match. Numbers and times are compared
+by >, >=, < and <=; times may be hour, day, week, month or year for what is newer. In
+double quotes, spaces and commas are text.
+
+The shell completes names and values, of what the user may list, after the script that
+the subcommand completion writes. As kubectl-tenantry in the PATH, tenantry is a plugin
+of kubectl.`,
 		Example: `  tenantry find --kubeconfig acme.kubeconfig kind:pod 'status:!Running'
   tenantry find --kubeconfig acme.kubeconfig -o name label:app=web namespace:team-*
   tenantry find --kubeconfig acme.kubeconfig created:hour
+  tenantry find --kubeconfig acme.kubeconfig 'restarts:>5' --order-by 'restarts desc'
+  tenantry find --kubeconfig acme.kubeconfig kind:deployment name:web --related pod,service
   tenantry find --kubeconfig acme.kubeconfig -o json 'kind:!Event' postgres`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), strings.Join(args, " "), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,9 +64,15 @@ year for what is newer. In double quotes, spaces and commas are text.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the user, whose server is the root of the space. By default what kubectl takes.")
+	fs.StringVar(&o.orderBy, "order-by", "", `Property by which objects are ordered, as PROPERTY or "PROPERTY desc". By default their resource, namespace and name.`)
+	fs.StringSliceVar(&o.related, "related", nil, "Kinds of which related objects are shown, too; * is all of them.")
 	fs.StringVarP(&o.output, "output", "o", "", "Form of the answer: json, yaml, name or wide. A table if empty.")
 	fs.IntVar(&o.limit, "limit", 0, "How many objects are shown at most. 0 is all of them.")
 	fs.Int64Var(&o.minRevision, "min-revision", 0, "Resource version of an object that the answer must not be older than.")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		return o.complete(cmd.Context(), args, word)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Sorted(maps.Keys(shows))[1:], cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -68,15 +84,9 @@ func (o findFlags) run(ctx context.Context, query string, out, messages io.Write
 	if o.limit < 0 {
 		return fmt.Errorf("--limit is %d, and must not be negative", o.limit)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	client, err := o.client()
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
+		return err
 	}
 	found, err := o.find(ctx, client, query)
 	if err != nil {
@@ -86,6 +96,20 @@ func (o findFlags) run(ctx context.Context, query string, out, messages io.Write
 		fmt.Fprintf(messages, "Warning: %s\n", message)
 	}
 	return show(out, found)
+}
+
+func (o findFlags) client() (kubernetes.Interface, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return client, nil
 }
 
 // find asks for one page after the other. What is created and deleted meanwhile may be on none.
@@ -98,8 +122,12 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 		}
 		request := client.CoreV1().RESTClient().Get().AbsPath(search.Path).
 			Param(search.ParameterQuery, query).Param(search.ParameterLimit, strconv.Itoa(limit))
-		if token != "" {
-			request.Param(search.ParameterContinue, token)
+		for name, value := range map[string]string{
+			search.ParameterContinue: token, search.ParameterOrderBy: o.orderBy, search.ParameterRelated: strings.Join(o.related, ","),
+		} {
+			if value != "" {
+				request.Param(name, value)
+			}
 		}
 		if o.minRevision > 0 {
 			request.Param(search.ParameterMinRevision, strconv.FormatInt(o.minRevision, 10))
@@ -113,6 +141,7 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 			return nil, errors.New("the server's answer is none to a search; is it a Tenantry with --search?")
 		}
 		all.Items = append(all.Items, page.Items...)
+		all.Related = append(all.Related, page.Related...)
 		all.Count, all.Revision, all.Messages, all.Continue = page.Count, page.Revision, page.Messages, page.Continue
 		if token = page.Continue; token == "" || o.limit > 0 && len(all.Items) >= o.limit {
 			return all, nil
@@ -142,13 +171,22 @@ var shows = map[string]func(io.Writer, *search.Answer) error{
 
 // showNames shows what kubectl takes: RESOURCE.GROUP/NAME.
 func showNames(out io.Writer, a *search.Answer) error {
-	for i := range a.Items {
-		item := &a.Items[i]
-		if _, err := fmt.Fprintf(out, "%s/%s\n", resourceOf(item), item.Name); err != nil {
-			return err
+	for _, items := range append([][]search.Item{a.Items}, relatedItems(a)...) {
+		for i := range items {
+			if _, err := fmt.Fprintf(out, "%s/%s\n", resourceOf(&items[i]), items[i].Name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func relatedItems(a *search.Answer) [][]search.Item {
+	var all [][]search.Item
+	for i := range a.Related {
+		all = append(all, a.Related[i].Items)
+	}
+	return all
 }
 
 func resourceOf(item *search.Item) string {
@@ -158,20 +196,39 @@ func resourceOf(item *search.Item) string {
 	return item.Resource + "." + item.APIGroup
 }
 
+// showTable shows what was found and, below it, what is related to it.
 func showTable(out io.Writer, a *search.Answer, wide bool) error {
+	if err := showItems(out, a.Items, wide, false); err != nil {
+		return err
+	}
+	related := slices.Concat(relatedItems(a)...)
+	if len(related) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return showItems(out, related, wide, true)
+}
+
+func showItems(out io.Writer, items []search.Item, wide, related bool) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	columns := []string{"NAMESPACE", "KIND", "NAME", "STATUS", "AGE"}
+	if related {
+		columns = append([]string{"RELATION"}, columns...)
+	}
 	if wide {
 		columns = append([]string{"SPACE"}, append(columns, "APIGROUP", "LABELS")...)
 	}
 	fmt.Fprintln(table, strings.Join(columns, "\t"))
-	for i := range a.Items {
-		item := &a.Items[i]
+	for i := range items {
+		item := &items[i]
 		age := "<unknown>"
 		if item.Created != nil {
 			age = duration.HumanDuration(time.Since(*item.Created))
 		}
 		row := []string{item.Namespace, item.Kind, item.Name, item.Status, age}
+		if related {
+			row = append([]string{strings.Join(item.Relations, ",")}, row...)
+		}
 		if wide {
 			row = append([]string{item.Space}, append(row, item.APIGroup, labelsOf(item))...)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/keystone"
 	"github.com/tenantry/tenantry/internal/controller/published"
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/usage"
@@ -112,6 +113,7 @@ func metricsPage(t *testing.T) string {
 	usage.Stored{}.Serve()
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
+	(&search.Service{}).ServeMetrics()
 	rows := map[string]string{}
 	collectors := append(keystone.Collectors(), controlplane.Collectors()...)
 	for _, collector := range append(collectors, legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {

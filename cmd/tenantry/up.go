@@ -72,10 +72,8 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 	if u.Manager, err = configv1alpha1.LoadManagerConfiguration(u.managerConfig); err != nil {
 		return err
 	}
-	if u.searches {
-		u.Server.Search = &u.search
-	} else if len(u.search.Annotations) > 0 {
-		return errors.New("--search-annotations is for --search, which is missing")
+	if err := u.configureSearch(); err != nil {
+		return err
 	}
 	return standalone.Run(ctx, u.Options, func(r standalone.Running) error {
 		u.logs.errorsUntil(ctx)
@@ -86,6 +84,17 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], u.Dir)
 		return err
 	})
+}
+
+func (u *up) configureSearch() error {
+	if u.searches {
+		u.Server.Search = &u.search
+		return nil
+	}
+	if len(u.search.Annotations) > 0 || len(u.search.Properties) > 0 {
+		return errors.New("--search-annotations and --search-property are for --search, which is missing")
+	}
+	return nil
 }
 
 func (u *up) addFlags(fs *pflag.FlagSet) {
@@ -147,6 +156,8 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&u.Server.HostKubeconfig, "host-kubeconfig", "",
 		"Kubeconfig of a host cluster that runs the pods of spaces, for its ServiceAccount syncer (config/workloads). If empty, pods do not run, and stay pending.")
 	u.Workloads.AddFlags(fs)
+	fs.Var(&u.search.Properties, "search-property", searchPropertyHelp)
+	u.Server.AddSearchFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)
 	u.Server.FlowControl.AddFlags(fs)

@@ -3,12 +3,12 @@ package search
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,20 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
-	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
-	// timeout is what a search takes at most, with all that it waits for. A tenant has one at a time.
-	timeout = 10 * time.Second
 	// catchUp is for how long a search waits for the index to have everything that was written before it.
 	catchUp = 500 * time.Millisecond
 	// attempts is how often an answer is made of rights that change meanwhile.
@@ -44,11 +40,17 @@ const (
 // that decide whether the user may act in the space.
 func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path != Path {
+		var answer any
+		var err error
+		switch req.URL.Path {
+		case Path:
+			answer, err = s.serve(req)
+		case GraphQLPath:
+			answer, err = s.serveGraphQL(req)
+		default:
 			handler.ServeHTTP(w, req)
 			return
 		}
-		answer, err := s.serve(req)
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, s.config.Serializer, schema.GroupVersion{Version: "v1"}, w, req)
 			return
@@ -60,57 +62,77 @@ func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	})
 }
 
-// asker is who searches, and what for.
-type asker struct {
-	user        user.Info
-	userTenant  tenant.Name
-	space       tenant.Name
-	query       query.Query
-	limit       int
-	after       *index.After
-	minRevision int64
-}
+// IsPath reports whether a path is one of searches.
+func IsPath(path string) bool { return path == Path || path == GraphQLPath }
 
 func (s *Service) serve(req *http.Request) (*Answer, error) {
 	if req.Method != http.MethodGet {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "search"}, req.Method)
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), timeout)
-	defer cancel()
-	a, err := newAsker(ctx, req.URL.Query())
+	a, err := newAsker(req.Context())
 	if err != nil {
 		return nil, err
 	}
-	if a.userTenant.IsSpace() {
-		release, err := s.turns.Take(ctx, a.userTenant)
-		if err != nil {
-			return nil, unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
-		}
-		defer release()
+	asked, err := newQuestion(req.URL.Query())
+	if err != nil {
+		return nil, badRequest(err)
 	}
-	select {
-	case s.running <- struct{}{}:
-		defer func() { <-s.running }()
-	case <-ctx.Done():
-		return nil, unavailable("other searches take too long; try again")
+	if a.minRevision, err = minRevision(req.URL.Query()); err != nil {
+		return nil, badRequest(err)
 	}
-	current := s.current.Load()
-	if current == nil {
-		return nil, unavailable("the search index is not complete yet; try again")
+	asked.limit = min(asked.limit, s.config.Limits.Rows)
+	var answer *Answer
+	if s.remote != nil {
+		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) (err error) {
+			answer, err = s.answerRemotely(ctx, req.URL.RawQuery, a)
+			return err
+		})
+		return answer, err
 	}
-	answer, err := s.answer(ctx, current, a)
-	switch {
-	case err == nil:
-		return answer, nil
-	case req.Context().Err() == nil && ctx.Err() != nil:
-		return nil, unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", timeout))
-	default:
-		return nil, err
-	}
+	err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) (err error) {
+		answer, err = v.answer(ctx, asked)
+		return err
+	})
+	return answer, err
 }
 
-func newAsker(ctx context.Context, parameters url.Values) (*asker, error) {
-	a := &asker{limit: DefaultLimit}
+// read has something read of one state. A tenant reads one thing at a time, and for a while at most.
+func (s *Service) read(parent context.Context, a *asker, kind string, read reading) error {
+	return s.inTurn(parent, a, kind, func(ctx context.Context) error {
+		current := s.current.Load()
+		if current == nil {
+			return unavailable("the search index is not complete yet; try again")
+		}
+		return s.answer(ctx, current, a, read)
+	})
+}
+
+// inTurn does something when it is the turn of who asks.
+func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(parent, s.config.Limits.Time)
+	defer cancel()
+	release, err := s.turns.take(ctx, a)
+	if err != nil {
+		return unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
+	}
+	defer release()
+	defer observe(kind, time.Now())
+	if err = do(ctx); err != nil && parent.Err() == nil && ctx.Err() != nil {
+		return unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))
+	}
+	return err
+}
+
+// asker is who searches, and where.
+type asker struct {
+	user        user.Info
+	userTenant  tenant.Name
+	space       tenant.Name
+	minRevision int64
+}
+
+func newAsker(ctx context.Context) (*asker, error) {
+	a := &asker{}
 	var err error
 	if a.space, err = tenant.SpaceFrom(ctx); err != nil {
 		return nil, badRequest(err)
@@ -122,158 +144,62 @@ func newAsker(ctx context.Context, parameters url.Values) (*asker, error) {
 	if a.user == nil || slices.Contains(a.user.GetGroups(), user.AllUnauthenticated) {
 		return nil, apierrors.NewUnauthorized("log in to search")
 	}
-	for name := range parameters {
-		if !slices.Contains([]string{ParameterQuery, ParameterLimit, ParameterContinue, ParameterMinRevision}, name) {
-			return nil, badRequest(fmt.Errorf("unknown parameter %q", name))
-		}
-	}
-	if a.query, err = query.Parse(parameters.Get(ParameterQuery), time.Now()); err != nil {
-		return nil, badRequest(fmt.Errorf("%s: %w", ParameterQuery, err))
-	}
-	if a.after, err = parseContinue(parameters.Get(ParameterContinue)); err != nil {
-		return nil, badRequest(fmt.Errorf("%s: %w", ParameterContinue, err))
-	}
-	if text := parameters.Get(ParameterLimit); text != "" {
-		if a.limit, err = strconv.Atoi(text); err != nil || a.limit < 1 || a.limit > MaxLimit {
-			return nil, badRequest(fmt.Errorf("%s: %q is no number from 1 to %d", ParameterLimit, text, MaxLimit))
-		}
-	}
-	if text := parameters.Get(ParameterMinRevision); text != "" {
-		if a.minRevision, err = strconv.ParseInt(text, 10, 64); err != nil || a.minRevision < 0 {
-			return nil, badRequest(fmt.Errorf("%s: %q is no resource version", ParameterMinRevision, text))
-		}
-	}
 	return a, nil
 }
 
-// errChanged means that the rights have changed while an answer was made.
-var errChanged = errors.New("rights change all the time; try again")
+// question is what somebody searches for.
+type question struct {
+	query         query.Query
+	order         query.Order
+	limit, offset int
+	after         *index.After
+	// count, items and related are what is wanted. kinds are those of related objects, all if there are none.
+	count, items, related bool
+	kinds                 []string
+}
 
-// errRefused means that the authorizer does not allow what the rights say. It is behind them for a moment after
-// a change, because its indexes follow the watch caches.
-var errRefused = fmt.Errorf("the authorizer refuses an object: %w", errChanged)
-
-// answer makes an answer of rights that are not older than the request.
-func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answer, error) {
-	revision, err := current.revisions.now(ctx)
-	if err != nil {
-		return nil, unavailable(fmt.Sprintf("it cannot be known which rights hold now: %v", err))
-	}
-	if a.minRevision > revision {
-		return nil, badRequest(fmt.Errorf("%s: %d is still to come, and nobody can have seen it: the last one is %d", ParameterMinRevision, a.minRevision, revision))
-	}
-	if err := current.told.wait(ctx, revision); err != nil {
-		return nil, unavailable("the rights that hold now are not known yet; try again")
-	}
-	if err := current.catchUp(ctx, max(revision, a.minRevision)); err != nil {
-		return nil, err
-	}
-	for range attempts {
-		var answer *Answer
-		if answer, err = s.try(ctx, current, a); !errors.Is(err, errChanged) {
-			return answer, err
-		}
-		select {
-		case <-time.After(attemptPause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+func newQuestion(parameters url.Values) (*question, error) {
+	known := []string{ParameterQuery, ParameterLimit, ParameterContinue, ParameterMinRevision, ParameterOrderBy, ParameterRelated}
+	for name := range parameters {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("unknown parameter %q", name)
 		}
 	}
-	if errors.Is(err, errRefused) {
-		klog.ErrorS(nil, "Search: the authorizer does not allow what the rights say", "space", a.space, "userTenant", a.userTenant, "user", a.user.GetName())
+	asked := &question{limit: DefaultLimit, count: true, items: true}
+	var err error
+	if asked.query, err = query.Parse(parameters.Get(ParameterQuery), time.Now()); err != nil {
+		return nil, fmt.Errorf("%s: %w", ParameterQuery, err)
 	}
-	return nil, unavailable(errChanged.Error())
+	if asked.order, err = query.ParseOrder(parameters.Get(ParameterOrderBy)); err != nil {
+		return nil, fmt.Errorf("%s: %w", ParameterOrderBy, err)
+	}
+	if asked.after, err = parseContinue(parameters.Get(ParameterContinue), asked.order); err != nil {
+		return nil, fmt.Errorf("%s: %w", ParameterContinue, err)
+	}
+	if text := parameters.Get(ParameterLimit); text != "" {
+		if asked.limit, err = strconv.Atoi(text); err != nil || asked.limit < 1 || asked.limit > MaxLimit {
+			return nil, fmt.Errorf("%s: %q is no number from 1 to %d", ParameterLimit, text, MaxLimit)
+		}
+	}
+	if text := parameters.Get(ParameterRelated); text != "" {
+		asked.related = true
+		if text != AllKinds {
+			asked.kinds = strings.Split(text, ",")
+		}
+	}
+	return asked, nil
 }
 
-// catchUp waits for the index, for a while: objects may lag behind, but not behind the last change of rights,
-// and not behind a revision that the caller has seen.
-func (c *session) catchUp(ctx context.Context, revision int64) error {
-	short, cancel := context.WithTimeout(ctx, catchUp)
-	defer cancel()
-	if c.written.wait(short, revision) != nil {
-		return ctx.Err()
+func minRevision(parameters url.Values) (int64, error) {
+	text := parameters.Get(ParameterMinRevision)
+	if text == "" {
+		return 0, nil
 	}
-	return nil
-}
-
-// try makes an answer of one state of the rights.
-func (s *Service) try(ctx context.Context, current *session, a *asker) (*Answer, error) {
-	version, stable := current.rights.Version(a.space, a.userTenant)
-	if !stable {
-		return nil, errChanged
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || revision < 0 {
+		return 0, fmt.Errorf("%s: %q is no resource version", ParameterMinRevision, text)
 	}
-	if err := current.admits(ctx, a); err != nil {
-		return nil, err
-	}
-	visible, err := current.rights.Compile(ctx, a.user, a.space)
-	if err != nil {
-		return nil, compileError(err)
-	}
-	if err := current.written.wait(ctx, max(version.Revision, a.minRevision)); err != nil {
-		return nil, unavailable("the search index has not got far enough yet; try again")
-	}
-	answer := &Answer{Revision: current.written.get(), Items: []Item{}}
-	found, err := current.index.Select(ctx, index.Selection{
-		Space: a.space, Shared: a.space.IsSpace() && !current.rights.Terminating(a.space),
-		Visible: visible, Query: a.query, Limit: a.limit, After: a.after,
-	})
-	if err != nil {
-		return nil, unavailable(fmt.Sprintf("the search index cannot be read: %v", err))
-	}
-	allowed := s.confirm(ctx, current, a, found.Rows)
-	if now, stable := current.rights.Version(a.space, a.userTenant); !stable || now != version {
-		return nil, errChanged
-	}
-	if !allowed {
-		return nil, errRefused
-	}
-	answer.Count = found.Count
-	for i := range found.Rows {
-		answer.Items = append(answer.Items, newItem(&found.Rows[i]))
-	}
-	if found.More {
-		answer.Continue = newContinue(&found.Rows[len(found.Rows)-1])
-	}
-	if visible.Incomplete != "" {
-		answer.Messages = append(answer.Messages, visible.Incomplete)
-	}
-	return answer, nil
-}
-
-func compileError(err error) error {
-	if errors.Is(err, rights.ErrNotEnumerable) || errors.Is(err, rights.ErrTooLarge) {
-		return apierrors.NewGenericServerResponse(http.StatusNotImplemented, "search", schema.GroupResource{Resource: "search"}, "", err.Error(), 0, true)
-	}
-	return apierrors.NewInternalError(fmt.Errorf("finding out what the user may list: %w", err))
-}
-
-// admits returns an error if the space does not take the request as of the revision of the rights. The
-// filters in front have looked at it a moment ago.
-func (c *session) admits(ctx context.Context, a *asker) error {
-	if !a.space.IsSpace() {
-		return nil
-	}
-	uid, known := tenant.UIDFrom(ctx, a.space)
-	if !known || uid != c.rights.UID(a.space) || a.userTenant != tenant.System && c.rights.Suspended(a.space) {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "tenants"}, string(a.space),
-			fmt.Errorf("tenant %q has been suspended or deleted meanwhile", a.space))
-	}
-	return nil
-}
-
-// confirm reports whether the server's authorizer allows every row, too. It is a second line of defense.
-func (s *Service) confirm(ctx context.Context, current *session, a *asker, rows []index.Row) bool {
-	own := *tenant.RequestFrom(ctx) // it notes what it decides
-	ctx = tenant.WithRequest(ctx, &own)
-	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		return ctx.Err() != nil || !slices.ContainsFunc(current.rights.Served(row.Resource), func(served schema.GroupResource) bool {
-			decision, _, err := s.config.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
-				User: a.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
-				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,
-			})
-			return err == nil && decision == authorizer.DecisionAllow
-		})
-	})
+	return revision, nil
 }
 
 func badRequest(err error) error { return apierrors.NewBadRequest(err.Error()) }
@@ -284,11 +210,15 @@ func unavailable(message string) error {
 	return err
 }
 
-// RequireUser refuses searches without credentials, with 401, whatever else is open to anonymous users.
+// RequireUser refuses searches without credentials, with 401, whatever else is open to anonymous users. It takes
+// tokens without a scheme, as the console sends them.
 func RequireUser(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		if sent := req.Header.Get("Authorization"); IsPath(req.URL.Path) && withScheme(sent) != sent {
+			req.Header.Set("Authorization", withScheme(sent)) // what authenticates takes it out
+		}
 		response, ok, err := delegate.AuthenticateRequest(req)
-		if ok && req.URL.Path == Path && slices.Contains(response.User.GetGroups(), user.AllUnauthenticated) {
+		if ok && IsPath(req.URL.Path) && slices.Contains(response.User.GetGroups(), user.AllUnauthenticated) {
 			return nil, false, nil
 		}
 		return response, ok, err

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/search/index"
@@ -55,9 +56,11 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = database.Close() })
-	f.session = newSession(nil, state, database, nil)
+	lead(t, database)
+	f.session = newSession(nil, state, database, &Options{}, true)
+	f.session.listed, f.session.last = 10, 10
 	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
-	f.service = New(Config{Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	f.service = New(Config{Serializer: scheme.Codecs, Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		decision, err := f.authorize()
 		return decision, "", err
 	})})
@@ -68,7 +71,7 @@ func newFixture(t *testing.T) *fixture {
 	f.bind(true, 3)
 	for _, namespace := range []string{"a", "b"} {
 		row := index.Row{Space: "acme", Resource: secrets, Namespace: namespace, Name: "s", Kind: "Secret"}
-		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}); err != nil {
+		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}, 10); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,6 +79,17 @@ func newFixture(t *testing.T) *fixture {
 	f.session.told.note(10)
 	f.session.written.note(10)
 	return f
+}
+
+// lead has this process write a database.
+func lead(t *testing.T, database *index.Index) {
+	t.Helper()
+	if leads, err := database.Lead(t.Context()); err != nil || !leads {
+		t.Fatal(leads, err)
+	}
+	if err := database.Reset(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (f *fixture) tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) {
@@ -175,7 +189,7 @@ func TestNoOldObjects(t *testing.T) {
 	f.bind(true, 11) // and the index is as of 10
 	u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
 	ctx := tenant.WithUID(tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Authenticated: "acme"}), "acme", "1")
-	a, err := newAsker(ctx, nil)
+	a, err := newAsker(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +203,7 @@ func TestNoOldObjects(t *testing.T) {
 	tried, over := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(over)
-		_, err := f.service.try(ctx, f.session, a)
-		tried <- err
+		tried <- f.service.try(ctx, f.session, a, func(context.Context, *view) error { return nil })
 	}()
 	waits, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -212,6 +225,7 @@ func TestRightsThatChange(t *testing.T) {
 	f.authorize = func() (authorizer.Decision, error) {
 		once.Do(func() {
 			f.bind(false, 11)
+			f.session.told.note(11)
 			f.session.written.note(11)
 		})
 		return authorizer.DecisionAllow, nil
@@ -266,26 +280,6 @@ func TestRevisionsToCome(t *testing.T) {
 	}
 }
 
-// TestRunning has as many searches run as may: the next one waits.
-func TestRunning(t *testing.T) {
-	f := newFixture(t)
-	for range maxRunning {
-		f.service.running <- struct{}{}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got := f.searchIn(ctx, ""); got != string(metav1.StatusReasonServiceUnavailable) {
-		t.Errorf("one more than may: %q", got)
-	}
-	<-f.service.running
-	if got := f.search(""); got != "a" {
-		t.Errorf("got %q", got)
-	}
-	if n := len(f.service.running); n != maxRunning-1 {
-		t.Errorf("%d run", n)
-	}
-}
-
 // TestNothingIsConfirmedForNobody has a search end while its objects are looked at.
 func TestNothingIsConfirmedForNobody(t *testing.T) {
 	f := newFixture(t)
@@ -297,7 +291,7 @@ func TestNothingIsConfirmedForNobody(t *testing.T) {
 		return authorizer.DecisionAllow, nil
 	}
 	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
-	if f.service.confirm(ctx, f.session, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
+	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
 }
@@ -336,10 +330,54 @@ func TestRevisions(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if err := (Options{Annotations: []string{lastApplied}}).Validate(); err == nil {
+	if err := (Options{Annotations: []string{lastApplied}}).Validate(); len(err) == 0 {
 		t.Error("the copy of objects is searched")
 	}
-	if err := (Options{Annotations: []string{"a"}}).Validate(); err != nil {
+	if err := (Options{Annotations: []string{"a"}}).Validate(); len(err) > 0 {
 		t.Error(err)
+	}
+}
+
+// TestSealed has objects that cannot be decrypted now: the index fails, instead of lacking them.
+func TestSealed(t *testing.T) {
+	f := newFixture(t)
+	broken := errors.New("is no object")
+	for _, tc := range []struct {
+		err   error
+		fails bool
+	}{{storage.ErrSealed, true}, {broken, false}} {
+		f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
+			return nil, storage.Place{}, tc.err
+		}
+		change := &storage.StoredChange{Key: "k", Revision: 11, Resource: secrets}
+		if _, _, err := f.session.writes(t.Context(), []job{{change: change}}); errors.Is(err, storage.ErrSealed) != tc.fails {
+			t.Errorf("an object: %v", err)
+		}
+		change = &storage.StoredChange{Key: "r", Revision: 11, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}}
+		if err := f.session.Changed(t.Context(), []storage.StoredChange{*change}); errors.Is(err, storage.ErrSealed) != tc.fails {
+			t.Errorf("what gives rights: %v", err)
+		}
+	}
+}
+
+// TestFailedWrites has a database that takes no more: there is no answer any more.
+func TestFailedWrites(t *testing.T) {
+	f := newFixture(t)
+	f.session.floor = 10
+	f.session.filled <- struct{}{}
+	f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
+		return nil, storage.Place{}, errors.New("is no object")
+	}
+	if err := f.session.Changed(t.Context(), []storage.StoredChange{{Key: "k", Revision: 11, Resource: secrets, Deleted: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.session.index.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.session.writeNext(t.Context(), nil); err == nil {
+		t.Error("a write that has failed is not noticed")
+	}
+	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
+		t.Errorf("got %q", got)
 	}
 }

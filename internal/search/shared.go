@@ -86,11 +86,12 @@ func (s *session) sharedWrite(change *storage.StoredChange, object runtime.Objec
 	if err != nil || !shown {
 		return []index.Write{write}, err
 	}
-	row, err := index.NewRow(index.Shared, change.Resource, object, s.annotations)
+	found, propertiesErr := s.properties.Of(change.Resource, object, nil)
+	row, err := index.NewRow(index.Shared, change.Resource, object, s.annotations, found)
 	if err != nil {
 		return []index.Write{write}, err
 	}
 	row.UID = "" // each space shows another one
 	write.Rows = []index.Row{row}
-	return []index.Write{write}, nil
+	return []index.Write{write}, propertiesErr
 }

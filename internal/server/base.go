@@ -26,6 +26,7 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/server/filters"
@@ -73,7 +74,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
-	generic.LongRunningFunc = flowcontrol.LongRunning(generic.LongRunningFunc)
+	generic.LongRunningFunc = search.LongRunning(flowcontrol.LongRunning(generic.LongRunningFunc))
 	generic.SecureServing.Listener = flowcontrol.WithDisconnect(generic.SecureServing.Listener)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}

@@ -21,6 +21,7 @@ import (
 // handlerChain wraps upstream's chain. Its filters, outermost first:
 //
 //	WithTenant         which space the URL names
+//	WithSockets        subscriptions, if the server has searches: each as a request to what follows
 //	WithAnswers        count the answers, by tenant
 //	WithSent           which bytes of a watch its client has been sent
 //	withEnd            end what a server waits for that is ended before it is ready
@@ -83,7 +84,11 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 		handler = authentication.WithChallenge(handler)
 	}
 	handler = a.start.withEnd(handler)
-	return filters.WithTenant(usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder), generic.Serializer)
+	handler = usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder)
+	if finder != nil {
+		handler = finder.WithSockets(handler)
+	}
+	return filters.WithTenant(handler, generic.Serializer)
 }
 
 // shows reports whether a space shows an object that it does not store: APIServices are

@@ -210,3 +210,12 @@ func (c *etcdClients) boundHistory(client *clientv3.Client) {
 	c.bounded = c.bounded.Union(sets.New(client))
 	go etcdstore.BoundHistory(context.Background(), client)
 }
+
+// shared makes storage as storage does, of servers that are never run: on one client of each etcd, which it does not compact.
+func (c *etcdClients) shared(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+	client, err := c.connect(config.Transport)
+	if err != nil {
+		return nil, nil, err
+	}
+	return etcdstore.New(client, nil, config, newFunc, newListFunc, resourcePrefix, func() {})
+}

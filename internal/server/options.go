@@ -69,6 +69,12 @@ type Options struct {
 	EtcdClaim string
 	// Search, if set, has the server answer searches.
 	Search *search.Options
+	// SearchServers, if there are some, have searches answered by other processes.
+	SearchServers search.RemoteOptions
+	// SearchLimits bound the searches of a tenant.
+	SearchLimits search.Limits
+	// SearchOnly is for NewSearch: nothing has a cache, and nothing but searches is served.
+	SearchOnly bool
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
 	// client with the flags' addresses and credentials.
 	EtcdClient func() *clientv3.Client
@@ -118,6 +124,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
 		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read and commands run in pods. "+
 			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
+	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,
+		"URLs of \"tenantry search\", https://HOST:PORT, which answer the searches of this server's users (tenantry find). They know it by --proxy-client-cert-file. Without one there are no searches.")
+	fs.StringVar(&o.SearchServers.CAFile, "search-ca-file", "", "Bundle of the authorities of the certificates of --search-servers.")
+	o.AddSearchFlags(fs)
 	o.AddHostFlags(fs)
 	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
@@ -132,6 +142,16 @@ func (o *Options) AddHostFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HostTenantLimits, "host-tenant-limits-config", o.HostTenantLimits,
 		"File with the most that Tenants may ask for which the operator of a host cluster, the system user "+v1alpha1.HostOperator+", writes, "+
 			"a TenantLimitsConfiguration of config.tenantry.io/v1alpha1. No limits if empty.")
+}
+
+// AddSearchFlags adds the limits of searches.
+func (o *Options) AddSearchFlags(fs *pflag.FlagSet) {
+	limits := &o.SearchLimits
+	*limits = search.DefaultLimits
+	fs.IntVar(&limits.Rows, "search-max-items", limits.Rows, "How many objects are in one page of the answer to a search at most.")
+	fs.DurationVar(&limits.Time, "search-timeout", limits.Time, "What a search takes at most, with all that it waits for, 1s to 1m. Then it is answered with 503.")
+	fs.IntVar(&limits.Concurrency, "search-concurrency", limits.Concurrency,
+		"How many searches of a tenant, or of one user of the system, run at once, 1 to 8. Others wait.")
 }
 
 // AddCacheFlags adds the flags of watch caches that are not upstream's.
@@ -159,6 +179,7 @@ type CompletedOptions struct {
 	publishable    []schema.GroupResource
 	hostLimits     *v1alpha1.TenantLimits
 	search         *search.Options
+	searchOnly     bool
 	// tokenKeys are those of service accounts, nil with an external signer.
 	tokenKeys *authentication.TokenKeys
 	// host is nil if pods do not run.
@@ -169,7 +190,7 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim, search: o.Search}
+		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -201,6 +222,7 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 		return completed, err
 	}
 	completed.kube = kube
+	completed.search, completed.searchOnly = o.searches(), o.SearchOnly
 	completed.authentication.Upstream = kube.Authentication
 	return completed, completed.readTokenKeys()
 }
@@ -223,6 +245,24 @@ func (o *CompletedOptions) readTokenKeys() error {
 	return nil
 }
 
+// searches returns the options of searches, nil if there are none.
+func (o *Options) searches() *search.Options {
+	remote := o.SearchServers
+	if o.Search == nil && !remote.Enabled() && remote.CAFile == "" {
+		return nil
+	}
+	remote.CertFile, remote.KeyFile = o.Kube.ProxyClientCertFile, o.Kube.ProxyClientKeyFile
+	options := search.Options{}
+	if o.Search != nil {
+		options = *o.Search
+	}
+	if o.Search == nil {
+		options.Remote = remote
+	}
+	options.Limits = o.SearchLimits
+	return &options
+}
+
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
 	trusted := []string{o.authentication.SystemClientCAFile}
@@ -234,9 +274,7 @@ func (o CompletedOptions) Validate() []error {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
 	}
 	if o.search != nil {
-		if err := o.search.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("--search-annotations: %w", err))
-		}
+		errs = append(errs, o.search.Validate()...)
 	}
 	for _, err := range []error{validateNodes(o.kube.Authorization, o.kube.Admission), admission.ValidateSpaces(o.kube.Admission)} {
 		if err != nil {

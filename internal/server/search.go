@@ -24,18 +24,27 @@ import (
 )
 
 // newSearch returns the search of the server, nil if it has none. core serves the core group.
-func (a *assembly) newSearch(core http.Handler) *search.Service {
+func (a *assembly) newSearch(core http.Handler) (*search.Service, error) {
 	if a.opts.search == nil {
-		return nil
+		return nil, nil //nolint:nilnil // searches are not served
 	}
-	return search.New(search.Config{
+	config := search.Config{
 		Options:    *a.opts.search,
 		Stream:     func() (*storage.Stream, error) { return a.spaces.Ranges.NewStream(decodeStored) },
 		Rights:     rights.Config{Order: a.modes.Order, ABAC: a.modes.ABAC()},
 		Listable:   func() ([]rights.Resource, error) { return a.listable(core) },
 		Authorizer: a.policy.authorizer,
 		Serializer: a.generic.Serializer,
-	})
+	}
+	if a.opts.searchOnly { // the server that asks has the authorizer
+		config.Authorizer = nil
+	}
+	if config.Remote.Enabled() {
+		return search.NewRemote(config)
+	}
+	service := search.New(config)
+	service.ServeMetrics()
+	return service, nil
 }
 
 // storedAs are the resources whose objects are stored as those of another one.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
+	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/expression"
@@ -35,6 +36,9 @@ type Server struct {
 	legacyTokens *authentication.LegacyTokens
 	signing      signing.Config
 	start        *start
+	// finder searches, nil if searches are not served.
+	finder  *search.Service
+	serving *genericapiserver.SecureServingInfo
 }
 
 // assembly is everything that the servers are made of.
@@ -65,11 +69,11 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the resource server: %w", err)
 	}
-	aggregator, err := a.newAggregator(kube, extensions)
+	aggregator, finder, err := a.newAggregator(kube, extensions)
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	s := &Server{aggregator: aggregator, views: a.views, signing: opts.signing, start: a.start}
+	s := &Server{aggregator: aggregator, views: a.views, signing: opts.signing, start: a.start, finder: finder, serving: a.generic.SecureServing}
 	if s.rootCA, err = a.rootCA(); err != nil {
 		return nil, err
 	}
@@ -98,12 +102,15 @@ func assemble(ctx context.Context, opts CompletedOptions) (*assembly, error) {
 
 // newAggregator creates the outermost server, which alone filters requests and sends each
 // to what serves its space.
-func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions) (*aggregatorapiserver.APIAggregator, error) {
+func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions) (*aggregatorapiserver.APIAggregator, *search.Service, error) {
 	generic := &a.aggregator.GenericConfig.Config
 	router := a.newRouter(kube, extensions)
 	served := apiservice.Served{Versions: router.Versions, Changes: a.crds.Changes}
 	generic.RESTOptionsGetter = apiservice.RESTOptionsGetter{RESTOptionsGetter: generic.RESTOptionsGetter, Served: served}
-	finder := a.newSearch(kube.GenericAPIServer.UnprotectedHandler())
+	finder, err := a.newSearch(kube.GenericAPIServer.UnprotectedHandler())
+	if err != nil {
+		return nil, nil, err
+	}
 	generic.BuildHandlerChainFunc = func(system http.Handler, generic *genericapiserver.Config) http.Handler {
 		if proxy := a.kube.ControlPlane.Extra.PeerProxy; proxy != nil { // as upstream wraps the chain that it finds
 			system = proxy.WrapHandler(system)
@@ -115,7 +122,7 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 	aggregator, err := controlplaneapiserver.CreateAggregatorServer(a.aggregator.Complete(), kube.GenericAPIServer,
 		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if crds {
 		aggregator.GenericAPIServer.AddPostStartHookOrDie("space-custom-resources", func(hook genericapiserver.PostStartHookContext) error {
@@ -127,13 +134,13 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 			return waitUntil(hook, a.crds.HasSynced)
 		})
 	}
-	if finder != nil {
+	if finder != nil && !finder.IsRemote() {
 		aggregator.GenericAPIServer.AddPostStartHookOrDie("search", func(hook genericapiserver.PostStartHookContext) error {
 			go finder.Run(hook)
 			return nil
 		})
 	}
-	return aggregator, aggregator.GenericAPIServer.AddReadyzChecks(a.admission.Checks()...)
+	return aggregator, finder, aggregator.GenericAPIServer.AddReadyzChecks(a.admission.Checks()...)
 }
 
 // newRouter returns what serves the requests of spaces.

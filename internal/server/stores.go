@@ -61,14 +61,17 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 		}
 	}
 	raw := opts.rawStorage
-	if raw == nil {
+	switch {
+	case raw == nil && opts.searchOnly:
+		raw = etcd.shared
+	case raw == nil:
 		raw = etcd.storage
 	}
 	custom := apiextensionsoptions.NewCRDRESTOptionsGetter(*opts.kube.Etcd, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker)
 	s := &stores{
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
-			Raw: raw, Uncached: uncached, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
+			Raw: raw, Uncached: uncached, Uncaching: opts.searchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
 			Histories: storage.NewHistories(opts.historyBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{

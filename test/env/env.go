@@ -74,6 +74,9 @@ func (e *Environment) Stop() error {
 	return os.RemoveAll(e.dir)
 }
 
+// Dir returns the directory of all state.
+func (e *Environment) Dir() string { return e.dir }
+
 // Admin returns a config of a system administrator in the system space.
 func (e *Environment) Admin() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", e.running.AdminKubeconfig)

@@ -59,7 +59,7 @@ var storageTable = []mutant{
 	{"only watches last in a space", by("internal/server/flowcontrol", "TestLongRunning"),
 		"internal/server/flowcontrol/longrunning.go", `return info.Verb == "watch"`, `return upstream(req, info)`},
 	{"the server takes that for long", bySpec("test/isolation/attack", "A request named like one that lasts"),
-		"internal/server/base.go", `generic.LongRunningFunc = flowcontrol.LongRunning(generic.LongRunningFunc)`, ``},
+		"internal/server/base.go", `search.LongRunning(flowcontrol.LongRunning(generic.LongRunningFunc))`, `search.LongRunning(generic.LongRunningFunc)`},
 	{"impersonation is authorized in turn", by("internal/server/flowcontrol", "TestInTurn"),
 		"internal/server/flowcontrol/impersonation.go", `if !strings.HasPrefix(a.GetVerb(), "impersonate") || !n.IsSpace() {`, `if true || !strings.HasPrefix(a.GetVerb(), "impersonate") || !n.IsSpace() {`},
 	{"selectors of scales are bounded", by("internal/kubecontrollers", "TestScales"),

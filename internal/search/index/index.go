@@ -7,36 +7,38 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the database, without cgo
-
-	"github.com/tenantry/tenantry/internal/search/query"
 )
 
-// Index is a database of rows. One goroutine writes, and any number read.
+// Index is a database of rows. One goroutine of one process writes, and any number read.
 type Index struct {
-	dir         string
+	dialect
 	write, read *sql.DB
+	// release lets what the database is made of go.
+	release func() error
+	// holder tells this process from others that use the same database, and epoch its turn of writing from others.
+	holder string
+	epoch  int64
+	// last is the revision that was noted last. It is told from what a failed database may have come back with.
+	last int64
+	// pending is the one that may have been noted since.
+	pending int64
+	// object and area are the last ids that were given.
+	object, area int64
+	// broken is set when the database has said that it is no longer what was written.
+	broken atomic.Bool
 }
 
 // Readers is how many queries are answered at once, of as many tenants: some may take long.
 const Readers = 16
 
-// The place of an object leads every index by which queries are answered, and its space the place.
-// Properties are found by their object.
-var tables = []string{
-	`CREATE TABLE objects (
-		id INTEGER PRIMARY KEY, key TEXT NOT NULL, sum INTEGER NOT NULL,
-		space TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-		apigroup TEXT NOT NULL, kind TEXT NOT NULL, kindfold TEXT NOT NULL, created INTEGER NOT NULL,
-		text TEXT NOT NULL, details TEXT NOT NULL)`,
-	`CREATE UNIQUE INDEX objects_place ON objects (space, resource, namespace, name)`,
-	`CREATE INDEX objects_name ON objects (space, resource, name)`,
-	`CREATE INDEX objects_key ON objects (key)`,
-	`CREATE TABLE properties (
-		object INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
-		PRIMARY KEY (object, name, value)) WITHOUT ROWID`,
-}
+// ErrIncomplete means that the index has not everything yet.
+var ErrIncomplete = errors.New("the search index is not complete yet")
+
+// ErrOvertaken means that another process writes the index now.
+var ErrOvertaken = errors.New("another process writes the search index")
 
 // Open makes an empty database in a directory, which it makes, too, and in which nothing else may be.
 // What was there before is lost.
@@ -48,7 +50,7 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
 	}
 	file := "file:" + filepath.Join(dir, "index.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"
-	x := &Index{dir: dir}
+	x := &Index{dialect: embedded, release: func() error { return os.RemoveAll(dir) }}
 	var err error
 	if x.write, err = sql.Open("sqlite", file+"&_pragma=cache_size(-32768)"); err == nil {
 		x.write.SetMaxOpenConns(1)
@@ -58,15 +60,24 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())
 	}
 	x.read.SetMaxOpenConns(Readers)
-	for _, table := range tables {
-		if _, err := x.write.ExecContext(ctx, table); err != nil {
-			return nil, errors.Join(fmt.Errorf("creating the search index: %w", err), x.Close())
-		}
+	if err := x.create(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating the search index: %w", err), x.Close())
 	}
 	return x, nil
 }
 
-// Close ends all queries and removes the database.
+// create makes the tables, and says that nothing is in them.
+func (x *Index) create(ctx context.Context) error {
+	for _, table := range x.tables() {
+		if _, err := x.write.ExecContext(ctx, table); err != nil {
+			return err
+		}
+	}
+	_, err := x.write.ExecContext(ctx, emptyState)
+	return err
+}
+
+// Close ends all queries. An embedded database is removed.
 func (x *Index) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{x.write, x.read} {
@@ -74,125 +85,69 @@ func (x *Index) Close() error {
 			errs = append(errs, db.Close())
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(x.dir))...)
+	return errors.Join(append(errs, x.release())...)
 }
 
-// Write says what rows there are of the object at a key of etcd: none of one that has gone.
-type Write struct {
-	Key  string
-	Rows []Row
+// Progress is how far the index is.
+type Progress struct {
+	// Identity says of what it is an index, empty if it is one of nothing.
+	Identity string
+	// Complete is whether it has everything up to Revision.
+	Complete bool
+	Revision int64
 }
 
-// Apply does writes, all or none. Queries see them when it returns.
-func (x *Index) Apply(ctx context.Context, writes []Write) error {
-	tx, err := x.write.BeginTx(ctx, nil)
+// Progress returns how far the index is.
+func (x *Index) Progress(ctx context.Context) (Progress, error) {
+	var p Progress
+	err := x.read.QueryRowContext(ctx, progressText).Scan(&p.Identity, &p.Revision, &p.Complete)
 	if err != nil {
-		return fmt.Errorf("writing the search index: %w", err)
+		return p, x.failed("reading the search index", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // is no error after Commit
-	w, err := newWriter(ctx, tx)
+	return p, nil
+}
+
+const progressText = `SELECT identity, revision, complete <> 0 FROM state`
+
+// view calls read with a transaction in which the database stays as it is, and the progress it is of. It is an error if
+// that is none of a whole index.
+func (x *Index) view(ctx context.Context, read func(tx *sql.Tx, p Progress) error) error {
+	options := &sql.TxOptions{ReadOnly: true}
+	if x.postgres {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	tx, err := x.read.BeginTx(ctx, options)
 	if err != nil {
-		return fmt.Errorf("writing the search index: %w", err)
+		return x.failed("reading the search index", err)
 	}
-	for i := range writes {
-		if err := w.replace(ctx, &writes[i]); err != nil {
-			return fmt.Errorf("writing %q to the search index: %w", writes[i].Key, err)
+	defer tx.Rollback() //nolint:errcheck // nothing is written
+	if x.postgres {
+		// Who empties the tables waits for this. Without it, they could be empty in a state in which they are complete.
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, properties IN ACCESS SHARE MODE`); err != nil {
+			return x.failed("reading the search index", err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("writing the search index: %w", err)
+	var p Progress
+	if err := tx.QueryRowContext(ctx, progressText).Scan(&p.Identity, &p.Revision, &p.Complete); err != nil {
+		return x.failed("reading the search index", err)
+	}
+	if !p.Complete {
+		return ErrIncomplete
+	}
+	if err := read(tx, p); err != nil {
+		return x.failed("reading the search index", err)
 	}
 	return nil
 }
 
-// writer has the statements of a transaction.
-type writer struct{ find, unset, remove, add, set *sql.Stmt }
+// Shared reports whether several processes use the database.
+func (x *Index) Shared() bool { return x.postgres }
 
-func newWriter(ctx context.Context, tx *sql.Tx) (*writer, error) {
-	w := &writer{}
-	for into, text := range map[**sql.Stmt]string{
-		&w.find:   `SELECT id, sum FROM objects WHERE key = ?`,
-		&w.unset:  `DELETE FROM properties WHERE object = ?`,
-		&w.remove: `DELETE FROM objects WHERE id = ?`,
-		&w.add: `INSERT INTO objects (key, sum, space, resource, namespace, name, apigroup, kind, kindfold, created, text, details)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&w.set: `INSERT OR IGNORE INTO properties (object, name, value) VALUES (?, ?, ?)`,
-	} {
-		var err error
-		if *into, err = tx.PrepareContext(ctx, text); err != nil {
-			return nil, err
-		}
+// Rows returns how many objects the index has.
+func (x *Index) Rows(ctx context.Context) (int64, error) {
+	var n int64
+	if err := x.read.QueryRowContext(ctx, `SELECT CAST(coalesce(sum(objects), 0) AS BIGINT) FROM ranges`).Scan(&n); err != nil {
+		return 0, x.failed("counting in the search index", err)
 	}
-	return w, nil
-}
-
-// replace does one write. Most changes of objects, such as renewed leases, concern nothing that
-// is searched.
-func (w *writer) replace(ctx context.Context, write *Write) error {
-	before, err := w.stored(ctx, write.Key)
-	if err != nil {
-		return err
-	}
-	var added []stored
-	for _, row := range write.Rows {
-		s, err := row.store()
-		if err != nil {
-			return err
-		}
-		if _, same := before[s.sum]; same {
-			delete(before, s.sum)
-		} else {
-			added = append(added, s)
-		}
-	}
-	for _, id := range before {
-		if _, err := w.unset.ExecContext(ctx, id); err != nil {
-			return err
-		}
-		if _, err := w.remove.ExecContext(ctx, id); err != nil {
-			return err
-		}
-	}
-	for i := range added {
-		if err := w.insert(ctx, write.Key, &added[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stored returns the ids of the rows of a key by their sums.
-func (w *writer) stored(ctx context.Context, key string) (map[int64]int64, error) {
-	rows, err := w.find.QueryContext(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	ids := map[int64]int64{}
-	for rows.Next() {
-		var id, sum int64
-		if err := rows.Scan(&id, &sum); err != nil {
-			return nil, err
-		}
-		ids[sum] = id
-	}
-	return ids, rows.Err()
-}
-
-func (w *writer) insert(ctx context.Context, key string, s *stored) error {
-	result, err := w.add.ExecContext(ctx, key, s.sum, string(s.Space), s.Resource.String(), s.Namespace, s.Name, s.Resource.Group,
-		s.Kind, query.Fold(s.Kind), s.Created, s.text(), string(s.details))
-	if err != nil {
-		return err
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		return err
-	}
-	for _, p := range s.properties() {
-		if _, err := w.set.ExecContext(ctx, id, p.name, p.value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n, nil
 }

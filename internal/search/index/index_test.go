@@ -2,8 +2,8 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,26 +28,9 @@ var (
 
 var everything = &rights.Set{Whole: sets.New(configMaps, pods, deployments, clusterRoles)}
 
-func open(t testing.TB, rows ...Row) *Index {
-	t.Helper()
-	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, row := range rows {
-		apply(t, x, Write{Key: keyOf(row), Rows: []Row{row}})
-	}
-	return x
-}
-
 func apply(t testing.TB, x *Index, writes ...Write) {
 	t.Helper()
-	if err := x.Apply(t.Context(), writes); err != nil {
+	if err := x.Apply(t.Context(), writes, x.last+1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,7 +73,9 @@ func find(t *testing.T, x *Index, s Selection, text string) []string {
 	return places
 }
 
-func TestFilters(t *testing.T) {
+func TestFilters(t *testing.T) { onEach(t, testFilters) }
+
+func testFilters(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	web := row("acme", pods, "Pod", "default", "web")
 	web.Labels, web.Status, web.Created = map[string]string{"app": "Web", "tier": "100%_x"}, "Running", time.Date(2024, 5, 31, 12, 0, 0, 0, time.UTC).Unix()
 	db := row("acme", deployments, "Deployment", "data", "db_1")
@@ -150,7 +135,9 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestRights(t *testing.T) {
+func TestRights(t *testing.T) { onEach(t, testRights) }
+
+func testRights(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	var rows []Row
 	for _, space := range []tenant.Name{"acme", "globex"} {
 		for _, namespace := range []string{"a", "b"} {
@@ -201,7 +188,9 @@ func TestRights(t *testing.T) {
 	}
 }
 
-func TestShared(t *testing.T) {
+func TestShared(t *testing.T) { onEach(t, testShared) }
+
+func testShared(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t, row(Shared, clusterRoles, "ClusterRole", "", "view"), row(Shared, clusterRoles, "ClusterRole", "", "edit"), row("acme", clusterRoles, "Own", "", "view"))
 	for _, tc := range []struct {
 		s    Selection
@@ -220,7 +209,9 @@ func TestShared(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestPages(t *testing.T) { onEach(t, testPages) }
+
+func testPages(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t)
 	for i := range 10 {
 		r := row("acme", pods, "Pod", fmt.Sprint("n", i%3), fmt.Sprint("p", i))
@@ -239,10 +230,110 @@ func TestPages(t *testing.T) {
 	}
 }
 
+func TestWrites(t *testing.T) { onEach(t, testWrites) }
+
+func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
+	before := row("acme", pods, "Pod", "default", "web")
+	before.Labels = map[string]string{"app": "web"}
+	x := open(t, before)
+	after := before
+	after.Labels, after.Status = map[string]string{"app": "db"}, "Running"
+	apply(t, x, Write{Key: keyOf(before), Rows: []Row{after}}, Write{Key: "other", Rows: []Row{row("acme", pods, "Pod", "a", "other")}})
+	for text, want := range map[string][]string{"label:app=web": {}, "label:app=db status:Running": {"pods default/web"}, "other": {"pods a/other"}} {
+		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+	apply(t, x, Write{Key: keyOf(before)})
+	if diff := cmp.Diff([]string{"pods a/other"}, find(t, x, Selection{Visible: everything}, "")); diff != "" {
+		t.Error(diff)
+	}
+	var properties int
+	if err := x.write.QueryRowContext(t.Context(), `SELECT count(*) FROM properties`).Scan(&properties); err != nil || properties > 0 {
+		t.Errorf("%d properties of objects that have gone, %v", properties, err)
+	}
+	// All or nothing: a turn of writing that is over.
+	x.epoch++
+	err := x.Apply(t.Context(), []Write{{Key: keyOf(before), Rows: []Row{before}}}, x.last+1)
+	if !errors.Is(err, ErrOvertaken) || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
+		t.Errorf("half of the writes were done: %v", err)
+	}
+}
+
+func TestQueriesEnd(t *testing.T) { onEach(t, testQueriesEnd) }
+
+func testQueriesEnd(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
+	x := open(t, row("acme", pods, "Pod", "default", "web"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := x.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1}); err == nil {
+		t.Error("a query outlives its request")
+	}
+}
+
+func TestNewRow(t *testing.T) {
+	secret := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "s", Namespace: "default", UID: "1", Labels: map[string]string{"a": "b\x00c"},
+			Annotations:   map[string]string{"about": "x\xff", "kubectl.kubernetes.io/last-applied-configuration": "hidden"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "hidden"}},
+		},
+		Data: map[string][]byte{"hidden": []byte("hidden")}, StringData: map[string]string{"hidden": "hidden"}, Type: "hidden",
+	}
+	got, err := NewRow("acme", schema.GroupResource{Resource: "secrets"}, secret, []string{"about", "missing"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Row{Space: "acme", Resource: schema.GroupResource{Resource: "secrets"}, Kind: "Secret", Namespace: "default", Name: "s",
+		Details: Details{UID: "1", Labels: map[string]string{"a": "b c"}, Annotations: map[string]string{"about": "x\ufffd"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Phase: "Running"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"hidden"}, Env: []corev1.EnvVar{{Name: "A", Value: "hidden"}}}}}}
+	if got, err = NewRow("acme", pods, pod, nil, []query.Property{{Name: "status", Value: "Running"}}); err != nil || got.Status != "Running" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	stored, err := got.store("key")
+	if err != nil || strings.Contains(stored.details+got.text(), "hidden") {
+		t.Errorf("%s, %v", stored.details, err)
+	}
+}
+
+// BenchmarkSelect searches one of many spaces, each with a thousand objects.
+func BenchmarkSelect(b *testing.B) {
+	for _, spaces := range []int{1, 100} {
+		x := openSQLite(b)
+		for n := range spaces {
+			writes := make([]Write, 0, 1000)
+			for i := range cap(writes) {
+				r := row(tenant.Name(fmt.Sprint("t", n)), pods, "Pod", fmt.Sprint("n", i%10), fmt.Sprint("pod-", i))
+				r.Labels, r.Status = map[string]string{"app": fmt.Sprint("app-", i%20), "tier": "web"}, "Running"
+				writes = append(writes, Write{Key: keyOf(r), Rows: []Row{r}})
+			}
+			apply(b, x, writes...)
+		}
+		for name, text := range map[string]string{"filter": "label:app=app-7", "keyword": "app-7", "everything": ""} {
+			b.Run(fmt.Sprintf("%s/spaces=%d", name, spaces), func(b *testing.B) {
+				q, err := query.Parse(text, time.Now())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					if found, err := x.Select(b.Context(), Selection{Space: "t0", Visible: everything, Query: q, Limit: 100}); err != nil || found.Count == 0 {
+						b.Fatal(found, err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestLargePages has rows that show much: a page of them ends before its limit, and the next one goes on behind it.
 func TestLargePages(t *testing.T) {
 	const all = 12
-	x := open(t)
+	x := openSQLite(t)
 	for i := range all {
 		r := row("acme", configMaps, "ConfigMap", "a", fmt.Sprintf("r%02d", i))
 		r.Labels = map[string]string{"much": strings.Repeat("x", pageBytes/8)}
@@ -272,100 +363,5 @@ func TestLargePages(t *testing.T) {
 	}
 	if seen != all {
 		t.Errorf("%d rows of %d", seen, all)
-	}
-}
-
-func TestWrites(t *testing.T) {
-	before := row("acme", pods, "Pod", "default", "web")
-	before.Labels = map[string]string{"app": "web"}
-	x := open(t, before)
-	after := before
-	after.Labels, after.Status = map[string]string{"app": "db"}, "Running"
-	apply(t, x, Write{Key: keyOf(before), Rows: []Row{after}}, Write{Key: "other", Rows: []Row{row("acme", pods, "Pod", "a", "other")}})
-	for text, want := range map[string][]string{"label:app=web": {}, "label:app=db status:Running": {"pods default/web"}, "other": {"pods a/other"}} {
-		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
-			t.Errorf("%q: %s", text, diff)
-		}
-	}
-	apply(t, x, Write{Key: keyOf(before)})
-	if diff := cmp.Diff([]string{"pods a/other"}, find(t, x, Selection{Visible: everything}, "")); diff != "" {
-		t.Error(diff)
-	}
-	var properties int
-	if err := x.write.QueryRowContext(t.Context(), `SELECT count(*) FROM properties`).Scan(&properties); err != nil || properties > 0 {
-		t.Errorf("%d properties of objects that have gone, %v", properties, err)
-	}
-	// All or nothing: two objects at one place.
-	err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{before}}, {Key: "2", Rows: []Row{before}}})
-	if err == nil || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
-		t.Errorf("half of the writes were done: %v", err)
-	}
-}
-
-func TestQueriesEnd(t *testing.T) {
-	x := open(t, row("acme", pods, "Pod", "default", "web"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := x.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1}); err == nil {
-		t.Error("a query outlives its request")
-	}
-}
-
-func TestNewRow(t *testing.T) {
-	secret := &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "s", Namespace: "default", UID: "1", Labels: map[string]string{"a": "b\x00c"},
-			Annotations:   map[string]string{"about": "x\xff", "kubectl.kubernetes.io/last-applied-configuration": "hidden"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "hidden"}},
-		},
-		Data: map[string][]byte{"hidden": []byte("hidden")}, StringData: map[string]string{"hidden": "hidden"}, Type: "hidden",
-	}
-	got, err := NewRow("acme", schema.GroupResource{Resource: "secrets"}, secret, []string{"about", "missing"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Row{Space: "acme", Resource: schema.GroupResource{Resource: "secrets"}, Kind: "Secret", Namespace: "default", Name: "s",
-		Details: Details{UID: "1", Labels: map[string]string{"a": "b c"}, Annotations: map[string]string{"about": "x\ufffd"}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Phase: "Running"},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"hidden"}, Env: []corev1.EnvVar{{Name: "A", Value: "hidden"}}}}}}
-	if got, err = NewRow("acme", pods, pod, nil); err != nil || got.Status != "Running" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	stored, err := got.store()
-	if err != nil || strings.Contains(string(stored.details)+got.text(), "hidden") {
-		t.Errorf("%s, %v", stored.details, err)
-	}
-}
-
-// BenchmarkSelect searches one of many spaces, each with a thousand objects.
-func BenchmarkSelect(b *testing.B) {
-	for _, spaces := range []int{1, 100} {
-		x := open(b)
-		for n := range spaces {
-			writes := make([]Write, 0, 1000)
-			for i := range cap(writes) {
-				r := row(tenant.Name(fmt.Sprint("t", n)), pods, "Pod", fmt.Sprint("n", i%10), fmt.Sprint("pod-", i))
-				r.Labels, r.Status = map[string]string{"app": fmt.Sprint("app-", i%20), "tier": "web"}, "Running"
-				writes = append(writes, Write{Key: keyOf(r), Rows: []Row{r}})
-			}
-			apply(b, x, writes...)
-		}
-		for name, text := range map[string]string{"filter": "label:app=app-7", "keyword": "app-7", "everything": ""} {
-			b.Run(fmt.Sprintf("%s/spaces=%d", name, spaces), func(b *testing.B) {
-				q, err := query.Parse(text, time.Now())
-				if err != nil {
-					b.Fatal(err)
-				}
-				for b.Loop() {
-					if found, err := x.Select(b.Context(), Selection{Space: "t0", Visible: everything, Query: q, Limit: 100}); err != nil || found.Count == 0 {
-						b.Fatal(found, err)
-					}
-				}
-			})
-		}
 	}
 }

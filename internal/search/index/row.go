@@ -3,14 +3,11 @@ package index
 import (
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,8 +19,8 @@ import (
 // space has this name.
 const Shared tenant.Name = ""
 
-// Row is what is known of an object: metadata, and how it is. Specs and data, and managed fields, are
-// not there; of a Secret there is nothing but metadata.
+// Row is what is known of an object: metadata, and what kubectl prints of it. Other parts of specs and data, and
+// managed fields, are not there; of a Secret there is nothing but metadata.
 type Row struct {
 	Space           tenant.Name
 	Resource        schema.GroupResource
@@ -32,6 +29,8 @@ type Row struct {
 	// Created is in seconds since 1970, zero if it is not known.
 	Created int64
 	Details
+	// Key is what it is ordered by before its place, if it was selected in an order.
+	Key string
 }
 
 // Details is what is not part of the place of an object.
@@ -40,11 +39,16 @@ type Details struct {
 	Status      string            `json:"status,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Properties are others than those above.
+	Properties []query.Property `json:"properties,omitempty"`
+	// Links are the objects that it says it is related to, and Selector the labels of the pods of its namespace that it uses.
+	Links    []Link            `json:"links,omitempty"`
+	Selector map[string]string `json:"selector,omitempty"`
 }
 
 // NewRow returns the row of an object of a resource in a space, with those of its annotations that are
-// allowed.
-func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object, annotations []string) (Row, error) {
+// allowed, and with properties.
+func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object, annotations []string, properties []query.Property) (Row, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
 		return Row{}, fmt.Errorf("reading the metadata of %T: %w", obj, err)
@@ -52,7 +56,7 @@ func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object
 	row := Row{
 		Space: space, Resource: resource, Namespace: accessor.GetNamespace(), Name: accessor.GetName(),
 		Kind:    obj.GetObjectKind().GroupVersionKind().Kind,
-		Details: Details{UID: string(accessor.GetUID()), Status: statusOf(obj), Labels: texts(accessor.GetLabels())},
+		Details: Details{UID: string(accessor.GetUID()), Labels: texts(accessor.GetLabels())},
 	}
 	if created := accessor.GetCreationTimestamp(); !created.IsZero() {
 		row.Created = created.Unix()
@@ -65,7 +69,14 @@ func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object
 			row.Annotations[key] = query.Text(value)
 		}
 	}
-	row.Kind, row.Status = query.Text(row.Kind), query.Text(row.Status)
+	row.Kind = query.Text(row.Kind)
+	for _, p := range properties {
+		if p.Name == propertyStatus && row.Status == "" {
+			row.Status = p.Value
+		} else {
+			row.Properties = append(row.Properties, p)
+		}
+	}
 	return row, nil
 }
 
@@ -80,32 +91,10 @@ func texts(m map[string]string) map[string]string {
 	return result
 }
 
-// maxStatus is how many bytes of a status are known: custom resources may have anything there.
-const maxStatus = 256
-
-// statusOf returns the phase of an object, empty if it has none.
-func statusOf(obj runtime.Object) string {
-	switch obj := obj.(type) {
-	case *corev1.Pod:
-		return string(obj.Status.Phase)
-	case *corev1.Namespace:
-		return string(obj.Status.Phase)
-	case *corev1.PersistentVolumeClaim:
-		return string(obj.Status.Phase)
-	case *corev1.PersistentVolume:
-		return string(obj.Status.Phase)
-	case *unstructured.Unstructured:
-		if phase, found, err := unstructured.NestedString(obj.Object, "status", "phase"); err == nil && found && len(phase) <= maxStatus {
-			return phase
-		}
-	}
-	return ""
-}
-
 // property is a value by which objects are filtered and that some do not have, or have several of.
 type property struct{ name, value string }
 
-// The names of such properties. Labels and annotations are compared as KEY=VALUE.
+// The names of such properties of all kinds. Labels and annotations are compared as KEY=VALUE.
 const (
 	propertyLabel      = "label"
 	propertyAnnotation = "annotation"
@@ -129,14 +118,30 @@ func (r *Row) properties() []property {
 	if r.UID != "" {
 		all = append(all, property{propertyUID, r.UID})
 	}
+	for i := range r.Properties {
+		p := &r.Properties[i]
+		all = append(all, property{p.Name, p.Value})
+		if ordered, ok := p.Ordered(); ok {
+			all = append(all, property{p.Name + orderedSuffix, ordered})
+		}
+	}
+	for i := range r.Links {
+		all = append(all, property{propertyLink, r.Links[i].To})
+	}
 	return all
 }
 
+// orderedSuffix is at the end of the names of properties that have a value in the form in which it is ordered. No
+// filter has such a name.
+const orderedSuffix = ">"
+
 // text returns what keywords are looked for in: all values, divided by what is in no keyword.
 func (r *Row) text() string {
-	values := []string{r.Kind, r.Resource.Group, r.Namespace, r.Name}
+	values := []string{r.Kind, r.Resource.Group, r.Resource.Resource, r.Namespace, r.Name}
 	for _, p := range r.properties() {
-		values = append(values, p.value)
+		if p.name != propertyUID && isAskedFor(p.name) { // UIDs are random, and have letters of every keyword
+			values = append(values, p.value)
+		}
 	}
 	for i := range values {
 		values[i] = query.Fold(values[i])
@@ -144,23 +149,45 @@ func (r *Row) text() string {
 	return strings.Join(values, "\n")
 }
 
-var seed = maphash.MakeSeed()
+// storedProperty is a property as the database has it: whole is its value if that is too long for an index.
+type storedProperty struct{ name, value, whole string }
 
 // stored is a row as the database has it.
 type stored struct {
 	Row
-	details []byte
-	sum     int64
+	key, details string
+	sum          int64
 }
 
-func (r Row) store() (stored, error) {
-	details, err := json.Marshal(r.Details)
+// store returns the row of a key as it is stored.
+func (r Row) store(key string) (stored, error) {
+	b := body{Details: r.Details}
+	if storedName(r.Name) != r.Name {
+		b.Name = []byte(r.Name)
+	}
+	details, err := json.Marshal(b)
 	if err != nil {
 		return stored{}, fmt.Errorf("encoding %s %q: %w", r.Resource, r.Name, err)
 	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	fmt.Fprintf(&h, "%s\n%s\n%s\n%s\n%s\n%d\n", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created)
-	h.Write(details)
-	return stored{r, details, int64(h.Sum64())}, nil //nolint:gosec // any number does
+	sum := digest("%s\n%s\n%s\n%q\n%s\n%d\n%s", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created, details)
+	return stored{r, key, string(details), sum}, nil
+}
+
+func (s *stored) place() place {
+	return place{space: s.Space, resource: s.Resource.String(), namespace: s.Namespace, kind: s.Kind}
+}
+
+// stored returns the properties, each once.
+func (s *stored) stored() []storedProperty {
+	var all []storedProperty
+	for _, p := range s.properties() {
+		one := storedProperty{name: p.name, value: short(p.value)}
+		if one.value != p.value {
+			one.whole = p.value
+		}
+		if !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
 }

@@ -4,8 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
-	"maps"
+	"errors"
 	"slices"
 	"strings"
 
@@ -25,18 +24,26 @@ type Selection struct {
 	// Visible is what may be seen.
 	Visible *rights.Set
 	Query   query.Query
-	// Limit is how many rows are returned at most, and After the place behind which they begin.
-	Limit int
-	After *After
+	// Order is what rows are ordered by before their place.
+	Order query.Order
+	// Limit is how many rows are returned at most, and After the place behind which they begin. Offset is how many are left out
+	// then.
+	Limit, Offset int
+	After         *After
+	// NoCount and NoRows say that nobody wants them.
+	NoCount, NoRows bool
 }
 
-// After is a place in the order of rows: by resource, namespace and name.
+// After is a place in the order of rows: by what they are ordered by, resource, namespace and name.
 type After struct {
+	Key                       string `json:",omitempty"`
 	Resource, Namespace, Name string
 }
 
 // Found is what a selection has found.
 type Found struct {
+	// Revision is the one that the index has everything up to.
+	Revision int64
 	// Count is how many rows there are in all, on whatever page.
 	Count int64
 	Rows  []Row
@@ -47,209 +54,319 @@ type Found struct {
 // Select returns the rows of a selection, of one state of the index.
 func (x *Index) Select(ctx context.Context, s Selection) (Found, error) {
 	var found Found
-	b := newBuilder(s)
-	if len(b.branches) == 0 {
-		return found, nil
+	return found, x.view(ctx, func(tx *sql.Tx, p Progress) error {
+		found.Revision = p.Revision
+		return x.selectFrom(ctx, tx, s, &found)
+	})
+}
+
+func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *Found) error {
+	if _, possible := x.conditions(s, nil); !possible {
+		return nil
 	}
-	tx, err := x.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	v, err := x.find(ctx, tx, s)
 	if err != nil {
-		return found, fmt.Errorf("reading the search index: %w", err)
+		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // nothing is written
-	text, args := b.count()
-	if err := tx.QueryRowContext(ctx, text, args...).Scan(&found.Count); err != nil {
-		return found, fmt.Errorf("counting in the search index: %w", err)
+	q := &selection{Index: x, tx: tx, s: s}
+	if err := q.choose(ctx, v); err != nil {
+		return err
 	}
-	text, args = b.page(s.Limit+1, s.After)
-	rows, err := tx.QueryContext(ctx, text, args...)
-	if err != nil {
-		return found, fmt.Errorf("reading the search index: %w", err)
-	}
-	defer rows.Close()
-	size := 0
-	for rows.Next() {
-		if len(found.Rows) == s.Limit || size > pageBytes {
-			found.More = true
-			break
-		}
-		row, length, err := scan(rows, s.Space)
-		if err != nil {
-			return found, fmt.Errorf("reading the search index: %w", err)
-		}
-		found.Rows, size = append(found.Rows, row), size+length
-	}
-	return found, rows.Err()
-}
-
-// scan returns a row, and the length of what it shows.
-func scan(rows *sql.Rows, space tenant.Name) (Row, int, error) {
-	row := Row{Space: space}
-	var resource, details string
-	if err := rows.Scan(&resource, &row.Namespace, &row.Name, &row.Kind, &row.Created, &details); err != nil {
-		return row, 0, err
-	}
-	row.Resource = schema.ParseGroupResource(resource)
-	return row, len(details), json.Unmarshal([]byte(details), &row.Details)
-}
-
-// builder makes the statements of a selection. They have values as parameters alone.
-type builder struct {
-	branches []branch
-	// twice is whether an object may be in two branches.
-	twice bool
-}
-
-// branch is one way in which objects may be seen.
-type branch struct {
-	text string
-	args []any
-}
-
-const columns = `o.resource, o.namespace, o.name, o.kind, o.created, o.details`
-
-func newBuilder(s Selection) *builder {
-	b := &builder{}
-	condition, args, possible := conditions(s.Space, s.Query)
-	if !possible {
-		return b
-	}
-	sources := []source{{space: s.Space}}
-	if s.Shared {
-		sources = append(sources, source{space: Shared, shadowedBy: s.Space})
-	}
-	for _, src := range sources {
-		for _, from := range ranges(src, s.Visible) {
-			from.text += condition
-			from.args = append(from.args, args...)
-			if src.shadowedBy != "" {
-				from.text += ` AND NOT EXISTS (SELECT 1 FROM objects own WHERE own.space = ? AND own.resource = o.resource AND own.namespace = o.namespace AND own.name = o.name)`
-				from.args = append(from.args, string(src.shadowedBy))
-			}
-			if len(s.Visible.Denied) > 0 {
-				from.text += ` AND o.namespace NOT IN (SELECT value FROM json_each(?))`
-				from.args = append(from.args, list(s.Visible.Denied))
-			}
-			b.branches = append(b.branches, from)
+	if !s.NoCount {
+		if found.Count, err = q.count(ctx, v); err != nil || found.Count == 0 {
+			return err
 		}
 	}
-	b.twice = len(s.Visible.Named)+len(s.Visible.NamedIn) > 0
-	return b
+	if s.NoRows {
+		return nil
+	}
+	read := q.page
+	if s.Order != (query.Order{}) || s.Offset > 0 {
+		read = q.sorted
+	}
+	if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
+		return err
+	}
+	if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
+		found.Rows = found.Rows[:s.Limit]
+	}
+	return nil
 }
 
-// source is where rows come from: the space's own ones, or shared ones that no own one shadows.
-type source struct{ space, shadowedBy tenant.Name }
-
-// maxGroups is how many groups of namespaces have a branch of their own: a statement may have some
-// hundred. The pairs of resource and namespace of all others are listed one by one.
-const maxGroups = rights.ListedGroups
+// selection is a selection that is being answered.
+type selection struct {
+	*Index
+	tx *sql.Tx
+	s  Selection
+	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
+	// that is not known.
+	found *query.Filter
+	finds int64
+	// in is what is demanded of objects that were found so, and of are those of single objects.
+	in, of *condition
+	// size is how many bytes its rows show, and full whether they show as much as a page may.
+	size int
+	full bool
+}
 
 // pageBytes is how much a page has at most, in bytes of what its rows show, and one row more.
 const pageBytes = 8 << 20
 
-// ranges returns the branches of a source: each visits the ranges of objects that may be seen, and no
-// other objects. Without any right there is none.
-func ranges(src source, visible *rights.Set) []branch {
-	var branches []branch
-	if len(visible.Whole) > 0 {
-		branches = append(branches, branch{
-			`FROM json_each(?) r CROSS JOIN objects o INDEXED BY objects_place WHERE o.space = ? AND o.resource = r.value`,
-			[]any{resources(visible.Whole), string(src.space)},
-		})
-	}
-	var pairs [][2]string
-	for i, g := range visible.Groups {
-		if i < maxGroups {
-			branches = append(branches, branch{
-				`FROM json_each(?) r CROSS JOIN json_each(?) n CROSS JOIN objects o INDEXED BY objects_place WHERE o.space = ? AND o.resource = r.value AND o.namespace = n.value`,
-				[]any{resources(g.Resources), list(g.Namespaces), string(src.space)},
-			})
-			continue
-		}
-		for resource := range g.Resources {
-			for namespace := range g.Namespaces {
-				pairs = append(pairs, [2]string{resource.String(), namespace})
+var errFull = errors.New("the page is full")
+
+const (
+	// small is how many objects are looked at without asking for a shorter way.
+	small = 2000
+	// enough is how many a filter may find for it to be the shortest way.
+	enough = 500
+)
+
+// choose chooses how objects are found: by the filter that finds the fewest of what is visible, if there is one.
+func (q *selection) choose(ctx context.Context, v *visible) error {
+	q.finds = -1
+	if v.count() > small {
+		limit := v.count() + 1
+		for i := range q.s.Query.Filters {
+			f := &q.s.Query.Filters[i]
+			if !isFinding(f) {
+				continue
+			}
+			count, err := q.countBy(ctx, v, f, limit)
+			if err != nil {
+				return err
+			}
+			if q.found == nil || count < q.finds {
+				q.found, q.finds, limit = f, count, count // no other one needs to find more
+			}
+			if count <= enough {
+				break
 			}
 		}
 	}
-	if len(pairs) > 0 {
-		branches = append(branches, branch{
-			`FROM json_each(?) p CROSS JOIN objects o INDEXED BY objects_place WHERE o.space = ? AND o.resource = p.value ->> 0 AND o.namespace = p.value ->> 1`,
-			[]any{encode(pairs), string(src.space)},
-		})
-	}
-	return append(branches, names(src, visible)...)
+	q.in, _ = q.conditions(q.s, q.found)
+	q.of, _ = q.conditions(q.s, nil)
+	return nil
 }
 
-// names returns the branches of single objects.
-func names(src source, visible *rights.Set) []branch {
-	var branches []branch
-	var anywhere [][2]string
-	for resource, named := range visible.Named {
-		for name := range named {
-			anywhere = append(anywhere, [2]string{resource.String(), name})
+// isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
+// properties.
+func isFinding(f *query.Filter) bool {
+	if placeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
+		return false
+	}
+	v := &f.Any[0]
+	return v.Parts == nil && v.Ordered == "" && v.Since == ""
+}
+
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more.
+func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
+	list, args := q.list(`r`, column{`id`, v.ranges})
+	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
+		` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
+	err = q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count)
+	return count, err
+}
+
+// ordered are the columns of a list of ids. Their positions are needed for pages alone.
+func ordered(ids, positions []int64, order bool) []column {
+	if !order {
+		return []column{{`id`, ids}}
+	}
+	return []column{{`id`, ids}, {`pos`, positions}}
+}
+
+// inRanges returns the part of a statement behind columns that finds objects o in ranges r.
+func (q *selection) inRanges(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
+	if q.found == nil {
+		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + q.in.text.String(), append(args, q.in.args...)
+	}
+	args = append(args, q.found.Property, short(q.found.Any[0].Text))
+	return ` FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?` +
+		q.join() + `objects o ON o.id = d.object WHERE true` + q.in.text.String(), append(args, q.in.args...)
+}
+
+// single is inRanges for single objects.
+func (q *selection) single(v *visible, order bool) (string, []any) {
+	list, args := q.list(`r`, ordered(v.objects, v.objectAt, order)...)
+	return ` FROM ` + list + q.join() + `objects o ON o.id = r.id WHERE true` + q.of.text.String(), append(args, q.of.args...)
+}
+
+// count returns how many objects match.
+func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
+	if q.of.text.Len() == 0 {
+		return v.count(), nil
+	}
+	total := int64(0)
+	if q.found != nil && q.in.text.Len() == 0 { // it is known already
+		total, v = q.finds, &visible{objects: v.objects, objectAt: v.objectAt}
+	}
+	for _, part := range q.parts(v, false) {
+		var count int64
+		if err := q.tx.QueryRowContext(ctx, q.bind(`SELECT count(*)`+part.text), part.args...).Scan(&count); err != nil {
+			return 0, err
 		}
+		total += count
 	}
-	if len(anywhere) > 0 {
-		branches = append(branches, branch{
-			`FROM json_each(?) p CROSS JOIN objects o INDEXED BY objects_name WHERE o.space = ? AND o.resource = p.value ->> 0 AND o.name = p.value ->> 1`,
-			[]any{encode(anywhere), string(src.space)},
-		})
+	return total, nil
+}
+
+// part is a part of a statement with its parameters.
+type part struct {
+	text string
+	args []any
+}
+
+// parts returns the ways to what is visible, none if nothing is.
+func (q *selection) parts(v *visible, order bool) []part {
+	var parts []part
+	if len(v.ranges) > 0 {
+		text, args := q.inRanges(v, order)
+		parts = append(parts, part{text, args})
 	}
-	var inOne [][3]string
-	for in, named := range visible.NamedIn {
-		for name := range named {
-			inOne = append(inOne, [3]string{in.Resource.String(), in.Namespace, name})
+	if len(v.objects) > 0 {
+		text, args := q.single(v, order)
+		parts = append(parts, part{text, args})
+	}
+	return parts
+}
+
+// page returns rows behind a place, in order. It looks at a part of what is visible, and at ever more of it while rows are missing.
+func (q *selection) page(ctx context.Context, v *visible, limit int) ([]Row, error) {
+	var rows []Row
+	from, name := q.begin(v)
+	for budget := int64(4 * limit); from < int64(len(v.places)) && len(rows) < limit && !q.full; budget *= 8 {
+		to := v.until(from, budget)
+		more, err := q.rows(ctx, v.between(from, to), from, name, limit-len(rows))
+		if err != nil {
+			return nil, err
 		}
+		rows, from, name = append(rows, more...), to, nil
 	}
-	if len(inOne) > 0 {
-		branches = append(branches, branch{
-			`FROM json_each(?) p CROSS JOIN objects o INDEXED BY objects_place WHERE o.space = ? AND o.resource = p.value ->> 0 AND o.namespace = p.value ->> 1 AND o.name = p.value ->> 2`,
-			[]any{encode(inOne), string(src.space)},
-		})
-	}
-	return branches
+	return rows, nil
 }
 
-// union returns the statement of all branches, each with more at its end.
-func (b *builder) union(columns, more string, last []any) (string, []any) {
-	texts, args := make([]string, 0, len(b.branches)), []any(nil)
-	for _, each := range b.branches {
-		texts = append(texts, `SELECT `+columns+` `+each.text+more)
-		args = append(append(args, each.args...), last...)
+// begin returns the position at which a page begins, and the name behind which it does there.
+func (q *selection) begin(v *visible) (int64, *string) {
+	if q.s.After == nil {
+		return 0, nil
 	}
-	if b.twice {
-		return strings.Join(texts, ` UNION `), args
+	after := place{resource: q.s.After.Resource, namespace: q.s.After.Namespace}
+	at, here := slices.BinarySearchFunc(v.places, after, func(a, b place) int {
+		return strings.Compare(a.resource+"\x00"+a.namespace, b.resource+"\x00"+b.namespace)
+	})
+	if !here {
+		return int64(at), nil
 	}
-	return strings.Join(texts, ` UNION ALL `), args
+	name := storedName(q.s.After.Name)
+	return int64(at), &name
 }
 
-func (b *builder) count() (string, []any) {
-	text, args := b.union(`o.id`, ``, nil)
-	return `SELECT count(*) FROM (` + text + `)`, args
-}
-
-func (b *builder) page(limit int, after *After) (string, []any) {
-	more, last := ``, []any(nil)
-	if after != nil {
-		more, last = ` AND (o.resource, o.namespace, o.name) > (?, ?, ?)`, []any{after.Resource, after.Namespace, after.Name}
+// until returns the position before which there are as many objects as a budget says, from a position on.
+func (v *visible) until(from, budget int64) int64 {
+	sizes := make(map[int64]int64)
+	for i, at := range v.rangeAt {
+		sizes[at] += v.sizes[i]
 	}
-	text, args := b.union(columns, more, last)
-	return `SELECT * FROM (` + text + `) ORDER BY 1, 2, 3 LIMIT ?`, append(args, limit)
+	for _, at := range v.objectAt {
+		sizes[at]++
+	}
+	to := from
+	for n := int64(0); to < int64(len(v.places)) && n < budget; to++ {
+		n += sizes[to]
+	}
+	return to
 }
 
-func resources(set sets.Set[schema.GroupResource]) string {
+// rows returns the first rows of what is visible, at the position from behind a name.
+func (q *selection) rows(ctx context.Context, v *visible, from int64, name *string, limit int) ([]Row, error) {
+	parts := q.parts(v, true)
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	texts, args := make([]string, 0, len(parts)), []any(nil)
+	for _, each := range parts {
+		text := `SELECT '' AS k, r.pos AS pos, o.id AS id, o.name AS name, o.created AS created, o.home AS home` + each.text
+		args = append(args, each.args...)
+		if name != nil {
+			text += ` AND (r.pos > ? OR o.name > ?)`
+			args = append(args, from, *name)
+		}
+		texts = append(texts, text)
+	}
+	text := `SELECT f.k, f.pos, g.kind, f.name, f.created, b.details FROM (SELECT * FROM (` + strings.Join(texts, ` UNION ALL `) + `) u ORDER BY pos, name LIMIT ?) f` +
+		q.join() + `bodies b ON b.id = f.id` + q.join() + `ranges g ON g.id = f.home ORDER BY f.pos, f.name`
+	return q.scan(ctx, v, text, append(args, limit))
+}
+
+// scan returns the rows of a statement.
+func (q *selection) scan(ctx context.Context, v *visible, text string, args []any) ([]Row, error) {
+	var found []Row
+	err := queryEach(ctx, q.tx, q.bind(text), args, func(rows *sql.Rows) error {
+		if size := q.size; size > pageBytes {
+			q.full = true
+			return errFull
+		}
+		row, err := q.row(v, rows)
+		if err == nil {
+			found = append(found, *row)
+		}
+		return err
+	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	return found, err
+}
+
+// scanEach calls each with every row of a statement.
+func (q *selection) scanEach(ctx context.Context, v *visible, text string, args []any, each func(row *Row)) error {
+	return queryEach(ctx, q.tx, q.bind(text), args, func(rows *sql.Rows) error {
+		row, err := q.row(v, rows)
+		if err == nil {
+			each(row)
+		}
+		return err
+	})
+}
+
+// row reads one row of a statement.
+func (q *selection) row(v *visible, rows *sql.Rows) (*Row, error) {
+	row := &Row{Space: q.s.Space}
+	var at int64
+	var details string
+	if err := rows.Scan(&row.Key, &at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
+		return nil, err
+	}
+	q.size += len(details)
+	row.Resource, row.Namespace = schema.ParseGroupResource(v.places[at].resource), v.places[at].namespace
+	return row, row.restore(details)
+}
+
+func resources(set sets.Set[schema.GroupResource]) []string {
 	names := make([]string, 0, len(set))
 	for resource := range set {
 		names = append(names, resource.String())
 	}
 	slices.Sort(names)
-	return encode(names)
+	return names
 }
 
-func list(set sets.Set[string]) string { return encode(slices.Sorted(maps.Keys(set))) }
+// body is what is stored of a row beside its columns.
+type body struct {
+	Details
+	// Name is the name, if it is stored in another form.
+	Name []byte `json:"name,omitempty"`
+}
 
-// encode returns a parameter of json_each.
-func encode(value any) string {
-	encoded, _ := json.Marshal(value) // strings are always encoded
-	return string(encoded)
+func (r *Row) restore(details string) error {
+	var b body
+	if err := json.Unmarshal([]byte(details), &b); err != nil {
+		return err
+	}
+	r.Details = b.Details
+	if b.Name != nil {
+		r.Name = string(b.Name)
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ type Filter struct {
 
 // Value is what a property is compared with.
 type Value struct {
-	// Is says how: Equal, or an order of times.
+	// Is says how: Equal, or an order of numbers and times.
 	Is Comparison
 	// Text is what it is compared with, as Text or, if Folded is set, as Fold makes it.
 	Text string
@@ -46,14 +46,18 @@ type Value struct {
 	Folded bool
 	// Parts is the text between its wildcards, if it has some.
 	Parts []string
-	// Time is what times are compared with.
+	// Time is what the time of creation is compared with.
 	Time time.Time
+	// Ordered is what numbers and times of other properties are compared with, as Property.Ordered makes it.
+	Ordered string
+	// Since, if it is not empty, is such a form of a time. What is not older matches, too.
+	Since string
 }
 
 // Comparison is how a property is compared with a value.
 type Comparison string
 
-// The comparisons. Others than Equal are about times.
+// The comparisons. Others than Equal are about numbers and times.
 const (
 	Equal     Comparison = "="
 	After     Comparison = ">"
@@ -62,8 +66,13 @@ const (
 	NotAfter  Comparison = "<="
 )
 
-// Created is the property that is a time.
+// Created is the property that is a time and that nearly all objects have.
 const Created = "created"
+
+// synonyms are other names of properties that have several values.
+var synonyms = map[string]string{
+	"annotations": "annotation", "conditions": "condition", "images": "image", "labels": "label", "owners": "owner",
+}
 
 // folded are the properties in whose values case makes no difference if they are written in
 // lower case: nobody remembers how kinds are written.
@@ -79,24 +88,56 @@ func Parse(text string, now time.Time) (Query, error) {
 	if len(text) > MaxBytes {
 		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", len(text), MaxBytes)
 	}
-	words, err := split(text)
+	words, err := Split(text)
 	if err != nil {
 		return q, err
 	}
+	var keywords []string
+	var filters []Words
 	for _, w := range words {
-		if w.property == "" {
-			if keyword := Fold(w.values[0]); strings.TrimSpace(keyword) != "" {
-				q.Keywords = append(q.Keywords, keyword)
-			}
+		if w.Property == "" {
+			keywords = append(keywords, w.Values[0])
+		} else {
+			filters = append(filters, w)
+		}
+	}
+	return New(keywords, filters, now)
+}
+
+// Words are a filter before it is read: a property and its values, each with what stands before it.
+type Words struct {
+	Property string // empty for a keyword
+	Values   []string
+}
+
+// New reads keywords and filters, as Parse does. A filter without values says nothing.
+func New(keywords []string, filters []Words, now time.Time) (Query, error) {
+	var q Query
+	for _, keyword := range keywords {
+		if keyword = Fold(keyword); strings.TrimSpace(keyword) != "" {
+			q.Keywords = append(q.Keywords, keyword)
+		}
+	}
+	bytes := 0
+	for _, w := range filters {
+		if len(w.Values) == 0 {
 			continue
 		}
-		f, err := newFilter(w, now)
+		f, err := newFilter(Words{PropertyNamed(w.Property), w.Values}, now)
 		if err != nil {
-			return q, fmt.Errorf("filter %q: %w", w.property, err)
+			return q, fmt.Errorf("filter %q: %w", f.Property, err)
 		}
 		q.Filters = append(q.Filters, f)
+		for _, value := range w.Values {
+			bytes += len(value)
+		}
+	}
+	for _, keyword := range q.Keywords {
+		bytes += len(keyword)
 	}
 	switch {
+	case bytes > MaxBytes:
+		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", bytes, MaxBytes)
 	case len(q.Filters) > MaxFilters:
 		return q, fmt.Errorf("the query has %d filters, and may have %d", len(q.Filters), MaxFilters)
 	case len(q.Keywords) > MaxKeywords:
@@ -105,14 +146,14 @@ func Parse(text string, now time.Time) (Query, error) {
 	return q, nil
 }
 
-func newFilter(w word, now time.Time) (Filter, error) {
-	f := Filter{Property: w.property}
-	if len(w.values) > MaxValues {
-		return f, fmt.Errorf("it has %d values, and may have %d", len(w.values), MaxValues)
+func newFilter(w Words, now time.Time) (Filter, error) {
+	f := Filter{Property: w.Property}
+	if len(w.Values) > MaxValues {
+		return f, fmt.Errorf("it has %d values, and may have %d", len(w.Values), MaxValues)
 	}
-	for _, raw := range w.values {
+	for _, raw := range w.Values {
 		comparison, negated, text := operator(raw)
-		v, err := newValue(w.property, comparison, text, now)
+		v, err := newValue(w.Property, comparison, text, now)
 		if err != nil {
 			return f, err
 		}
@@ -152,7 +193,10 @@ func newValue(property string, comparison Comparison, text string, now time.Time
 	case property == Created:
 		return timeValue(v, text, now)
 	case comparison != Equal:
-		return v, fmt.Errorf("it is no time: compare it by = or !, and not by %s", comparison)
+		return orderedValue(v, text, now)
+	}
+	if ago, ok := spans[text]; ok {
+		v.Since = orderedTime(ago(now))
 	}
 	v.Folded = slices.Contains(folded, property) && !strings.ContainsFunc(text, unicode.IsUpper)
 	v.Text = Text(text)
@@ -179,47 +223,60 @@ var spans = map[string]func(time.Time) time.Time{
 
 // timeValue reads a time. A word for one, alone, means what is newer.
 func timeValue(v Value, text string, now time.Time) (Value, error) {
-	if ago, ok := spans[text]; ok {
-		if v.Is == Equal {
+	var ok bool
+	if v.Time, ok = parseTime(text, now); ok {
+		if spans[text] != nil && v.Is == Equal {
 			v.Is = NotBefore
 		}
-		v.Time = ago(now)
 		return v, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			v.Time = t
-			return v, nil
-		}
 	}
 	return v, fmt.Errorf("%q is no time; write 2006-01-02, 2006-01-02T15:04:05Z, or hour, day, week, month or year for what is newer", text)
 }
 
-// word is a part of a query, before it is read.
-type word struct {
-	property string // empty for a keyword
-	values   []string
+func parseTime(text string, now time.Time) (time.Time, bool) {
+	if ago, ok := spans[text]; ok {
+		return ago(now), true
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
-// split divides a query into words.
-func split(text string) ([]word, error) {
-	var words []word
+// orderedValue reads what numbers or times are compared with.
+func orderedValue(v Value, text string, now time.Time) (Value, error) {
+	if number, ok := parseNumber(text); ok {
+		v.Ordered = orderedNumber(number)
+		return v, nil
+	}
+	if t, ok := parseTime(text, now); ok {
+		v.Ordered = orderedTime(t)
+		return v, nil
+	}
+	return v, fmt.Errorf("%q is neither a number nor a time, and cannot be compared by %s; write 5, 10Gi, 2006-01-02, 2006-01-02T15:04:05Z or day", text, v.Is)
+}
+
+// Split divides a query into words, and says what each is about.
+func Split(text string) ([]Words, error) {
+	var words []Words
 	s := scanner{rest: text}
 	for s.skipSpaces(); s.rest != ""; s.skipSpaces() {
 		first, end, err := s.token(":, ")
 		if err != nil {
 			return nil, err
 		}
-		w := word{values: []string{first}}
+		w := Words{Values: []string{first}}
 		switch {
 		case end == ':' && first != "":
-			w = word{property: strings.ToLower(Text(first))}
+			w = Words{Property: PropertyNamed(first)}
 			for end = ','; end == ','; {
 				var value string
 				if value, end, err = s.token(", "); err != nil {
 					return nil, err
 				}
-				w.values = append(w.values, value)
+				w.Values = append(w.Values, value)
 			}
 		case end == ':' || end == ',':
 			return nil, fmt.Errorf("%q stands alone in %q; put what has it into double quotes", end, text)
@@ -227,6 +284,15 @@ func split(text string) ([]word, error) {
 		words = append(words, w)
 	}
 	return words, nil
+}
+
+// PropertyNamed returns the property of a name as somebody has written it.
+func PropertyNamed(name string) string {
+	name = strings.ToLower(Text(name))
+	if property, ok := synonyms[name]; ok {
+		return property
+	}
+	return name
 }
 
 type scanner struct{ rest string }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,13 +34,89 @@ func TestParse(t *testing.T) {
 			{Property: "created", Any: []Value{{Is: NotBefore, Time: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)}}},
 			{Property: "created", Any: []Value{{Is: Before, Time: time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)}}},
 		}},
-		"name:a:b": {Filters: []Filter{{Property: "name", Any: []Value{equal("a:b")}}}},
+		"restarts:>5":     {Filters: []Filter{{Property: "restarts", Any: []Value{{Is: After, Ordered: orderedNumber(5)}}}}},
+		"capacity:<=10Gi": {Filters: []Filter{{Property: "capacity", Any: []Value{{Is: NotAfter, Ordered: orderedNumber(10 << 30)}}}}},
+		"started:<day":    {Filters: []Filter{{Property: "started", Any: []Value{{Is: Before, Ordered: orderedTime(now.AddDate(0, 0, -1))}}}}},
+		"started:day":     {Filters: []Filter{{Property: "started", Any: []Value{{Is: Equal, Text: "day", Since: orderedTime(now.AddDate(0, 0, -1))}}}}},
+		"restarts:5":      {Filters: []Filter{{Property: "restarts", Any: []Value{equal("5")}}}},
+		"labels:a=b":      {Filters: []Filter{{Property: "label", Any: []Value{equal("a=b")}}}},
+		"name:a:b":        {Filters: []Filter{{Property: "name", Any: []Value{equal("a:b")}}}},
 	} {
 		got, err := Parse(text, now)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 		} else if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+// TestOrdered compares the text of numbers and of times as databases do.
+func TestOrdered(t *testing.T) {
+	values := []Property{
+		{Value: "-1e300"}, {Value: "-10"}, {Value: "-2.5"}, {Value: "-1e-300"}, {Value: "0"}, {Value: "100m"}, {Value: "1"}, {Value: "2"}, {Value: "10"},
+		{Value: "1k"}, {Value: "1Ki"}, {Value: "1M"}, {Value: "1Mi"}, {Value: "1.5Gi"}, {Value: "1e300"},
+	}
+	times := []Property{{Value: "0001-01-01T00:00:00Z"}, {Value: "1969-12-31T23:59:59Z"}, {Value: "2024-01-01T00:00:00Z"}, {Value: "2024-01-01T00:00:01Z"}, {Value: "9999-12-31T23:59:59Z"}}
+	for typ, all := range map[Type][]Property{Number: values, Time: times} {
+		last := ""
+		for _, p := range all {
+			p.Type = typ
+			ordered, ok := p.Ordered()
+			if !ok {
+				t.Fatalf("%s %s is none", typ, p.Value)
+			}
+			first, end := Between(ordered)
+			if ordered <= last || ordered < first || ordered > end {
+				t.Errorf("%s %s: %q, %v, behind %q", typ, p.Value, ordered, ok, last)
+			}
+			last = ordered
+		}
+	}
+	zero, _ := (&Property{Value: "0", Type: Number}).Ordered()
+	if less, _ := (&Property{Value: "-0", Type: Number}).Ordered(); less != zero {
+		t.Errorf("%q is another zero than %q", less, zero)
+	}
+	for _, text := range []string{"", "a", "NaN", "Inf", "-inf", "0x10", "1_000", "1e999", "1e308Pi", "5 6", "Ki", strings.Repeat("1", maxDigits+1)} {
+		if ordered, ok := (&Property{Value: text, Type: Number}).Ordered(); ok {
+			t.Errorf("%q is a number: %q", text, ordered)
+		}
+	}
+	for _, p := range []Property{{Value: "5"}, {Value: "5", Type: Time}, {Value: "2024-01-01T00:00:00Z", Type: Number}} {
+		if ordered, ok := p.Ordered(); ok {
+			t.Errorf("%+v is ordered as %q", p, ordered)
+		}
+	}
+}
+
+func TestParseOrder(t *testing.T) {
+	for text, want := range map[string]Order{
+		"": {}, "  ": {}, "Name": {Property: "name"}, "created desc": {Property: "created", Descending: true}, "labels ASC": {Property: "label"},
+	} {
+		if got, err := ParseOrder(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"name down", "name asc asc", strings.Repeat("a", MaxBytes+1)} {
+		if _, err := ParseOrder(text); err == nil {
+			t.Errorf("%q is an order", text)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	got, err := New([]string{"A b", " "}, []Words{{"Kind", []string{"a,b", "!c d"}}, {"name", nil}}, now)
+	want := Query{Keywords: []string{"a b"}, Filters: []Filter{{
+		Property: "kind", Any: []Value{{Is: Equal, Text: "a,b", Folded: true}}, None: []Value{{Is: Equal, Text: "c d", Folded: true}},
+	}}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	for name, words := range map[string][]Words{
+		"bytes": {{"name", []string{strings.Repeat("a", MaxBytes+1)}}}, "values": {{"name", make([]string, MaxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, MaxFilters+1),
+	} {
+		if _, err := New(nil, words, now); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -51,7 +128,7 @@ func TestParseErrors(t *testing.T) {
 		":a":                                 "stands alone",
 		"a,b":                                "stands alone",
 		`"a`:                                 "no other one that ends it",
-		"name:>a":                            "and not by >",
+		"name:>a":                            "neither a number nor a time",
 		"created:yesterday":                  "is no time",
 		"name:*a*b*c*d*":                     "5 wildcards",
 		strings.Repeat("a", MaxBytes+1):      "4097 bytes",
@@ -85,7 +162,7 @@ func TestText(t *testing.T) {
 
 // FuzzParse looks for queries that end the process, or lead to text that databases may read in other ways.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"kind:pod x", `name:"a\"b",!c*`, "created:>day", "\xff:\x00", `"`, "a:!*"} {
+	for _, seed := range []string{"kind:pod x", `name:"a\"b",!c*`, "created:>day", "a:>5", "a:<=2024-01-01,day", "\xff:\x00", `"`, "a:!*"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -107,6 +184,8 @@ func FuzzParse(f *testing.F) {
 		for _, filter := range q.Filters {
 			for _, v := range append(filter.Any, filter.None...) {
 				check(v.Text)
+				check(v.Ordered)
+				check(v.Since)
 			}
 		}
 	})

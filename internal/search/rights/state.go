@@ -133,7 +133,12 @@ func (s *State) Suspended(n tenant.Name) bool { return s.tenant(n).suspended }
 
 // Served returns the names by which a stored resource is listed.
 func (s *State) Served(stored schema.GroupResource) []schema.GroupResource {
-	for _, builtin := range s.config.Builtin {
+	return ServedOf(s.config.Builtin, stored)
+}
+
+// ServedOf returns the names by which a stored resource is listed, which is one of the built-in resources or of a definition.
+func ServedOf(resources []Resource, stored schema.GroupResource) []schema.GroupResource {
+	for _, builtin := range resources {
 		if builtin.Stored == stored {
 			return builtin.Served
 		}

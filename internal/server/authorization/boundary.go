@@ -188,8 +188,17 @@ func isPublic(a authorizer.Attributes) bool {
 // isSearch reports whether a user who has logged in searches a space. What may be found is decided there. System users need
 // a right in a tenant's space, or they would learn which tenants there are.
 func isSearch(a authorizer.Attributes) bool {
-	return !a.IsResourceRequest() && a.GetVerb() == "get" && a.GetPath() == "/search" &&
-		slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated)
+	if a.IsResourceRequest() || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {
+		return false
+	}
+	switch a.GetPath() {
+	case "/search":
+		return a.GetVerb() == "get"
+	case "/searchapi/graphql": // queries are posted, and subscriptions are not
+		return a.GetVerb() == "get" || a.GetVerb() == "post"
+	default:
+		return false
+	}
 }
 
 // isServedInSpaces reports whether a path that is no resource is served in a space. Other

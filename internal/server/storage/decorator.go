@@ -38,6 +38,8 @@ type RESTOptionsGetter struct {
 	Raw RawFunc
 	// Uncached names the resources without a watch cache.
 	Uncached map[schema.GroupResource]bool
+	// Uncaching is whether no resource has a watch cache.
+	Uncaching bool
 	// Ranges learns where each resource is stored.
 	Ranges *Ranges
 	// Counts learns how many objects each space has.
@@ -149,7 +151,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, destroy, err
 		}
 		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
-		if g.Uncached[resource] {
+		if g.Uncaching || g.Uncached[resource] {
 			return space, destroy, nil
 		}
 		if g.Only != "" {

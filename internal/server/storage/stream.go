@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -130,9 +131,22 @@ func (s *Stream) Follow(ctx context.Context, f Follower) error {
 	return cmp.Or(ctx.Err(), errEnded)
 }
 
-// list tells f of everything there is at one revision, which it returns.
+// list tells f of everything there is at one revision, which it returns: of definitions first, because they say
+// how their objects are read, and of these once more in their place.
 func (s *Stream) list(ctx context.Context, f Follower) (int64, error) {
-	from, end, revision, limit := s.root, clientv3.GetPrefixRangeEnd(s.root), int64(0), int64(smallPage)
+	var revision int64
+	var err error
+	for _, prefix := range []string{s.root + definitions.Group + "/" + definitions.Resource + "/", s.root} {
+		if revision, err = s.listBelow(ctx, f, prefix, revision); err != nil {
+			return 0, err
+		}
+	}
+	return revision, nil
+}
+
+// listBelow tells f of what is below a prefix at a revision, or now if that is zero, and returns it.
+func (s *Stream) listBelow(ctx context.Context, f Follower, prefix string, revision int64) (int64, error) {
+	from, end, limit := prefix, clientv3.GetPrefixRangeEnd(prefix), int64(smallPage)
 	for {
 		page, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
 		if err != nil {
@@ -167,6 +181,15 @@ func (s *Stream) list(ctx context.Context, f Follower) (int64, error) {
 // all watches of a connection have caught up.
 func ofStream(ctx context.Context) context.Context {
 	return grpcmetadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "tenantry-stream", "changes")
+}
+
+// Cluster tells the etcd, and the prefix in it, from others.
+func (s *Stream) Cluster(ctx context.Context) (string, error) {
+	response, err := s.client.Get(ctx, s.root, clientv3.WithCountOnly())
+	if err != nil {
+		return "", fmt.Errorf("asking which etcd it is: %w", err)
+	}
+	return fmt.Sprintf("%x%s", response.Header.ClusterId, s.root), nil
 }
 
 // Revision returns the revision of etcd now: everything that was written before the call is in
@@ -250,10 +273,21 @@ func placeOf(key string, namespaced bool) (Place, bool) {
 	return p, true
 }
 
+// ErrSealed means that what encrypts objects did not decrypt one, such as a key service that does not answer.
+var ErrSealed = errors.New("it cannot be decrypted")
+
 // Decode returns the object of a change, and its place. Its error says that nobody can read it,
-// or that its tenant is not that of its key.
+// or that its tenant is not that of its key. It is ErrSealed if it may be read at another time.
 func (s *Stream) Decode(ctx context.Context, c *StoredChange) (runtime.Object, Place, error) {
-	obj, err := s.decode(c.at.plain(ctx, c.Key, c.stored), c.Custom)
+	data := c.stored
+	if c.at.transformer != nil {
+		plain, _, err := c.at.transformer.TransformFromStorage(ctx, data, value.DefaultContext(c.Key))
+		if err != nil {
+			return nil, Place{}, fmt.Errorf("decoding %q: %w: %w", c.Key, ErrSealed, err)
+		}
+		data = plain
+	}
+	obj, err := s.decode(data, c.Custom)
 	if err != nil {
 		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
 	}

@@ -2,13 +2,16 @@ package storage
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -85,6 +88,28 @@ func TestStreamLooksAtTenants(t *testing.T) {
 		}
 		if err != nil && !strings.Contains(err.Error(), tc.key) {
 			t.Errorf("%s: %v does not name the key", name, err)
+		}
+	}
+}
+
+// sealed is a transformer that does not decrypt, as one whose key service does not answer.
+type sealed struct{ value.Transformer }
+
+func (sealed) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
+	return nil, false, errors.New("no key")
+}
+
+// TestStreamTellsSealedFromBroken has objects that cannot be decrypted now, and ones that nobody can read.
+func TestStreamTellsSealedFromBroken(t *testing.T) {
+	s := newStream()
+	s.ranges.add("registry", "/secrets/", etcdRange{resource: schema.GroupResource{Resource: "secrets"}, namespaced: true, transformer: sealed{}})
+	for key, want := range map[string]bool{"/registry/secrets/acme/ns/s": true, "/registry/pods/acme/ns/p": false} {
+		change, ok, err := s.change(key, []byte("no object"), 7)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if _, _, err := s.Decode(t.Context(), &change); err == nil || errors.Is(err, ErrSealed) != want {
+			t.Errorf("%s: %v", key, err)
 		}
 	}
 }

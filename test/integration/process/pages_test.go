@@ -60,6 +60,9 @@ var cannotRun = map[string]map[string]string{
 		"kubectl apply -k config/workloads":                                            "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --network-isolation=Unenforced": "needs a cluster; test/node does the same",
 	},
+	"docs/guides/search.md": {
+		"tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \\": "needs an etcd and a PostgreSQL elsewhere; test/integration/search runs such a service",
+	},
 	"docs/guides/install.md": {
 		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":         "needs a registry and a cluster",
 		"kubectl -n tenantry-system exec tenantry-0 -- /tenantry kubeconfig system \\": "needs a cluster",

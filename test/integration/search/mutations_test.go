@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,9 +31,13 @@ var (
 
 // mutate does one random write in a space, or in another one that decides about it, and describes it.
 func (w *world) mutate(ctx context.Context, n tenant.Name, who subject) (string, error) {
-	switch pick := w.random.IntN(20); {
+	switch pick := w.random.IntN(26); {
 	case pick < 6:
 		return w.mutateObject(ctx, n)
+	case pick >= 23:
+		return w.mutatePod(ctx, n)
+	case pick >= 20:
+		return w.mutateSuspension(ctx)
 	case pick < 9:
 		return w.mutateRole(ctx, n)
 	case pick < 15:
@@ -117,7 +123,7 @@ func (w *world) rules() []any {
 		rule := map[string]any{
 			"verbs":     some(w.random, []string{"list", "list", "list", "*", "get", "watch"}),
 			"apiGroups": some(w.random, []string{"", "", "coordination.k8s.io", "example.com", "*", "rbac.authorization.k8s.io", "events.k8s.io"}),
-			"resources": some(w.random, []string{"*", "configmaps", "secrets", "leases", "*", "widgets", "gadgets", "globals", "namespaces", "configmaps/status", "*/status", "events", "roles"}),
+			"resources": some(w.random, []string{"*", "configmaps", "secrets", "leases", "*", "widgets", "gadgets", "globals", "namespaces", "configmaps/status", "*/status", "events", "roles", "pods", "pods"}),
 		}
 		if w.random.IntN(3) == 0 {
 			rule["resourceNames"] = some(w.random, append([]string{"*", "n0", ""}, namesOf...))
@@ -223,6 +229,47 @@ func (w *world) mutateTenant(ctx context.Context) (string, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"example.com/tier":%q}}}`, w.oneOf([]string{"gold", "iron"}))
 	_, err := w.spaces[tenant.System].objects.Resource(v1alpha1.GroupVersion.WithResource("tenants")).Patch(ctx, n.String(), types.MergePatchType, patch, metav1.PatchOptions{})
 	return fmt.Sprintf("label %s %s", n, patch), err
+}
+
+// mutateSuspension suspends a tenant or, more often, lets it go on.
+func (w *world) mutateSuspension(ctx context.Context) (string, error) {
+	n := w.order[1+w.random.IntN(3)]
+	suspended := w.random.IntN(3) == 0
+	w.suspended[n] = suspended
+	return fmt.Sprintf("suspend %s: %v", n, suspended), tenantry.SetSpec(ctx, n, "suspended", strconv.FormatBool(suspended))
+}
+
+// mutatePod creates a pod that mounts a ConfigMap and a Secret, which may not be there, and is its namespace's; or it deletes one,
+// or changes its labels.
+func (w *world) mutatePod(ctx context.Context, n tenant.Name) (string, error) {
+	namespace, i := w.oneOf(namespacesOf), w.random.IntN(len(namesOf))
+	pods := w.spaces[n].client.CoreV1().Pods(namespace)
+	what := fmt.Sprintf("pod %s/%s", namespace, namesOf[i])
+	if w.random.IntN(4) == 0 {
+		err := pods.Delete(ctx, namesOf[i], metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return "delete " + what, err
+	}
+	owner, err := w.spaces[n].client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return what, err
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: namesOf[i], OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace, UID: owner.UID}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}, Volumes: []corev1.Volume{
+			{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: namesOf[i]}}}},
+			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: namesOf[(i+1)%len(namesOf)]}}},
+		}},
+	}
+	_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return "create " + what, err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"app":%q}}}`, w.oneOf(namesOf))
+	_, err = pods.Patch(ctx, namesOf[i], types.MergePatchType, patch, metav1.PatchOptions{})
+	return "label " + what, err
 }
 
 // mutateScoped changes what system users may do in tenants' spaces.

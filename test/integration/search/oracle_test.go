@@ -32,7 +32,8 @@ func fromEnvironment(name string, otherwise uint64) uint64 {
 
 // state is what a subject may list in a space, by the server's authorizer and lists of all resources.
 type state struct {
-	allowed, objects sets.Set[object]
+	allowed sets.Set[object]
+	objects contents
 	// rights is the last revision of what controllers change that decides rights.
 	rights string
 }
@@ -64,6 +65,7 @@ var _ = Describe("the oracle", func() {
 						raced++
 					}
 				}
+				w.compareDetails(ctx, who, n, next, fmt.Sprintf("seed %d: %s of %s in %s after: %s", seed, who.user, who.of, n, what))
 				compared += len(next.objects)
 				granted += len(next.allowed)
 				now = next
@@ -148,7 +150,7 @@ func (w *world) race(ctx context.Context, who subject, n tenant.Name) ([]sets.Se
 			for {
 				answer, err := w.found(ctx, who, n, "")
 				switch {
-				case isStranger(err, who, n):
+				case isRefused(err, who):
 					answer = sets.New[object]()
 				case apierrors.IsServiceUnavailable(err): // rights that change all the time
 					continue
@@ -179,16 +181,17 @@ func (w *world) settle(ctx context.Context, who subject, n tenant.Name) sets.Set
 	response, err := tenantry.Etcd().Get(ctx, "/registry/")
 	Expect(err).NotTo(HaveOccurred())
 	found, err := w.found(ctx, who, n, strconv.FormatInt(response.Header.Revision, 10))
-	if isStranger(err, who, n) {
+	if isRefused(err, who) {
 		return sets.New[object]()
 	}
 	Expect(err).NotTo(HaveOccurred())
 	return found
 }
 
-// isStranger reports whether a user is not let into the space of another tenant, which has no policy for it.
-func isStranger(err error, who subject, n tenant.Name) bool {
-	return apierrors.IsForbidden(err) && who.of != n && who.of != tenant.System
+// isRefused reports whether a user is not let into a space: that of another tenant, which has no policy for it, or one of a
+// tenant that is suspended. Who is refused finds nothing, and it is an error if there is something.
+func isRefused(err error, who subject) bool {
+	return (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) && who.of != tenant.System
 }
 
 // difference says what is in one of both alone. Objects that come and go by themselves, such as leases of
@@ -196,10 +199,10 @@ func isStranger(err error, who subject, n tenant.Name) bool {
 func difference(found sets.Set[object], expected state) string {
 	text := ""
 	for o := range found {
-		if expected.objects.Has(o) && !expected.allowed.Has(o) {
+		if expected.objects[o] != nil && !expected.allowed.Has(o) {
 			text += fmt.Sprintf("found, and not allowed: %v\n", o)
 		}
-		if !expected.objects.Has(o) && !transient(o) {
+		if expected.objects[o] == nil && !transient(o) {
 			text += fmt.Sprintf("found, and not there: %v\n", o)
 		}
 	}

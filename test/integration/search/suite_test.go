@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
+
+// Without SEARCH_DATABASE=postgres, the server searches itself. With it, two services do, with one PostgreSQL.
 
 // The tenants of the suite, and a user of each besides its administrator.
 const (
@@ -32,10 +35,18 @@ var tenantry *suite.Environment
 func TestSearch(t *testing.T) { suite.Run(t, "Search") }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	tenantry = suite.Start(ctx, func(o *standalone.Options) {
-		o.Server.Search = &search.Options{Annotations: []string{annotation}}
-	})
+	if os.Getenv("SEARCH_DATABASE") == "postgres" {
+		startService(ctx)
+	} else {
+		tenantry = suite.Start(ctx, func(o *standalone.Options) {
+			o.Server.Search = &search.Options{Annotations: []string{annotation}}
+		})
+	}
 	tenantry.CreateTenants(ctx, acme, globex, initech)
+	Eventually(func() error {
+		_, err := try(ctx, tenantry.Config(acme), "", "")
+		return err
+	}).Should(Succeed())
 }, NodeTimeout(suite.StartTimeout))
 
 // try searches below the server of a config. minRevision is a resource version, or empty.

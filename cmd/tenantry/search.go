@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tenantry/tenantry/internal/process"
+	"github.com/tenantry/tenantry/internal/search"
+	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/standalone"
+)
+
+// searchFlags are the flags of a server that say where objects are stored, what decides rights, and how it is reached.
+var searchFlags = map[string][]string{
+	"etcd":           {"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "encryption-provider-config", "encryption-provider-config-automatic-reload"},
+	"secure serving": {"bind-address", "secure-port", "cert-dir", "tls-cert-file", "tls-private-key-file", "tls-cipher-suites", "tls-min-version"},
+	"authentication": {"requestheader-client-ca-file", "requestheader-allowed-names"},
+	"authorization":  {"authorization-mode", "authorization-config", "authorization-policy-file", "authorization-webhook-config-file"},
+	"API enablement": {"runtime-config"},
+	"generic":        {"feature-gates"},
+	"logs":           nil,
+}
+
+// searchService is what the command is given.
+type searchService struct {
+	server         *server.Options
+	search         search.Options
+	tuning         process.Options
+	metricsAddress string
+}
+
+func newSearchCommand() *cobra.Command {
+	s := &searchService{server: server.NewOptions(), tuning: process.NewOptions()}
+	cmd := &cobra.Command{
+		Use:   "search",
+		Short: "Answer the searches of API servers",
+		Long: `Answers searches over all resources of a space (tenantry find) for "tenantry
+server --search-servers", by an index of the metadata of all objects. It follows
+etcd, and writes nothing there.
+
+Several replicas can run side by side with one PostgreSQL (--postgres-file): one
+of them writes the index, and all answer. Without it, each has an index of its
+own (--dir).
+
+It needs the flags by which servers find etcd, decrypt what is stored, and
+authorize, with the same values. It answers servers alone: those with a
+certificate of --requestheader-client-ca-file, by --proxy-client-cert-file of
+theirs. /readyz says whether the index is complete.`,
+		Example: `  tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
+    --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \
+    --requestheader-client-ca-file=front-proxy-ca.crt \
+    --tls-cert-file=search.crt --tls-private-key-file=search.key \
+    --postgres-file=postgres
+  tenantry server --search-servers=https://search:6444 --search-ca-file=ca.crt ...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+	}
+	s.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (s *searchService) addFlags(fs *pflag.FlagSet) {
+	s.server.Kube.SecureServing.BindPort = 6444
+	for name, set := range s.server.Flags().FlagSets {
+		wanted, some := searchFlags[name]
+		if some && wanted == nil {
+			fs.AddFlagSet(set)
+		}
+		for _, flag := range wanted {
+			fs.AddFlag(set.Lookup(flag))
+		}
+	}
+	fs.StringVar(&s.search.Postgres, "postgres-file", "",
+		"File with the connection string of a PostgreSQL, postgres://USER:PASSWORD@HOST/DATABASE, that has the index. It is read again for each connection.")
+	fs.StringVar(&s.search.Dir, "dir", "", "Directory of an index of this process alone, instead of --postgres-file. It is emptied at every start, and at the end.")
+	fs.StringSliceVar(&s.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
+	fs.Var(&s.search.Properties, "search-property", searchPropertyHelp)
+	fs.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "Address of the metrics, 0 for none.")
+	s.server.AddSearchFlags(fs)
+	s.tuning.AddFlags(fs)
+}
+
+func (s *searchService) run(ctx context.Context) error {
+	if err := s.tuning.Validate(); err != nil {
+		return err
+	}
+	if (s.search.Postgres == "") == (s.search.Dir == "") {
+		return errors.New("name where the index is: --postgres-file or --dir, and not both")
+	}
+	if err := logsapi.ValidateAndApply(s.server.Kube.Logs, nil); err != nil {
+		return err
+	}
+	s.tuning.Apply(ctx)
+	s.server.Search, s.server.SearchOnly = &s.search, true
+	searches, err := standalone.NewSearch(ctx, s.server)
+	if err != nil {
+		return err
+	}
+	stop, err := serveMetrics(s.metricsAddress)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return searches.Run(ctx)
+}
+
+// serveMetrics serves the metrics of the process until stop is called.
+func serveMetrics(address string) (stop func(), err error) {
+	if address == "0" || address == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	metrics := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = metrics.Serve(listener) }() // until it is closed
+	return func() { _ = metrics.Close() }, nil
+}
+
+const searchPropertyHelp = "Property of the objects of a resource that is searched and shown besides what kubectl prints, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name. May be given several times."

@@ -1,0 +1,219 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/search/graphql"
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/query"
+)
+
+// response is the answer to a request in GraphQL.
+type response struct {
+	Data   graphql.Map    `json:"data,omitempty"`
+	Errors graphql.Errors `json:"errors,omitempty"`
+}
+
+// serveGraphQL answers a query. All of it is of one state. What is wrong with it is said as GraphQL does; who
+// may not ask, and what cannot be answered now, as all of the server does.
+func (s *Service) serveGraphQL(req *http.Request) (any, error) {
+	if op := operationFrom(req.Context()); op != nil {
+		return struct{}{}, s.serveOperation(req.Context(), op)
+	}
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAsker(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	operation, errs := graphql.Parse(body)
+	if errs != nil {
+		return response{Errors: errs}, nil
+	}
+	if operation.IsSubscription() {
+		return response{Errors: graphql.Refused("subscriptions need a web socket of the protocol graphql-transport-ws")}, nil
+	}
+	return s.query(req.Context(), a, operation, body)
+}
+
+// query answers a query, body, which operation has been read of.
+func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (any, error) {
+	if s.remote != nil {
+		var answer *remoteResponse
+		err := s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) (err error) {
+			answer, err = s.queryRemotely(ctx, body, a)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		answer.Shown = nil // is for this server alone
+		return answer, nil
+	}
+	var data graphql.Map
+	var shown []index.Row
+	err := s.read(ctx, a, ofGraphQL, func(ctx context.Context, v *view) (err error) {
+		data, err = operation.Answer(ctx, &root{view: v, now: time.Now()})
+		shown = v.shown
+		return err
+	})
+	refused := graphql.RefusedBy(err)
+	switch {
+	case refused != nil:
+		return response{Errors: refused}, nil
+	case err != nil || !isForServer(ctx):
+		return response{Data: data}, err
+	}
+	items := make([]Item, len(shown))
+	for i := range shown {
+		items[i] = newItem(&shown[i])
+	}
+	encoded, err := json.Marshal(data)
+	return remoteResponse{Data: encoded, Shown: placesOf(items)}, err
+}
+
+// bodyOf returns the body of a request in JSON. Pages of other sites send no such type unless they are allowed to.
+func bodyOf(req *http.Request) ([]byte, error) {
+	if req.Method != http.MethodPost {
+		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "graphql"}, req.Method)
+	}
+	if contentType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || contentType != "application/json" {
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "post", schema.GroupResource{Resource: "graphql"}, "", "send the request as application/json", 0, true)
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, graphql.MaxBytes+1))
+	if err != nil {
+		return nil, badRequest(fmt.Errorf("reading the request: %w", err))
+	}
+	if len(body) > graphql.MaxBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a request has %d bytes at most", graphql.MaxBytes))
+	}
+	return body, nil
+}
+
+// root resolves the fields of one query in one view.
+type root struct {
+	*view
+	now time.Time
+	cut bool
+}
+
+var _ graphql.Root = &root{}
+
+// questionOf returns what an input asks for.
+func (r *root) questionOf(input *graphql.Input) (*question, error) {
+	asked := &question{limit: MaxLimit, offset: max(input.Offset, 0), kinds: input.RelatedKinds}
+	if input.Limit > 0 {
+		asked.limit = min(input.Limit, MaxLimit)
+	}
+	var err error
+	filters := make([]query.Words, 0, len(input.Filters))
+	for _, f := range input.Filters {
+		filters = append(filters, query.Words{Property: f.Property, Values: f.Values})
+	}
+	if asked.query, err = query.New(input.Keywords, filters, r.now); err != nil {
+		return nil, graphql.Refuse(err)
+	}
+	if asked.order, err = query.ParseOrder(input.OrderBy); err != nil {
+		return nil, graphql.Refuse(fmt.Errorf("orderBy: %w", err))
+	}
+	return asked, nil
+}
+
+// Search implements graphql.Root.
+func (r *root) Search(ctx context.Context, input graphql.Input, wants graphql.Wants) (*graphql.Result, error) {
+	asked, err := r.questionOf(&input)
+	if err != nil {
+		return nil, err
+	}
+	asked.count, asked.items, asked.related = wants.Count, wants.Items, wants.Related
+	found, related, err := r.find(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	r.cut = r.cut || found.More && input.Limit <= 0
+	result := &graphql.Result{Count: found.Count, Items: mapsOf(found.Rows)}
+	for i := range related {
+		of := graphql.Related{Kind: related[i].Kind, Count: related[i].Count}
+		for j := range related[i].Items {
+			of.Items = append(of.Items, mapOf(&related[i].Items[j]))
+		}
+		result.Related = append(result.Related, of)
+	}
+	return result, nil
+}
+
+// Complete implements graphql.Root.
+func (r *root) Complete(ctx context.Context, property string, input graphql.Input, limit int) ([]string, error) {
+	asked, err := r.questionOf(&input)
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 || limit > MaxLimit {
+		limit = MaxLimit
+	}
+	return r.complete(ctx, asked.query, query.PropertyNamed(property), limit)
+}
+
+// Properties implements graphql.Root.
+func (r *root) Properties(ctx context.Context, input graphql.Input) ([]string, error) {
+	asked, err := r.questionOf(&input)
+	if err != nil {
+		return nil, err
+	}
+	return r.properties(ctx, asked.query)
+}
+
+// Messages implements graphql.Root.
+func (r *root) Messages() []graphql.Message {
+	var messages []graphql.Message
+	if r.incomplete != "" {
+		messages = append(messages, graphql.Message{ID: "incomplete", Kind: "warning", Description: r.incomplete})
+	}
+	if r.cut {
+		messages = append(messages, graphql.Message{ID: "cut", Kind: "information", Description: fmt.Sprintf("a search shows %d objects at most; use more filters", MaxLimit)})
+	}
+	return messages
+}
+
+func mapsOf(rows []index.Row) []graphql.Map {
+	all := make([]graphql.Map, 0, len(rows))
+	for i := range rows {
+		item := newItem(&rows[i])
+		all = append(all, mapOf(&item))
+	}
+	return all
+}
+
+// mapOf returns an object as the console has it: values by the names of their properties, several in one text.
+func mapOf(item *Item) graphql.Map {
+	m := graphql.Map{
+		"_uid": item.UID, "space": item.Space, "namespace": item.Namespace, "kind": item.Kind, "apigroup": item.APIGroup,
+		"resource": item.Resource, "name": item.Name,
+	}
+	for name, values := range item.Properties {
+		m[name] = joined(values)
+	}
+	for name, value := range map[string]string{"status": item.Status, "label": joined(pairs(item.Labels)), "annotation": joined(pairs(item.Annotations))} {
+		if value != "" {
+			m[name] = value
+		}
+	}
+	if item.Created != nil {
+		m["created"] = item.Created.Format(time.RFC3339)
+	}
+	if len(item.Relations) > 0 {
+		m["_relations"] = item.Relations
+	}
+	return m
+}

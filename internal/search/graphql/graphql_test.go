@@ -1,0 +1,208 @@
+package graphql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fake answers from what it is asked.
+type fake struct{ items int }
+
+func (f *fake) Search(_ context.Context, input Input, wants Wants) (*Result, error) {
+	if input.OrderBy == "wrong" {
+		return nil, Refuse(errors.New("no such order"))
+	}
+	r := &Result{}
+	if wants.Count {
+		r.Count = 7
+	}
+	if wants.Items {
+		for i := range max(f.items, 1) {
+			r.Items = append(r.Items, Map{"name": fmt.Sprint(i), "input": fmt.Sprintf("%v", input)})
+		}
+	}
+	if wants.Related {
+		r.Related = []Related{{Kind: "Pod", Count: 2, Items: []Map{{"name": "p"}}}}
+	}
+	return r, nil
+}
+
+func (f *fake) Complete(_ context.Context, property string, input Input, limit int) ([]string, error) {
+	return []string{property, fmt.Sprint(input.Keywords), fmt.Sprint(limit)}, nil
+}
+
+func (f *fake) Properties(context.Context, Input) ([]string, error) {
+	return []string{"kind", "name"}, nil
+}
+
+func (f *fake) Messages() []Message { return []Message{{"1", "warning", "careful"}} }
+
+// ask returns the answer to a request in JSON, or what is wrong with it.
+func ask(t *testing.T, root Root, query string, variables map[string]any) string {
+	t.Helper()
+	body, err := json.Marshal(Request{Query: query, Variables: variables})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, errs := Parse(body)
+	if errs != nil {
+		return "refused: " + errs.Error()
+	}
+	data, err := o.Answer(t.Context(), root)
+	if err != nil {
+		if RefusedBy(err) == nil {
+			t.Errorf("%s: %v is no refusal", query, err)
+		}
+		return "refused: " + err.Error()
+	}
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}
+
+func TestAnswers(t *testing.T) {
+	input := map[string]any{"keywords": []any{"k"}, "filters": []any{map[string]any{"property": "kind", "values": []any{"Pod", nil}}}, "limit": -1, "offset": 3, "orderBy": "name desc", "relatedKinds": []any{"Node"}}
+	const shown = `{[k] [Node] [{kind [Pod]}] -1 3 name desc}`
+	for query, tc := range map[string]struct {
+		variables map[string]any
+		want      string
+	}{
+		"{ search(input: [{}]) { count } }": {nil, `{"search":[{"count":7}]}`},
+		"query q($input: [SearchInput]) { search(input: $input) { items } }": {map[string]any{"input": []any{input}},
+			`{"search":[{"items":[{"input":"` + shown + `","name":"0"}]}]}`},
+		"query q($one: SearchInput) { search(input: [$one]) { items } }": {map[string]any{"one": input}, `{"search":[{"items":[{"input":"` + shown + `","name":"0"}]}]}`},
+		`{ search(input: {keywords: "k", filters: {property: "kind", values: "Pod"}, limit: -1, offset: 3, orderBy: "name desc", relatedKinds: "Node"}) { items } }`: {nil,
+			`{"search":[{"items":[{"input":"` + shown + `","name":"0"}]}]}`},
+		"query q($keywords: [String]) { search(input: [{keywords: $keywords}]) { items } }": {map[string]any{"keywords": "k"},
+			`{"search":[{"items":[{"input":"{[k] [] [] 0 0 }","name":"0"}]}]}`},
+		"{ search { count } }": {nil, `{"search":[]}`},
+		"{ a: search(input: [{}, {}]) { n: count __typename } }":                                                                     {nil, `{"a":[{"__typename":"SearchResult","n":7},{"__typename":"SearchResult","n":7}]}`},
+		"{ search(input: [{}]) { related { kind count items __typename } } }":                                                        {nil, `{"search":[{"related":[{"__typename":"SearchRelatedResult","count":2,"items":[{"name":"p"}],"kind":"Pod"}]}]}`},
+		"{ search(input: [{}]) { ...r } } fragment r on SearchResult { count ...s } fragment s on SearchResult { related { kind } }": {nil, `{"search":[{"count":7,"related":[{"kind":"Pod"}]}]}`},
+		"{ search(input: [{}]) { related { kind } ... on SearchResult { related { count } } } }":                                     {nil, `{"search":[{"related":[{"count":2,"kind":"Pod"}]}]}`},
+		"query q($no: Boolean!) { search(input: [{}]) { count @include(if: $no) related @skip(if: true) { kind } } }":                {map[string]any{"no": false}, `{"search":[{}]}`},
+		`{ searchComplete(property: "kind", query: {keywords: ["a"]}, limit: 5) }`:                                                   {nil, `{"searchComplete":["kind","[a]","5"]}`},
+		"{ searchSchema __typename }":                       {nil, `{"__typename":"Query","searchSchema":{"allProperties":["kind","name"]}}`},
+		"{ messages { id kind description __typename } }":   {nil, `{"messages":[{"__typename":"Message","description":"careful","id":"1","kind":"warning"}]}`},
+		`{ search(input: [{orderBy: "wrong"}]) { count } }`: {nil, `refused: no such order`},
+	} {
+		if diff := cmp.Diff(tc.want, ask(t, &fake{}, query, tc.variables)); diff != "" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	bomb := "{ ...f0 }"
+	for i := range 40 {
+		bomb += fmt.Sprintf(" fragment f%d on Query { ...f%d ...f%d }", i, i+1, i+1)
+	}
+	bomb += " fragment f40 on Query { searchSchema }"
+	for query, want := range map[string]string{
+		"":            "no operation",
+		"{":           "Expected Name",
+		"{ nothing }": "Cannot query field",
+		"{ search(input: [{what: 1}]) { count } }":                           "what",
+		"{ search(input: 5) { count } }":                                     "SearchInput",
+		"query q($i: [SearchInput]!) { search(input: $i) { count } }":        "must be defined",
+		"{ searchComplete }":                                                 "property",
+		"mutation { search }":                                                "mutation",
+		"{ __schema { queryType { name } } }":                                "is not served",
+		"query a { messages { id } } query b { messages { id } }":            "no operation",
+		"{ ...f } fragment f on Query { ...g } fragment g on Query { ...f }": "circle",
+		bomb: "more than 300 fields",
+		"{ messages { id } } " + strings.TrimPrefix(bomb, "{ ...f0 }"):                         "more than 300 fields",
+		"{" + strings.Repeat(" searchSchema", maxFields+1) + "}":                               "more than 300 fields",
+		"{" + aliases(maxAliases+1) + "}":                                                      "more than 30 aliases",
+		strings.Repeat("{ search(input: [{}]) ", maxDepth+2) + strings.Repeat("}", maxDepth+2): "more than 8 deep",
+		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }":            "more than 30 searches",
+		strings.Repeat("{ messages ", 1500):                                                    "exceeded",
+		"{ messages { id } }" + strings.Repeat(" ", maxText):                                   "bytes",
+		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                             "",
+	} {
+		got := ask(t, &fake{}, query, nil)
+		if want != "" && (!strings.HasPrefix(got, "refused: ") || !strings.Contains(got, want)) {
+			t.Errorf("%.60s: %.200s, want %s", query, got, want)
+		}
+	}
+	if _, errs := Parse([]byte("{")); errs == nil {
+		t.Error("half a request is one")
+	}
+	// What is small and has a large answer.
+	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "items in all") {
+		t.Errorf("%.100s", got)
+	}
+}
+
+func aliases(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, " a%d: searchSchema", i)
+	}
+	return all.String()
+}
+
+func TestWatch(t *testing.T) {
+	o, errs := Parse([]byte(`{"query": "subscription s($i: SearchInput) { changes: watch(input: $i) { operation new: newData __typename } }", "variables": {"i": {"keywords": ["a"]}}}`))
+	if errs != nil || !o.IsSubscription() {
+		t.Fatal(errs)
+	}
+	input, shown, err := o.Watch()
+	if err != nil || len(input.Keywords) != 1 {
+		t.Fatal(input, err)
+	}
+	want := Map{"changes": Map{"operation": "INSERT", "new": Map{"name": "x"}, "__typename": "Event"}}
+	if diff := cmp.Diff(want, shown(Map{"uid": "1", "operation": "INSERT", "newData": Map{"name": "x"}, "oldData": nil})); diff != "" {
+		t.Error(diff)
+	}
+	for _, query := range []string{"subscription { watch { uid } again: watch { uid } }", "subscription { __typename }", "subscription { watch @skip(if: true) { uid } }"} {
+		body, err := json.Marshal(Request{Query: query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, errs := Parse(body); errs == nil {
+			if _, _, err := o.Watch(); RefusedBy(err) == nil {
+				t.Errorf("%s: %v", query, err)
+			}
+		}
+	}
+}
+
+// FuzzParse looks for requests that end the process, or are more than they may be.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"{ search(input: [{keywords: [\"a\"]}]) { count items related { kind } } }", "query q($a: [SearchInput]) { search(input: $a) { count } }",
+		"{ ...f } fragment f on Query { messages { id @skip(if: true) } }", "subscription { watch { uid } }", "{ a: messages { id } a: messages { kind } }",
+	} {
+		f.Add(seed, `{"a": [{"limit": 1}]}`)
+	}
+	f.Fuzz(func(t *testing.T, text, variables string) {
+		r := Request{Query: text}
+		_ = json.Unmarshal([]byte(variables), &r.Variables)
+		body, err := json.Marshal(r)
+		if err != nil {
+			return
+		}
+		o, errs := Parse(body)
+		if errs != nil {
+			return
+		}
+		if o.IsSubscription() {
+			_, _, _ = o.Watch()
+			return
+		}
+		if data, err := o.Answer(t.Context(), &fake{}); err == nil {
+			if _, err := json.Marshal(data); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package graphql
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/parser"
+	"github.com/vektah/gqlparser/v2/validator"
+	"github.com/vektah/gqlparser/v2/validator/rules"
+)
+
+//go:embed schema.graphql
+var source string
+
+var schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: source})
+
+// What a request may be at most.
+const (
+	// MaxBytes is of the whole request, in JSON.
+	MaxBytes = 256 << 10
+	// maxText is how many bytes its query has, and maxTokens how many words and signs.
+	maxText   = 32 << 10
+	maxTokens = 4000
+	// maxFields is how many fields it has, and maxDepth how many within each other, with those of fragments wherever
+	// these are used.
+	maxFields = 300
+	maxDepth  = 8
+	// maxAliases is how many fields have other names than their own, and maxInputs how many searches it has.
+	maxAliases = 30
+	maxInputs  = 30
+)
+
+// Request is a request as clients send it.
+type Request struct {
+	Query         string         `json:"query"`
+	OperationName string         `json:"operationName"`
+	Variables     map[string]any `json:"variables"`
+}
+
+// Operation is a request that is valid.
+type Operation struct {
+	definition *ast.OperationDefinition
+	fragments  ast.FragmentDefinitionList
+	variables  map[string]any
+}
+
+// Errors are what is wrong with a request.
+type Errors = gqlerror.List
+
+// Refused returns what is wrong with a request.
+func Refused(format string, args ...any) Errors {
+	return Errors{{Message: fmt.Sprintf(format, args...)}}
+}
+
+// refusal is an error that says what is wrong with a request.
+type refusal struct{ error }
+
+// Unwrap returns what is wrong.
+func (r refusal) Unwrap() error { return r.error }
+
+// Refuse has a Root say that an input is wrong.
+func Refuse(err error) error { return refusal{err} }
+
+// RefusedBy returns what is wrong with the request if that is what an error says, nil if it says something else.
+func RefusedBy(err error) Errors {
+	var r refusal
+	if errors.As(err, &r) {
+		return Refused("%v", r.error)
+	}
+	return nil
+}
+
+// Parse reads a request, and bounds it before it does anything whose cost grows faster than the request.
+func Parse(body []byte) (*Operation, Errors) {
+	var r Request
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, Refused("the request is no JSON with query, operationName and variables: %v", err)
+	}
+	if len(r.Query) > maxText {
+		return nil, Refused("the query has %d bytes, and may have %d; put values into variables", len(r.Query), maxText)
+	}
+	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: r.Query}, maxTokens)
+	if err != nil {
+		return nil, listOf(err)
+	}
+	if err := bound(document); err != nil {
+		return nil, Refused("%v", err)
+	}
+	if errs := validator.ValidateWithRules(schema, document, rules.NewDefaultRules()); len(errs) > 0 {
+		return nil, errs
+	}
+	definition := document.Operations.ForName(r.OperationName)
+	if definition == nil {
+		return nil, Refused("there is no operation %q in the query; name one in operationName", r.OperationName)
+	}
+	o := &Operation{definition: definition, fragments: document.Fragments}
+	if o.variables, err = validator.VariableValues(schema, definition, r.Variables); err != nil {
+		return nil, listOf(err)
+	}
+	return o, nil
+}
+
+func listOf(err error) Errors {
+	var one *gqlerror.Error
+	if errors.As(err, &one) {
+		return Errors{one}
+	}
+	return Refused("%v", err)
+}
+
+// IsSubscription reports whether the operation goes on.
+func (o *Operation) IsSubscription() bool { return o.definition.Operation == ast.Subscription }
+
+// size is that of a selection, with all fragments in it.
+type size struct{ fields, depth, aliases int }
+
+// sizes measures a document whose fragments are not known to be valid.
+type sizes struct {
+	fragments ast.FragmentDefinitionList
+	known     map[string]size
+	open      map[string]bool
+}
+
+var errCycle = errors.New("fragments use each other in a circle")
+
+// bound returns an error if an operation is too large.
+func bound(document *ast.QueryDocument) error {
+	s := &sizes{fragments: document.Fragments, known: map[string]size{}, open: map[string]bool{}}
+	var all size
+	for _, operation := range document.Operations {
+		of, err := s.of(operation.SelectionSet)
+		if err != nil {
+			return err
+		}
+		all.add(of, 0)
+	}
+	for _, fragment := range document.Fragments { // those that nothing uses are validated, too
+		of, err := s.fragment(fragment.Name)
+		if err != nil {
+			return err
+		}
+		all.depth, all.fields = max(all.depth, of.depth), max(all.fields, of.fields)
+	}
+	switch {
+	case all.fields > maxFields:
+		return fmt.Errorf("the query has more than %d fields; ask for less at once", maxFields)
+	case all.depth > maxDepth:
+		return fmt.Errorf("the query has fields more than %d deep; no answer has", maxDepth)
+	case all.aliases > maxAliases:
+		return fmt.Errorf("the query has more than %d aliases; ask for less at once", maxAliases)
+	}
+	return nil
+}
+
+// add adds what is deeper by some levels. Numbers beyond all bounds stay there.
+func (s *size) add(other size, deeper int) {
+	s.fields = min(s.fields+other.fields, maxFields+1)
+	s.aliases = min(s.aliases+other.aliases, maxAliases+1)
+	s.depth = max(s.depth, min(other.depth+deeper, maxDepth+1))
+}
+
+func (s *sizes) of(selections ast.SelectionSet) (size, error) {
+	var all size
+	for _, selection := range selections {
+		var below size
+		var err error
+		switch selection := selection.(type) {
+		case *ast.Field:
+			if below, err = s.of(selection.SelectionSet); err == nil {
+				own := size{fields: 1, depth: 1}
+				if selection.Alias != selection.Name {
+					own.aliases = 1
+				}
+				all.add(own, 0)
+			}
+			all.add(below, 1)
+			continue
+		case *ast.InlineFragment:
+			below, err = s.of(selection.SelectionSet)
+		case *ast.FragmentSpread:
+			below, err = s.fragment(selection.Name)
+		}
+		if err != nil {
+			return all, err
+		}
+		all.add(below, 0)
+	}
+	return all, nil
+}
+
+func (s *sizes) fragment(name string) (size, error) {
+	if known, ok := s.known[name]; ok {
+		return known, nil
+	}
+	if s.open[name] {
+		return size{}, errCycle
+	}
+	definition := s.fragments.ForName(name)
+	if definition == nil {
+		return size{}, nil // validation says so
+	}
+	s.open[name] = true
+	of, err := s.of(definition.SelectionSet)
+	s.known[name] = of
+	delete(s.open, name)
+	return of, err
+}

@@ -1,0 +1,234 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// visible is what a selection may look at: ranges of which everything may be seen, and single objects of others. Each is at the position
+// of its resource and namespace in the order of rows.
+type visible struct {
+	places []place
+	// ranges and objects are ids, with their positions, in the order of positions. No object is in both.
+	ranges, rangeAt, objects, objectAt []int64
+	// sizes are how many objects ranges have.
+	sizes []int64
+}
+
+// seen is a range, or an object in one.
+type seen struct {
+	place
+	id, object, size int64
+}
+
+// maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of all
+// others are listed one by one.
+const maxGroups = 50
+
+// find returns what may be seen by the rights of a selection, and what of it the filters of places leave.
+func (x *Index) find(ctx context.Context, tx *sql.Tx, s Selection) (*visible, error) {
+	f := &finder{Index: x, tx: tx, s: s}
+	if err := f.all(ctx, s.Space); err != nil {
+		return nil, err
+	}
+	if s.Shared {
+		if err := f.all(ctx, Shared); err != nil {
+			return nil, err
+		}
+	}
+	return f.visible(), nil
+}
+
+// finder collects what may be seen.
+type finder struct {
+	*Index
+	tx    *sql.Tx
+	s     Selection
+	found []seen
+}
+
+func (f *finder) all(ctx context.Context, space tenant.Name) error {
+	set := f.s.Visible
+	if err := f.inRanges(ctx, space, column{`resource`, resources(set.Whole)}); err != nil {
+		return err
+	}
+	var pairs [2][]string
+	for i, g := range set.Groups {
+		if i >= maxGroups {
+			for _, resource := range resources(g.Resources) {
+				for namespace := range g.Namespaces {
+					pairs[0], pairs[1] = append(pairs[0], resource), append(pairs[1], namespace)
+				}
+			}
+			continue
+		}
+		if err := f.inGroup(ctx, space, resources(g.Resources), slices.Sorted(maps.Keys(g.Namespaces))); err != nil {
+			return err
+		}
+	}
+	if err := f.inRanges(ctx, space, column{`resource`, pairs[0]}, column{`namespace`, pairs[1]}); err != nil {
+		return err
+	}
+	return f.named(ctx, space)
+}
+
+const seenColumns = `g.id, g.resource, g.namespace, g.kind, g.objects`
+
+// inRanges finds the ranges of resources, or of pairs of a resource and a namespace.
+func (f *finder) inRanges(ctx context.Context, space tenant.Name, columns ...column) error {
+	if length(columns[0].values) == 0 {
+		return nil
+	}
+	on := ` ON g.space = ? AND g.resource = l.resource`
+	if len(columns) == 2 {
+		on += ` AND g.namespace = l.namespace`
+	}
+	list, args := f.list(`l`, columns...)
+	return f.add(ctx, space, list+f.join()+`ranges g`+f.by(`ranges_place`)+on, append(args, string(space)))
+}
+
+func (f *finder) inGroup(ctx context.Context, space tenant.Name, resources, namespaces []string) error {
+	if len(resources) == 0 || len(namespaces) == 0 {
+		return nil
+	}
+	list, args := f.list(`l`, column{`resource`, resources})
+	in, more := f.list(`n`, column{`namespace`, namespaces})
+	return f.add(ctx, space, list+` CROSS JOIN `+in+f.join()+`ranges g`+f.by(`ranges_place`)+` ON g.space = ? AND g.resource = l.resource AND g.namespace = n.namespace`,
+		append(append(args, more...), string(space)))
+}
+
+// add adds ranges. Of shared ones it adds the objects that the space has none of its own in the place of.
+func (f *finder) add(ctx context.Context, space tenant.Name, from string, args []any) error {
+	if space == Shared {
+		return f.addObjects(ctx, space, from+f.join()+`objects o`+f.by(`objects_scan`)+` ON o.home = g.id`, args)
+	}
+	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+` FROM `+from), args, func(rows *sql.Rows) error {
+		s := seen{place: place{space: space}}
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size)
+		f.found = append(f.found, s)
+		return err
+	})
+}
+
+// named finds single objects by their names.
+func (f *finder) named(ctx context.Context, space tenant.Name) error {
+	var anywhere [2][]string
+	for resource, names := range f.s.Visible.Named {
+		for name := range names {
+			anywhere[0], anywhere[1] = append(anywhere[0], resource.String()), append(anywhere[1], storedName(name))
+		}
+	}
+	if len(anywhere[0]) > 0 {
+		list, args := f.list(`l`, column{`resource`, anywhere[0]}, column{`name`, anywhere[1]})
+		if err := f.addObjects(ctx, space, list+f.join()+`objects o`+f.by(`objects_name`)+
+			` ON o.area = (SELECT a.area FROM ranges a WHERE a.space = ? AND a.resource = l.resource LIMIT 1) AND o.name = l.name`+f.join()+`ranges g ON g.id = o.home`,
+			append(args, string(space))); err != nil {
+			return err
+		}
+	}
+	var inOne [3][]string
+	for in, names := range f.s.Visible.NamedIn {
+		for name := range names {
+			inOne[0], inOne[1], inOne[2] = append(inOne[0], in.Resource.String()), append(inOne[1], in.Namespace), append(inOne[2], storedName(name))
+		}
+	}
+	if len(inOne[0]) == 0 {
+		return nil
+	}
+	list, args := f.list(`l`, column{`resource`, inOne[0]}, column{`namespace`, inOne[1]}, column{`name`, inOne[2]})
+	return f.addObjects(ctx, space, list+f.join()+`ranges g`+f.by(`ranges_place`)+` ON g.space = ? AND g.resource = l.resource AND g.namespace = l.namespace`+
+		f.join()+`objects o`+f.by(`objects_scan`)+` ON o.home = g.id AND o.name = l.name`, append(args, string(space)))
+}
+
+// addObjects adds single objects. Shared ones are left out where the space has one of its own.
+func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string, args []any) error {
+	where := ``
+	if space == Shared {
+		where = ` WHERE NOT EXISTS (SELECT 1 FROM ranges own` + f.join() + `objects mine ON mine.home = own.id AND mine.name = o.name` +
+			` WHERE own.space = ? AND own.resource = g.resource AND own.namespace = g.namespace)`
+		args = append(args, string(f.s.Space))
+	}
+	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+`, o.id FROM `+from+where), args, func(rows *sql.Rows) error {
+		s := seen{place: place{space: space}}
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.object)
+		f.found = append(f.found, s)
+		return err
+	})
+}
+
+// visible puts what was found in order, each once.
+func (f *finder) visible() *visible {
+	whole := map[int64]bool{}
+	kept := f.found[:0]
+	for _, s := range f.found {
+		if f.s.Visible.Denied.Has(s.namespace) && s.namespace != "" || !f.matches(s.place) {
+			continue
+		}
+		whole[s.id] = whole[s.id] || s.object == 0
+		kept = append(kept, s)
+	}
+	kept = slices.DeleteFunc(kept, func(s seen) bool { return s.object != 0 && whole[s.id] })
+	slices.SortFunc(kept, func(a, b seen) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id), cmp.Compare(a.object, b.object))
+	})
+	kept = slices.CompactFunc(kept, func(a, b seen) bool { return a.id == b.id && a.object == b.object })
+	v := &visible{}
+	for _, s := range kept {
+		if last := len(v.places) - 1; last < 0 || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
+			v.places = append(v.places, place{space: f.s.Space, resource: s.resource, namespace: s.namespace})
+		}
+		at := int64(len(v.places) - 1)
+		if s.object == 0 {
+			v.ranges, v.rangeAt, v.sizes = append(v.ranges, s.id), append(v.rangeAt, at), append(v.sizes, s.size)
+		} else {
+			v.objects, v.objectAt = append(v.objects, s.object), append(v.objectAt, at)
+		}
+	}
+	return v
+}
+
+// matches reports whether a place is as the filters of places say.
+func (f *finder) matches(p place) bool {
+	return !slices.ContainsFunc(f.s.Query.Filters, func(filter query.Filter) bool {
+		value, about := placeValue[filter.Property]
+		return about && !filter.Matches(value(f.s.Space, p))
+	})
+}
+
+// placeValue are the properties that all objects of a place have in common.
+var placeValue = map[string]func(space tenant.Name, p place) string{
+	"space":     func(space tenant.Name, _ place) string { return string(space) },
+	"kind":      func(_ tenant.Name, p place) string { return p.kind },
+	"apigroup":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
+	"resource":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
+	"namespace": func(_ tenant.Name, p place) string { return p.namespace },
+}
+
+// count returns how many objects are visible.
+func (v *visible) count() int64 {
+	n := int64(len(v.objects))
+	for _, size := range v.sizes {
+		n += size
+	}
+	return n
+}
+
+// between returns what is at positions from one to before another.
+func (v *visible) between(from, to int64) *visible {
+	part := func(at []int64) (int, int) {
+		first, _ := slices.BinarySearch(at, from)
+		last, _ := slices.BinarySearch(at, to)
+		return first, last
+	}
+	r0, r1 := part(v.rangeAt)
+	o0, o1 := part(v.objectAt)
+	return &visible{places: v.places, ranges: v.ranges[r0:r1], rangeAt: v.rangeAt[r0:r1], sizes: v.sizes[r0:r1], objects: v.objects[o0:o1], objectAt: v.objectAt[o0:o1]}
+}

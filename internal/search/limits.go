@@ -1,0 +1,139 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Limits are what the users of one tenant may take. Zero values are those of DefaultLimits.
+type Limits struct {
+	// Rows is how many objects an answer has at most.
+	Rows int
+	// Time is what a search takes at most, with all that it waits for.
+	Time time.Duration
+	// Concurrency is how many searches of a tenant run at once. Others wait. Of system users, each may have as many.
+	Concurrency int
+}
+
+// DefaultLimits are those without flags.
+var DefaultLimits = Limits{Rows: MaxLimit, Time: 10 * time.Second, Concurrency: 1}
+
+func (l Limits) orDefaults() Limits {
+	if l.Rows == 0 {
+		l.Rows = DefaultLimits.Rows
+	}
+	if l.Time == 0 {
+		l.Time = DefaultLimits.Time
+	}
+	if l.Concurrency == 0 {
+		l.Concurrency = DefaultLimits.Concurrency
+	}
+	return l
+}
+
+// Validate returns what is wrong with the limits.
+func (l Limits) Validate() error {
+	switch l = l.orDefaults(); {
+	case l.Rows < 1 || l.Rows > MaxLimit:
+		return fmt.Errorf("--search-max-items is %d, and must be from 1 to %d", l.Rows, MaxLimit)
+	case l.Time < time.Second || l.Time > time.Minute:
+		return fmt.Errorf("--search-timeout is %s, and must be from 1s to 1m", l.Time)
+	case l.Concurrency < 1 || l.Concurrency > index.Readers/2:
+		return fmt.Errorf("--search-concurrency is %d, and must be from 1 to %d", l.Concurrency, index.Readers/2)
+	}
+	return nil
+}
+
+// turns are those of the searches that run or wait: each tenant, and each system user, has a few at a time, and all of them
+// together as many as the database answers at once.
+type turns struct {
+	limits Limits
+
+	mu sync.Mutex
+	of map[turnKey]*turn
+	// all is taken by every search, and systems by those of system users, who leave some to tenants.
+	all, systems chan struct{}
+}
+
+// turnKey is whose turn it is: that of a tenant, or of a user of the system.
+type turnKey struct {
+	tenant tenant.Name
+	user   string
+}
+
+// turn is what has been taken, and kept for who uses it.
+type turn struct {
+	taken chan struct{}
+	users int
+}
+
+var errTooMany = errors.New("too many searches wait")
+
+// maxWaiting is how many searches of one tenant, or system user, wait. Each holds a request.
+const maxWaiting = 100
+
+// take waits for a turn, and returns what to call when it is over. Its error is that of ctx if that ends first.
+func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) {
+	key := turnKey{tenant: a.userTenant}
+	if !a.userTenant.IsSpace() {
+		key.user = a.user.GetName()
+	}
+	own, err := t.join(key)
+	if err != nil {
+		return nil, err
+	}
+	wanted := []chan struct{}{own.taken}
+	if key.user != "" {
+		wanted = append(wanted, t.systems)
+	}
+	wanted = append(wanted, t.all)
+	taken := 0
+	release = func() {
+		for _, each := range wanted[:taken] {
+			<-each
+		}
+		t.leave(key, own)
+	}
+	for _, each := range wanted {
+		select {
+		case each <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			release()
+			return nil, ctx.Err()
+		}
+	}
+	return release, nil
+}
+
+func (t *turns) join(key turnKey) (*turn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of, t.all, t.systems = map[turnKey]*turn{}, make(chan struct{}, index.Readers), make(chan struct{}, index.Readers/2)
+	}
+	own := t.of[key]
+	if own == nil {
+		own = &turn{taken: make(chan struct{}, t.limits.Concurrency)}
+		t.of[key] = own
+	}
+	if own.users > maxWaiting {
+		return nil, errTooMany
+	}
+	own.users++
+	return own, nil
+}
+
+func (t *turns) leave(key turnKey, own *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(t.of, key)
+	}
+}

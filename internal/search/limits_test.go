@@ -1,0 +1,76 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestTurns has many search at once.
+func TestTurns(t *testing.T) {
+	turns := turns{limits: DefaultLimits}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	asks := func(of tenant.Name, name string) *asker {
+		return &asker{userTenant: of, user: &user.DefaultInfo{Name: name}}
+	}
+	take := func(a *asker) func() {
+		t.Helper()
+		release, err := turns.take(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	release := take(asks("acme", "jane"))
+	if _, err := turns.take(ended, asks("acme", "joe")); !errors.Is(err, context.Canceled) {
+		t.Errorf("two searches of a tenant: %v", err)
+	}
+	take(asks("globex", "jane"))()
+	release()
+	take(asks("acme", "joe"))()
+
+	// Users of the system have turns each, and leave some to tenants.
+	var systems []func()
+	for i := range index.Readers / 2 {
+		systems = append(systems, take(asks(tenant.System, string(rune('a'+i)))))
+	}
+	if _, err := turns.take(ended, asks(tenant.System, "a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("two searches of a user of the system: %v", err)
+	}
+	if _, err := turns.take(ended, asks(tenant.System, "z")); !errors.Is(err, context.Canceled) {
+		t.Errorf("users of the system leave nothing: %v", err)
+	}
+	take(asks("acme", "jane"))()
+	for _, release := range systems {
+		release()
+	}
+	if len(turns.of) > 0 || len(turns.all) > 0 || len(turns.systems) > 0 {
+		t.Error("turns are kept")
+	}
+	// Those who wait are bounded.
+	hold := take(asks("acme", "jane"))
+	turns.of[turnKey{tenant: "acme"}].users = maxWaiting + 1
+	if _, err := turns.take(t.Context(), asks("acme", "jane")); !errors.Is(err, errTooMany) {
+		t.Errorf("any number waits: %v", err)
+	}
+	turns.of[turnKey{tenant: "acme"}].users = 1
+	hold()
+}
+
+func TestLimits(t *testing.T) {
+	for _, l := range []Limits{{Rows: -1}, {Rows: MaxLimit + 1}, {Time: time.Millisecond}, {Time: time.Hour}, {Concurrency: -1}, {Concurrency: index.Readers}} {
+		if l.Validate() == nil {
+			t.Errorf("%+v is taken", l)
+		}
+	}
+	if err := (Limits{}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,381 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// socketFixture is a fixture behind a server, which knows one token, that of jane.
+type socketFixture struct {
+	*fixture
+	url string
+	// expired is whether the token has.
+	expired atomic.Bool
+}
+
+func newSocketFixture(t *testing.T) *socketFixture {
+	t.Helper()
+	f := &socketFixture{fixture: newFixture(t)}
+	f.service.watches.pause = time.Millisecond
+	f.service.sockets.renewal = 10 * time.Millisecond
+	f.session.changed = f.service.watches.changed
+	searches := f.service.WithSearch(http.NotFoundHandler())
+	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") != "Bearer jane" || f.expired.Load() {
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			return
+		}
+		u := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
+		tenant.RequestFrom(req.Context()).Authenticated = "acme"
+		searches.ServeHTTP(w, req.WithContext(tenant.WithUID(request.WithUser(req.Context(), u), "acme", "1")))
+	})
+	sockets := f.service.WithSockets(authenticated)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		sockets.ServeHTTP(w, req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{})))
+	}))
+	t.Cleanup(server.Close)
+	f.url = server.URL + GraphQLPath
+	return f
+}
+
+// dial connects with headers, and returns the status if that fails.
+func (f *socketFixture) dial(protocol string, headers ...string) (*websocket.Conn, int) {
+	f.Helper()
+	options := &websocket.DialOptions{HTTPHeader: http.Header{}}
+	if protocol != "" {
+		options.Subprotocols = []string{protocol}
+	}
+	for i := 0; i < len(headers); i += 2 {
+		options.HTTPHeader.Set(headers[i], headers[i+1])
+	}
+	conn, response, err := websocket.Dial(f.Context(), f.url, options) //nolint:bodyclose // the library says that nobody need
+	if err != nil {
+		if response == nil {
+			f.Fatal(err)
+		}
+		return nil, response.StatusCode
+	}
+	f.Cleanup(func() { _ = conn.CloseNow() })
+	return conn, 0
+}
+
+// say sends a message, and returns the type of the answer and its payload, or the code of the end of the connection.
+func (f *socketFixture) say(conn *websocket.Conn, sent string) (string, string) {
+	f.Helper()
+	if err := conn.Write(f.Context(), websocket.MessageText, []byte(sent)); err != nil {
+		f.Fatal(err)
+	}
+	return f.hear(conn)
+}
+
+func (f *socketFixture) hear(conn *websocket.Conn) (string, string) {
+	f.Helper()
+	var m message
+	if err := wsjson.Read(f.Context(), conn, &m); err != nil {
+		var closed websocket.CloseError
+		if !errors.As(err, &closed) {
+			f.Fatal(err)
+		}
+		return closed.Code.String(), closed.Reason
+	}
+	return m.Type, string(m.Payload)
+}
+
+const initByToken = `{"type":"connection_init","payload":{"Authorization":"jane"}}`
+
+// begun returns a connection of jane.
+func (f *socketFixture) begun() *websocket.Conn {
+	f.Helper()
+	conn, status := f.dial(protocol)
+	if conn == nil {
+		f.Fatal(status)
+	}
+	if typ, payload := f.say(conn, initByToken); typ != "connection_ack" {
+		f.Fatal(typ, payload)
+	}
+	return conn
+}
+
+func TestSocketCredentials(t *testing.T) {
+	f := newSocketFixture(t)
+	for name, tc := range map[string]struct {
+		protocol string
+		headers  []string
+		first    string
+		want     string // the first answer, or how the connection ends
+		status   int
+	}{
+		"by the first message":         {protocol: protocol, first: initByToken, want: "connection_ack"},
+		"with its scheme":              {protocol: protocol, first: `{"type":"connection_init","payload":{"headers":{"authorization":"Bearer jane"}}}`, want: "connection_ack"},
+		"by the header":                {protocol: protocol, headers: []string{"Authorization", "Bearer jane"}, first: `{"type":"connection_init"}`, want: "connection_ack"},
+		"a header that is wrong":       {protocol: protocol, headers: []string{"Authorization", "Bearer joe"}, status: http.StatusUnauthorized},
+		"a message that is wrong":      {protocol: protocol, first: `{"type":"connection_init","payload":{"Authorization":"joe"}}`, want: closeForbidden.String()},
+		"no credentials":               {protocol: protocol, first: `{"type":"connection_init"}`, want: closeForbidden.String()},
+		"another first message":        {protocol: protocol, first: `{"type":"subscribe","id":"1","payload":{"query":"{ messages { id } }"}}`, want: closeUnauthorized.String()},
+		"no message":                   {protocol: protocol, first: `what`, want: closeBadRequest.String()},
+		"another protocol":             {protocol: "graphql-ws", want: closeNoProtocol.String()},
+		"a page of this server":        {protocol: protocol, headers: []string{"Origin", strings.TrimSuffix(f.url, GraphQLPath)}, first: initByToken, want: "connection_ack"},
+		"a page of another site":       {protocol: protocol, headers: []string{"Origin", "https://example.com"}, status: http.StatusForbidden},
+		"another site, and the header": {protocol: protocol, headers: []string{"Origin", "https://example.com", "Authorization", "Bearer jane"}, status: http.StatusForbidden},
+	} {
+		conn, status := f.dial(tc.protocol, tc.headers...)
+		if status != tc.status {
+			t.Errorf("%s: status %d, want %d", name, status, tc.status)
+			continue
+		}
+		if conn == nil {
+			continue
+		}
+		typ := ""
+		if tc.first == "" {
+			typ, _ = f.hear(conn)
+		} else {
+			typ, _ = f.say(conn, tc.first)
+		}
+		if typ != tc.want {
+			t.Errorf("%s: %s, want %s", name, typ, tc.want)
+		}
+	}
+}
+
+func TestSocketMessages(t *testing.T) {
+	f := newSocketFixture(t)
+	conn := f.begun()
+	for sent, want := range map[string][2]string{
+		`{"type":"ping","payload":{"a":1}}`:                                                                                                                 {"pong", `{"a":1}`},
+		`{"type":"subscribe","id":"wrong","payload":{"query":"{ nothing }"}}`:                                                                               {"error", "Cannot query field"},
+		`{"type":"subscribe","id":"wide","payload":{"query":"subscription { watch(input: {orderBy: \"a b c\"}) { uid } }"}}`:                                {"error", "is no order"},
+		`{"type":"subscribe","id":"filter","payload":{"query":"subscription { watch(input: {filters: {property: \"created\", values: \"x\"}}) { uid } }"}}`: {"error", "is no time"},
+	} {
+		if typ, payload := f.say(conn, sent); typ != want[0] || !strings.Contains(payload, want[1]) {
+			t.Errorf("%s: %s %s", sent, typ, payload)
+		}
+	}
+	// A query by web socket has one answer, and its end.
+	if typ, payload := f.say(conn, `{"type":"subscribe","id":"1","payload":{"query":"{ search(input: [{}]) { count } }"}}`); typ != "next" || payload != `{"data":{"search":[{"count":1}]}}` {
+		t.Error(typ, payload)
+	}
+	if typ, payload := f.hear(conn); typ != "complete" {
+		t.Error(typ, payload)
+	}
+	for sent, want := range map[string]websocket.StatusCode{
+		`{"type":"connection_init"}`: closeBadRequest,
+		`{`:                          closeBadRequest,
+	} {
+		if typ, _ := f.say(f.begun(), sent); typ != want.String() {
+			t.Errorf("%s: %s", sent, typ)
+		}
+	}
+	twice := f.begun()
+	const watch = `{"type":"subscribe","id":"1","payload":{"query":"subscription { watch { uid } }"}}`
+	if err := twice.Write(t.Context(), websocket.MessageText, []byte(watch)); err != nil {
+		t.Fatal(err)
+	}
+	if typ, _ := f.say(twice, watch); typ != closeDuplicate.String() {
+		t.Errorf("two operations of one name: %s", typ)
+	}
+}
+
+// TestWatchEvents has objects come, change and go, and at last the right to see them.
+func TestWatchEvents(t *testing.T) {
+	f := newSocketFixture(t)
+	conn := f.begun()
+	const watch = `{"type":"subscribe","id":"1","payload":{"query":"subscription { watch { uid operation newData oldData } }"}}`
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(watch)); err != nil {
+		t.Fatal(err)
+	}
+	f.watched(1)
+	revision := int64(10)
+	write := func(row index.Row, key string, rows ...index.Row) {
+		revision++
+		f.apply(revision, index.Write{Key: key, Rows: append([]index.Row{}, rows...)})
+		f.session.changed(spacesOf(row))
+	}
+	row := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: "new", Kind: "Secret", Details: index.Details{UID: "u"}}
+	other := row
+	other.Labels = map[string]string{"app": "web"}
+	hidden := row
+	hidden.Namespace = "b"
+	write(hidden, "hidden", hidden)
+	for _, step := range []struct {
+		rows []index.Row
+		want []string // what the event has
+	}{
+		{[]index.Row{row}, []string{"INSERT", "", "new"}},
+		{[]index.Row{other}, []string{"UPDATE", "new", "new"}},
+		{nil, []string{"DELETE", "new", ""}},
+	} {
+		write(row, "new", step.rows...)
+		if diff := cmp.Diff(step.want, f.event(conn)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	f.bind(false, revision)
+	f.session.changed(spacesOf(index.Row{Space: index.Shared}))
+	if diff := cmp.Diff([]string{"DELETE", "s", ""}, f.event(conn)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// apply has the index as of a revision.
+func (f *socketFixture) apply(revision int64, writes ...index.Write) {
+	f.Helper()
+	if err := f.session.index.Apply(f.Context(), writes, revision); err != nil {
+		f.Fatal(err)
+	}
+	f.revision.Store(revision)
+	f.session.mu.Lock()
+	f.session.last = revision
+	f.session.mu.Unlock()
+	f.session.told.note(revision)
+	f.session.written.note(revision)
+}
+
+func spacesOf(row index.Row) sets.Set[tenant.Name] { return sets.New(row.Space) }
+
+// event returns the operation of the next event, and the names in its old and in its new data.
+func (f *socketFixture) event(conn *websocket.Conn) []string {
+	f.Helper()
+	typ, payload := f.hear(conn)
+	var event struct {
+		Data struct {
+			Watch struct {
+				Operation        string
+				OldData, NewData map[string]any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(payload), &event); err != nil || typ != "next" {
+		f.Fatal(typ, payload, err)
+	}
+	w := event.Data.Watch
+	named := func(data map[string]any) string { text, _ := data["name"].(string); return text }
+	return []string{w.Operation, named(w.OldData), named(w.NewData)}
+}
+
+// watched waits until there are as many subscriptions that know what there is.
+func (f *socketFixture) watched(n int) {
+	f.Helper()
+	for ready := 0; ready != n && f.Context().Err() == nil; {
+		ready = 0
+		f.service.watches.mu.Lock()
+		for w := range f.service.watches.all {
+			if w.knows.Load() {
+				ready++
+			}
+		}
+		f.service.watches.mu.Unlock()
+	}
+}
+
+// TestExpiry has the token of a connection expire.
+func TestExpiry(t *testing.T) {
+	f := newSocketFixture(t)
+	conn := f.begun()
+	f.expired.Store(true)
+	if typ, reason := f.hear(conn); typ != closeForbidden.String() || !strings.Contains(reason, "do not hold") {
+		t.Error(typ, reason)
+	}
+	if conn, status := f.dial(protocol, "Authorization", "Bearer jane"); conn != nil || status != http.StatusUnauthorized {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestLateClients has a client that does not read: it is told so behind what waits for it, and others are not.
+func TestLateClients(t *testing.T) {
+	f := newSocketFixture(t)
+	c := &connection{
+		handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			op := operationFrom(req.Context())
+			for op.err == nil {
+				op.err = op.next(req.Context(), "event")
+			}
+		}),
+		request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
+		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond,
+	}
+	c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(`{}`)})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var err error
+		if c.conn, err = websocket.Accept(w, req, nil); err == nil {
+			c.writeAll(req.Context())
+		}
+	}))
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	conn, status := f.dial("")
+	if conn == nil {
+		t.Fatal(status)
+	}
+	for _, want := range []string{`next "event"`, `next "event"`, "error RESYNC"} {
+		typ, payload := f.hear(conn)
+		words := strings.Fields(want)
+		if typ != words[0] || !strings.Contains(payload, words[1]) {
+			t.Errorf("%s %s, want %s", typ, payload, want)
+		}
+	}
+}
+
+// TestManySubscriptions has a tenant with more of everything than it may have.
+func TestManySubscriptions(t *testing.T) {
+	var s sockets
+	for range maxConnections {
+		if !s.enter("acme") {
+			t.Fatal("too few connections")
+		}
+	}
+	if s.enter("acme") || !s.enter("globex") {
+		t.Error("connections of one tenant are not counted apart")
+	}
+	s.leave("acme")
+	if !s.enter("acme") {
+		t.Error("a connection that has ended counts")
+	}
+	var w watches
+	var releases []func()
+	for range maxWatches {
+		_, release, err := w.begin(&asker{userTenant: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	if _, _, err := w.begin(&asker{userTenant: "acme"}); err == nil {
+		t.Error("too many subscriptions")
+	}
+	if _, _, err := w.begin(&asker{userTenant: "globex"}); err != nil {
+		t.Error(err)
+	}
+	releases[0]()
+	if _, _, err := w.begin(&asker{userTenant: "acme"}); err != nil {
+		t.Error(err)
+	}
+	f := newSocketFixture(t)
+	conn := f.begun()
+	for i := range maxOperations + 1 {
+		m := message{ID: string(rune('a' + i)), Type: "subscribe", Payload: json.RawMessage(`{"query":"subscription { watch { uid } }"}`)}
+		if err := wsjson.Write(t.Context(), conn, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if typ, payload := f.hear(conn); typ != "error" || !strings.Contains(payload, "10 operations") {
+		t.Error(typ, payload)
+	}
+}

@@ -1,0 +1,64 @@
+package search
+
+import (
+	"context"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/query"
+)
+
+// answer answers a search.
+func (v *view) answer(ctx context.Context, asked *question) (*Answer, error) {
+	found, related, err := v.find(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Answer{Revision: v.revision, Count: found.Count, Items: []Item{}, Related: related}
+	for i := range found.Rows {
+		answer.Items = append(answer.Items, newItem(&found.Rows[i]))
+	}
+	if found.More {
+		answer.Continue = newContinue(&found.Rows[len(found.Rows)-1], asked.order)
+	}
+	if v.incomplete != "" {
+		answer.Messages = append(answer.Messages, v.incomplete)
+	}
+	return answer, nil
+}
+
+// find returns what matches, and what is related to it.
+func (v *view) find(ctx context.Context, asked *question) (index.Found, []Related, error) {
+	found, err := v.snapshot.Select(ctx, index.Selection{
+		Space: v.scope.Space, Shared: v.scope.Shared, Visible: v.scope.Visible, Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after,
+		NoCount: !asked.count, NoRows: !asked.items && !asked.related,
+	})
+	if err != nil {
+		return found, nil, unreadable(err)
+	}
+	if asked.items {
+		v.shown = append(v.shown, found.Rows...)
+	}
+	if !asked.related {
+		return found, nil, nil
+	}
+	related, err := v.related(ctx, found.Rows, asked.kinds)
+	return found, related, err
+}
+
+// complete returns the values of a property among what matches.
+func (v *view) complete(ctx context.Context, q query.Query, property string, limit int) ([]string, error) {
+	values, err := v.snapshot.Values(ctx, v.scope, q, property, limit)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return values, nil
+}
+
+// properties returns the names of the properties that what matches has.
+func (v *view) properties(ctx context.Context, q query.Query) ([]string, error) {
+	names, err := v.snapshot.Names(ctx, v.scope, q)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return names, nil
+}

@@ -1,0 +1,336 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tenantry/tenantry/internal/search/graphql"
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// maxWatched is how many objects a subscription is about at most, and maxWatches how many subscriptions a tenant
+	// has on a server.
+	maxWatched = 2000
+	maxWatches = 20
+	// watchPause is between two searches of a subscription. Those of a tenant are made one after the other.
+	watchPause = time.Second
+	// watchPoll is between two of them where another process writes the index.
+	watchPoll = 3 * time.Second
+)
+
+// caller is who somebody is, as far as rights depend on it.
+type caller struct {
+	tenant    tenant.Name
+	name, uid string
+	groups    []string
+	extra     map[string][]string
+}
+
+func newCaller(a *asker) *caller {
+	return &caller{tenant: a.userTenant, name: a.user.GetName(), uid: a.user.GetUID(), groups: slices.Sorted(slices.Values(a.user.GetGroups())), extra: a.user.GetExtra()}
+}
+
+// equals leaves out what differs between two tokens of one user.
+func (c *caller) equals(other *caller) bool {
+	return c.tenant == other.tenant && c.name == other.name && c.uid == other.uid && slices.Equal(c.groups, other.groups) &&
+		reflect.DeepEqual(c.extra[tenant.UserExtraKey], other.extra[tenant.UserExtraKey])
+}
+
+// serveOperation serves what a client asks for by a web socket.
+func (s *Service) serveOperation(ctx context.Context, op *operation) error {
+	a, err := newAsker(ctx)
+	if err != nil {
+		return err
+	}
+	op.who = newCaller(a)
+	if op.body == nil {
+		return nil
+	}
+	request, errs := graphql.Parse(op.body)
+	if errs != nil {
+		op.errors = errs
+		return nil
+	}
+	if request.IsSubscription() {
+		err = s.watch(ctx, a, op, request)
+	} else {
+		var answer any
+		if answer, err = s.query(ctx, a, request, op.body); err == nil {
+			op.err = op.next(ctx, answer)
+		}
+	}
+	if errs := graphql.RefusedBy(err); errs != nil {
+		op.errors = errs
+		return nil
+	}
+	return err
+}
+
+// watch sends what changes of what a subscription is about, until ctx ends.
+func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *graphql.Operation) error {
+	input, shown, err := request.Watch()
+	if err != nil {
+		return err
+	}
+	asked, err := (&root{now: time.Now()}).questionOf(&input)
+	if err != nil {
+		return err
+	}
+	asked.limit, asked.items, asked.order, asked.offset = maxWatched, true, query.Order{}, 0
+	own, release, err := s.watches.begin(a)
+	if err != nil {
+		return err
+	}
+	defer release()
+	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, send: func(event graphql.Map) error {
+		op.err = op.next(ctx, response{Data: shown(event)})
+		return op.err
+	}}
+	return w.run(ctx)
+}
+
+// watching is one subscription.
+type watching struct {
+	*Service
+	*watched
+	asker *asker
+	asked *question
+	input graphql.Input
+	send  func(event graphql.Map) error
+	// known are the objects that the client has been told of, or that were there before, nil before they are known.
+	known states
+}
+
+// states are objects as the client sees them, by what they are.
+type states map[string]graphql.Map
+
+func (s states) add(m graphql.Map) {
+	s[fmt.Sprintf("%q %q %q %q", m["apigroup"], m["resource"], m["namespace"], m["name"])] = m
+}
+
+// run searches whenever something has changed, and not more often than once in a while. What the client is told is what
+// differs, so that rights that have gone look as objects that have.
+func (w *watching) run(ctx context.Context) error {
+	for {
+		err := w.look(ctx)
+		retry := apierrors.IsServiceUnavailable(err)
+		switch {
+		case ctx.Err() != nil: // the client has ended it
+			return nil
+		case err != nil && !retry:
+			return err
+		}
+		select {
+		case <-time.After(w.watches.pause):
+		case <-ctx.Done():
+			return nil
+		}
+		if retry {
+			continue
+		}
+		select {
+		case <-w.signal:
+		case <-w.poll():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// poll returns what is signalled when it is to be looked at whether something has changed: another process may have written the index.
+func (w *watching) poll() <-chan time.Time {
+	if current := w.current.Load(); w.remote == nil && (current == nil || current.isLeader()) {
+		return nil
+	}
+	return time.After(watchPoll)
+}
+
+// look searches, and tells what has changed.
+func (w *watching) look(ctx context.Context) error {
+	now, err := w.search(ctx)
+	gone := apierrors.IsForbidden(err) // so has all that could be seen
+	if err != nil && !gone {
+		return err
+	}
+	if w.known != nil {
+		for _, event := range changes(w.known, now, time.Now()) {
+			if err := w.send(event); err != nil {
+				return err
+			}
+		}
+	}
+	w.known = now
+	w.knows.Store(true)
+	return err
+}
+
+var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, and a subscription has no more; use more filters", maxWatched))
+
+func (w *watching) search(ctx context.Context) (states, error) {
+	if w.remote != nil {
+		return w.searchRemotely(ctx)
+	}
+	var now states
+	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
+		now = states{}
+		found, _, err := v.find(ctx, w.asked)
+		if err != nil {
+			return err
+		}
+		if found.More {
+			return errTooManyWatched
+		}
+		for i := range found.Rows {
+			item := newItem(&found.Rows[i])
+			now.add(mapOf(&item))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return now, nil
+}
+
+// searchRemotely has the service search.
+func (w *watching) searchRemotely(ctx context.Context) (states, error) {
+	filters := make([]map[string]any, 0, len(w.input.Filters))
+	for _, f := range w.input.Filters {
+		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
+	}
+	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } }",
+		Variables: map[string]any{"input": map[string]any{"keywords": w.input.Keywords, "filters": filters, "limit": maxWatched + 1}}})
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	var answer *remoteResponse
+	if err := w.inTurn(ctx, w.asker, ofWatch, func(ctx context.Context) (err error) {
+		answer, err = w.queryRemotely(ctx, body, w.asker)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	var data struct {
+		Search []struct{ Items []graphql.Map }
+	}
+	switch {
+	case len(answer.Errors) > 0:
+		return nil, graphql.Refuse(answer.Errors)
+	case json.Unmarshal(answer.Data, &data) != nil || len(data.Search) != 1:
+		return nil, unavailable("the search service has broken off its answer; try again")
+	case len(data.Search[0].Items) > maxWatched:
+		return nil, errTooManyWatched
+	}
+	now := states{}
+	for _, item := range data.Search[0].Items {
+		now.add(item)
+	}
+	return now, nil
+}
+
+// changes returns the events between two states, in the order of what objects are.
+func changes(before, now states, at time.Time) []graphql.Map {
+	var events []graphql.Map
+	add := func(operation string, of, before, now graphql.Map) {
+		event := graphql.Map{"uid": of["_uid"], "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}
+		for name, data := range map[string]graphql.Map{"oldData": before, "newData": now} {
+			if data != nil {
+				event[name] = data
+			}
+		}
+		events = append(events, event)
+	}
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	for _, key := range sortedKeys(all) {
+		former, was := before[key]
+		latter, is := now[key]
+		switch {
+		case was && is && former["_uid"] == latter["_uid"]:
+			if !reflect.DeepEqual(former, latter) {
+				add("UPDATE", latter, former, latter)
+			}
+			continue
+		case was:
+			add("DELETE", former, former, nil)
+		}
+		if is {
+			add("INSERT", latter, nil, latter)
+		}
+	}
+	return events
+}
+
+// watches are the subscriptions of a server, which are told when something may have changed for them.
+type watches struct {
+	// pause is between two searches of a subscription.
+	pause time.Duration
+
+	mu  sync.Mutex
+	all map[*watched]struct{}
+}
+
+type watched struct {
+	space, userTenant tenant.Name
+	signal            chan struct{}
+	// knows is whether it knows what there is.
+	knows atomic.Bool
+}
+
+var errTooManyWatches = graphql.Refuse(errors.New("the tenant has too many subscriptions; end others"))
+
+// begin returns what is signalled when something may have changed, from now on, until it is released.
+func (w *watches) begin(a *asker) (own *watched, release func(), err error) {
+	own = &watched{space: a.space, userTenant: a.userTenant, signal: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := 0
+	for other := range w.all {
+		if other.userTenant == a.userTenant {
+			of++
+		}
+	}
+	if of >= maxWatches {
+		return nil, nil, errTooManyWatches
+	}
+	if w.all == nil {
+		w.all = map[*watched]struct{}{}
+	}
+	w.all[own] = struct{}{}
+	return own, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, own)
+	}, nil
+}
+
+// changed tells those who watch one of the spaces, or everybody if what all spaces have has changed.
+func (w *watches) changed(spaces sets.Set[tenant.Name]) {
+	if len(spaces) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for watched := range w.all {
+		if spaces.Has(index.Shared) || spaces.Has(watched.space) {
+			select {
+			case watched.signal <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

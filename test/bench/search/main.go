@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/search/rights"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/postgres"
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+// options are the flags.
+type options struct {
+	database                             string
+	objects, spaces, large, wide, rounds int
+	changes                              int
+	lasting                              time.Duration
+	only                                 string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.database, "database", "sqlite", "sqlite or postgres.")
+	flag.IntVar(&o.objects, "objects", 100_000, "Number of objects in all.")
+	flag.IntVar(&o.spaces, "spaces", 1000, "Number of spaces.")
+	flag.IntVar(&o.large, "large", 30_000, "Number of objects of all in one of the spaces.")
+	flag.IntVar(&o.wide, "wide", 10_000, "Number of namespaces in one more space, in each of which a user is bound, with two objects each.")
+	flag.IntVar(&o.rounds, "rounds", 200, "Number of queries of each kind.")
+	flag.IntVar(&o.changes, "changes", 500, "Changes in a second, beside which queries are measured once more.")
+	flag.DurationVar(&o.lasting, "lasting", 20*time.Second, "For how long changes are written.")
+	flag.StringVar(&o.only, "only", "", "Part of the names of the queries that are measured, all of them if empty.")
+	flag.Parse()
+	harness.Main("search", func(ctx context.Context) error {
+		return harness.InTempDir("search", func(dir string) error { return o.run(ctx, dir) })
+	})
+}
+
+func (o options) run(ctx context.Context, dir string) error {
+	b := &bench{options: o, dir: filepath.Join(dir, "index")}
+	stop, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Printf("%d cores, %s, %s; %d objects in %d spaces, %d of them in one, and %d namespaces in one more.\n\n",
+		runtime.NumCPU(), runtime.Version(), b.version, o.objects, o.spaces, o.large, o.wide)
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	if err := b.queries(ctx, "nothing else"); err != nil {
+		return err
+	}
+	return b.busy(ctx)
+}
+
+// bench is an index that is measured.
+type bench struct {
+	options
+	dir, version string
+	index        *index.Index
+	size         func() (int64, error)
+	revision     int64
+}
+
+// open opens an empty database.
+func (b *bench) open(ctx context.Context) (stop func(), err error) {
+	switch b.database {
+	case "sqlite":
+		b.version = "SQLite, without cgo"
+		b.size = func() (int64, error) { return sizeOf(b.dir) }
+		b.index, err = index.Open(ctx, b.dir)
+		stop = func() {}
+	case "postgres":
+		b.version = "PostgreSQL 15 on loopback"
+		stop, err = b.openPostgres(ctx)
+	default:
+		return nil, fmt.Errorf("-database is %q, and must be sqlite or postgres", b.database)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if leads, err := b.index.Lead(ctx); err != nil || !leads {
+		return nil, fmt.Errorf("writing the index: %v, %w", leads, err)
+	}
+	remove := stop
+	ended := func() {
+		_ = b.index.Close()
+		remove()
+	}
+	return ended, b.index.Reset(ctx, "bench")
+}
+
+func (b *bench) openPostgres(ctx context.Context) (stop func(), err error) {
+	postgres.Settings = []string{"shared_buffers=1GB", "max_wal_size=4GB"} // and fsync, as it is used
+	server, err := postgres.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop = func() { _ = server.Remove() }
+	url, err := server.Create(ctx)
+	if err != nil {
+		return stop, err
+	}
+	file := b.dir + ".postgres"
+	if err := os.WriteFile(file, []byte(url), 0o600); err != nil {
+		return stop, err
+	}
+	b.size = func() (int64, error) { return server.Size(ctx, url) }
+	b.index, err = index.OpenPostgres(ctx, file, index.NewHolder())
+	return stop, err
+}
+
+func sizeOf(dir string) (int64, error) {
+	total := int64(0)
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			total += info.Size()
+		}
+	}
+	return total, err
+}
+
+// batch is how many objects are written at once, as by the service.
+const batch = 2000
+
+func (b *bench) build(ctx context.Context) error {
+	began := time.Now()
+	written := 0
+	var writes []index.Write
+	flush := func(revision int64) error {
+		err := b.index.Apply(ctx, writes, revision)
+		written += len(writes)
+		writes = writes[:0]
+		return err
+	}
+	for row := range b.rows() {
+		writes = append(writes, index.Write{Key: key(&row), Rows: []index.Row{row}})
+		if len(writes) == batch {
+			if err := flush(index.Building); err != nil {
+				return err
+			}
+		}
+	}
+	b.revision = 1
+	if err := flush(b.revision); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	if err := b.index.Settle(ctx); err != nil {
+		return err
+	}
+	size, err := b.size()
+	if err != nil {
+		return err
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	status, _ := os.ReadFile("/proc/self/status")
+	fmt.Printf("| objects | built in | objects in a second | settled in | size | bytes for an object | resident memory of the process |\n|---|---|---|---|---|---|---|\n| %d | %.0f s | %.0f | %.1f s | %d MB | %d | %d MB |\n\n",
+		written, took.Seconds(), float64(written)/took.Seconds(), time.Since(began).Seconds()-took.Seconds(), size>>20, size/int64(written), harness.Value(status, "VmRSS:")>>10)
+	return nil
+}
+
+// asks are the kinds of queries: where, what, and by whose rights.
+func (b *bench) asks() []ask {
+	small := func(i int) tenant.Name { return spaceName(1 + i*7919%(b.spaces-1)) }
+	large := func(int) tenant.Name { return spaceName(0) }
+	wide := func(int) tenant.Name { return wideSpace }
+	app := func(i int) string { return fmt.Sprint("app-", i%apps) }
+	asks := []ask{{"the first page of one bound in every namespace", "many namespaces", wide, func(int) string { return "" }, b.bound(), 100},
+		{"one filter, of one bound in every namespace", "many namespaces", wide, func(i int) string { return "label:app=" + app(i) }, b.bound(), 100}}
+	for _, in := range []struct {
+		name  string
+		space func(int) tenant.Name
+	}{{"a space", small}, {"the largest space", large}} {
+		asks = append(asks,
+			ask{"one filter", in.name, in.space, func(i int) string { return "label:app=" + app(i) }, everything, 100},
+			ask{"one filter, of the kind", in.name, in.space, func(i int) string { return "kind:service" }, everything, 100},
+			ask{"three filters", in.name, in.space, func(i int) string { return "kind:pod status:Running label:app=" + app(i) }, everything, 100},
+			ask{"three filters that find a third", in.name, in.space, func(i int) string { return "kind:pod status:Running created:>2024-01-02" }, everything, 100},
+			ask{"a keyword of five letters, rare", in.name, in.space, func(i int) string { return app(i)[3:] + fmt.Sprint("-", i%10, i%7) }, everything, 100},
+			ask{"a keyword of five letters", in.name, in.space, func(i int) string { return words[i%len(words)] }, everything, 100},
+			ask{"a keyword of three letters", in.name, in.space, func(i int) string { return words[i%len(words)][:3] }, everything, 100},
+			ask{"a keyword of two letters", in.name, in.space, func(i int) string { return words[i%len(words)][:2] }, everything, 100},
+			ask{"a keyword of one letter", in.name, in.space, func(i int) string { return words[i%len(words)][:1] }, everything, 100},
+			ask{"an exact count", in.name, in.space, func(i int) string { return "status:Running" }, everything, 1},
+			ask{"everything", in.name, in.space, func(int) string { return "" }, everything, 100},
+		)
+	}
+	return asks
+}
+
+// ask is a kind of query.
+type ask struct {
+	name, where string
+	space       func(i int) tenant.Name
+	text        func(i int) string
+	visible     *rights.Set
+	limit       int
+}
+
+func (b *bench) queries(ctx context.Context, beside string) error {
+	fmt.Printf("Queries, pages of 100, beside %s:\n\n| query | in | rows, median | p50, ms | p95, ms | p99, ms | processor time of the program, ms |\n|---|---|---|---|---|---|---|\n", beside)
+	for _, a := range b.asks() {
+		if !strings.Contains(a.name+", "+a.where, b.only) {
+			continue
+		}
+		rounds := b.rounds
+		if a.where != "a space" {
+			rounds = max(10, rounds/5)
+		}
+		before := processorTime()
+		times, counts := make([]time.Duration, 0, rounds), make([]int64, 0, rounds)
+		for i := range rounds {
+			q, err := query.Parse(a.text(i), time.Now())
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			found, err := b.index.Select(ctx, index.Selection{Space: a.space(i), Shared: true, Visible: a.visible, Query: q, Limit: a.limit})
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			times, counts = append(times, time.Since(began)), append(counts, found.Count)
+		}
+		slices.Sort(times)
+		slices.Sort(counts)
+		fmt.Printf("| %s | %s | %d | %s | %s | %s | %.2f |\n", a.name, a.where, counts[len(counts)/2], quantile(times, .5), quantile(times, .95), quantile(times, .99),
+			(processorTime()-before).Seconds()*1000/float64(rounds))
+	}
+	fmt.Println()
+	return nil
+}
+
+// processorTime returns that of this process, in which SQLite is. That of PostgreSQL is not in it.
+func processorTime() time.Duration {
+	var usage unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // never fails
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func quantile(sorted []time.Duration, q float64) string {
+	at := min(len(sorted)-1, int(q*float64(len(sorted))))
+	text := fmt.Sprintf("%.2f", float64(sorted[at].Microseconds())/1000)
+	return strings.TrimSuffix(text, ".00")
+}

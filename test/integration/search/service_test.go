@@ -1,0 +1,201 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/search"
+	"github.com/tenantry/tenantry/internal/server"
+	"github.com/tenantry/tenantry/internal/standalone"
+	"github.com/tenantry/tenantry/test/env/postgres"
+	"github.com/tenantry/tenantry/test/env/suite"
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+// replica is one process of the service, though it runs in that of the tests.
+type replica struct {
+	port int
+	stop func()
+}
+
+var (
+	// database and replicas are those of the service, nil if the server searches itself.
+	database     *postgres.Server
+	databaseFile string
+	replicas     []*replica
+	etcdURL      string
+	// keys is the directory of the server's keys.
+	keys string
+)
+
+// startService starts a server whose searches are answered by two replicas of the service.
+func startService(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	database, err = postgres.Start(ctx)
+	if errors.Is(err, postgres.ErrMissing) {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return database.Remove() })
+	databaseFile = database.Database(GinkgoTB())
+	etcdPort, err := harness.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	etcdURL = fmt.Sprintf("http://127.0.0.1:%d", etcdPort)
+	for range 2 {
+		port, err := harness.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		replicas = append(replicas, &replica{port: port})
+	}
+	tenantry = suite.Start(ctx, func(o *standalone.Options) {
+		keys = filepath.Join(o.Dir, "pki")
+		o.EtcdListenClientURL = etcdURL
+		o.Server.SearchServers.CAFile = filepath.Join(keys, "server-ca.crt")
+		for _, r := range replicas {
+			o.Server.SearchServers.Servers = append(o.Server.SearchServers.Servers, fmt.Sprintf("https://127.0.0.1:%d", r.port))
+		}
+	})
+	for _, r := range replicas {
+		r.start()
+		DeferCleanup(func() { r.stop() })
+	}
+}
+
+// start runs a replica until stop is called.
+func (r *replica) start() {
+	GinkgoHelper()
+	options := server.NewOptions()
+	options.SearchOnly, options.SearchLimits = true, search.DefaultLimits
+	options.Search = &search.Options{Postgres: databaseFile, Annotations: []string{annotation}}
+	kube := options.Kube
+	kube.Etcd.StorageConfig.Transport.ServerList = []string{etcdURL}
+	kube.SecureServing.BindPort, kube.SecureServing.BindAddress = r.port, net.IPv4(127, 0, 0, 1)
+	kube.SecureServing.ServerCert.CertKey.CertFile, kube.SecureServing.ServerCert.CertKey.KeyFile = filepath.Join(keys, "server.crt"), filepath.Join(keys, "server.key")
+	kube.Authentication.RequestHeader.ClientCAFile = filepath.Join(keys, "front-proxy-ca.crt")
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := standalone.NewSearch(ctx, options)
+	Expect(err).NotTo(HaveOccurred())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	r.stop = func() {
+		cancel()
+		if done != nil {
+			Expect(<-done).To(Succeed())
+			done = nil
+		}
+	}
+}
+
+// ready returns the status of the health check of a replica.
+func (r *replica) ready() (int, error) {
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(keys, "server-ca.crt")}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", r.port))
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+var _ = Describe("the service", Serial, func() {
+	BeforeEach(func() {
+		if database == nil {
+			Skip("the server searches itself; SEARCH_DATABASE=postgres is for this")
+		}
+	})
+
+	AfterEach(func() {
+		for _, r := range replicas {
+			Eventually(r.ready).Should(Equal(http.StatusOK))
+		}
+	})
+
+	It("answers servers alone", func(ctx SpecContext) {
+		ca := rest.TLSClientConfig{CAFile: filepath.Join(keys, "server-ca.crt")}
+		user := tenantry.Config(acme)
+		withUser := ca
+		withUser.CertData, withUser.KeyData = user.CertData, user.KeyData
+		asServer := ca
+		asServer.CertFile, asServer.KeyFile = filepath.Join(keys, "front-proxy-client.crt"), filepath.Join(keys, "front-proxy-client.key")
+		for name, config := range map[string]rest.TLSClientConfig{"nobody": ca, "a user of a tenant": withUser, "a server that does not say who asks": asServer} {
+			client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: config})
+			Expect(err).NotTo(HaveOccurred())
+			response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/search", replicas[0].port))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(response.Body.Close()).To(Succeed())
+			Expect(response.StatusCode).To(Equal(http.StatusUnauthorized), name)
+		}
+	})
+
+	It("is not told by clients who asks", func(ctx SpecContext) {
+		config := rest.CopyConfig(tenantry.User(acme, jane))
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				req = req.Clone(req.Context())
+				// {"name":"x","groups":["system:masters"],"tenant":"system","space":"acme"}
+				req.Header.Set("X-Tenantry-Asker", "eyJuYW1lIjoieCIsImdyb3VwcyI6WyJzeXN0ZW06bWFzdGVycyJdLCJ0ZW5hbnQiOiJzeXN0ZW0iLCJzcGFjZSI6ImFjbWUifQ")
+				req.Header.Set("X-Remote-User", "admin")
+				req.Header.Set("X-Remote-Group", "system:masters")
+				return next.RoundTrip(req)
+			})
+		})
+		Expect(find(ctx, config, "", "")).To(BeEmpty())
+	})
+
+	It("goes on when the process that writes ends, and when it is back", func(ctx SpecContext) {
+		namespace := namespaceIn(ctx, acme, "replicas")
+		for round, r := range []*replica{replicas[0], replicas[1], replicas[0]} {
+			r.stop()
+			created := secretIn(ctx, acme, namespace, fmt.Sprint("s", round))
+			Expect(find(ctx, tenantry.Config(acme), "kind:secret namespace:"+namespace, created.ResourceVersion)).To(HaveLen(round + 1))
+			r.start()
+			Eventually(r.ready).Should(Equal(http.StatusOK))
+		}
+	}, NodeTimeout(3*time.Minute))
+
+	It("answers nothing without PostgreSQL, and everything when it is back", func(ctx SpecContext) {
+		namespace := namespaceIn(ctx, acme, "gone")
+		secretIn(ctx, acme, namespace, "before")
+		for _, end := range []func(){database.Stop, database.Kill} {
+			end()
+			Eventually(func() error {
+				_, err := try(ctx, tenantry.Config(acme), "kind:secret namespace:"+namespace, "")
+				return err
+			}).Should(Satisfy(apierrors.IsServiceUnavailable))
+			for _, r := range replicas {
+				Eventually(r.ready).Should(Equal(http.StatusServiceUnavailable))
+			}
+			client := tenantry.Client(acme).CoreV1().Secrets(namespace)
+			Expect(client.Delete(ctx, "before", metav1.DeleteOptions{})).To(Succeed())
+			created := secretIn(ctx, acme, namespace, "during")
+			Expect(database.Restart(ctx)).To(Succeed())
+			Eventually(func() ([]string, error) {
+				answer, err := try(ctx, tenantry.Config(acme), "kind:secret namespace:"+namespace, created.ResourceVersion)
+				if err != nil {
+					return nil, err
+				}
+				return []string{answer.Items[0].Name}, nil
+			}).Should(Equal([]string{"during"}))
+			Expect(client.Delete(ctx, "during", metav1.DeleteOptions{})).To(Succeed())
+			secretIn(ctx, acme, namespace, "before")
+		}
+	}, NodeTimeout(5*time.Minute))
+})
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
