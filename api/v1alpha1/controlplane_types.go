@@ -423,6 +423,12 @@ type ControlPlaneStatus struct {
 	// +listType=map
 	// +listMapKey=secretName
 	Keys []ControlPlaneKeys `json:"keys,omitempty"`
+	// copies are the Secrets of what servers are configured by, and log in to an external etcd with, as
+	// the operator has made them last. What is in their place otherwise is not used.
+	// +optional
+	// +listType=map
+	// +listMapKey=secretName
+	Copies []ControlPlaneCopy `json:"copies,omitempty"`
 	// published are the resources of which the control plane has objects of the host.
 	// +optional
 	// +listType=set
@@ -443,6 +449,18 @@ type ControlPlaneKeys struct {
 	// +required
 	SecretName string `json:"secretName"`
 	// digest is that of what is in it. It tells nothing of the keys.
+	// +required
+	Digest string `json:"digest"`
+}
+
+// ControlPlaneCopy is what is known of a Secret that is a copy of what others have written.
+//
+// +k8s:openapi-gen=false
+type ControlPlaneCopy struct {
+	// secretName is the name of the Secret.
+	// +required
+	SecretName string `json:"secretName"`
+	// digest is that of what is in it, by a key that the operator alone has.
 	// +required
 	Digest string `json:"digest"`
 }

@@ -46,6 +46,11 @@ func (in ControlPlaneAuthorization) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneCopy) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneCopy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneExpose) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneExpose"
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
 // Certificate is that of a client.
@@ -47,6 +48,10 @@ func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Durat
 		return nil, time.Time{}, err
 	}
 	before := Certificate{}
+	// Whoever can write the Secret could have it expand to anything.
+	if yamltext.Check(current) != nil {
+		current = nil
+	}
 	if config, err := clientcmd.RESTConfigFromKubeConfig(current); err == nil && isPlain(current) &&
 		config.Host == space && bytes.Equal(config.CAData, keys.ServerCA.PEM()) {
 		before = Certificate{Cert: config.CertData, Key: config.KeyData}

@@ -89,6 +89,12 @@ func (s *Service) serve(req *http.Request) (*Answer, error) {
 	if s.remote != nil {
 		return s.answerRemotely(ctx, req, a)
 	}
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	case <-ctx.Done():
+		return nil, unavailable("other searches take too long; try again")
+	}
 	current := s.current.Load()
 	if current == nil {
 		return nil, unavailable("the search index is not complete yet; try again")
@@ -153,6 +159,9 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker) (*Answ
 	revision, err := current.revisions.now(ctx)
 	if err != nil {
 		return nil, unavailable(fmt.Sprintf("it cannot be known which rights hold now: %v", err))
+	}
+	if a.minRevision > revision {
+		return nil, badRequest(fmt.Errorf("%s: %d is still to come, and nobody can have seen it: the last one is %d", ParameterMinRevision, a.minRevision, revision))
 	}
 	began := time.Now()
 	if err := current.told.wait(ctx, revision); err != nil {
@@ -241,7 +250,7 @@ func (s *Service) try(ctx context.Context, current *session, a *asker) (*Answer,
 }
 
 func compileError(err error) error {
-	if errors.Is(err, rights.ErrNotEnumerable) {
+	if errors.Is(err, rights.ErrNotEnumerable) || errors.Is(err, rights.ErrTooLarge) {
 		return apierrors.NewGenericServerResponse(http.StatusNotImplemented, "search", schema.GroupResource{Resource: "search"}, "", err.Error(), 0, true)
 	}
 	return apierrors.NewInternalError(fmt.Errorf("finding out what the user may list: %w", err))
@@ -269,7 +278,7 @@ func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource)
 	own := *tenant.RequestFrom(ctx) // it notes what it decides
 	ctx = tenant.WithRequest(ctx, &own)
 	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		return !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
+		return ctx.Err() != nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
 			decision, _, err := s.config.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 				User: a.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
 				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,

@@ -72,12 +72,17 @@ type Service struct {
 	current atomic.Pointer[session]
 	turns   turns
 	remote  *remote
+	// running bounds the memory of all searches together: each takes some ten MiB at most.
+	running chan struct{}
 }
+
+// maxRunning is how many searches run at once, as many as the database answers.
+const maxRunning = index.Readers
 
 // New returns a service that answers nothing before Run.
 func New(config Config) *Service {
 	config.Limits = config.Limits.orDefaults()
-	return &Service{config: config, holder: index.NewHolder(), turns: turns{limits: config.Limits}}
+	return &Service{config: config, holder: index.NewHolder(), turns: turns{limits: config.Limits}, running: make(chan struct{}, maxRunning)}
 }
 
 // How long after an index that has failed the next one is made: ever longer, because building one is work.

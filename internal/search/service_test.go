@@ -269,6 +269,53 @@ func TestOtherLives(t *testing.T) {
 	}
 }
 
+// TestRevisionsToCome asks for what nobody can have seen: its tenant's other searches would wait for that.
+func TestRevisionsToCome(t *testing.T) {
+	f := newFixture(t)
+	if got := f.search("?minRevision=10"); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := f.search("?minRevision=11"); got != string(metav1.StatusReasonBadRequest) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRunning has as many searches run as may: the next one waits.
+func TestRunning(t *testing.T) {
+	f := newFixture(t)
+	for range maxRunning {
+		f.service.running <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := f.searchIn(ctx, ""); got != string(metav1.StatusReasonServiceUnavailable) {
+		t.Errorf("one more than may: %q", got)
+	}
+	<-f.service.running
+	if got := f.search(""); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if n := len(f.service.running); n != maxRunning-1 {
+		t.Errorf("%d run", n)
+	}
+}
+
+// TestNothingIsConfirmedForNobody has a search end while its objects are looked at.
+func TestNothingIsConfirmedForNobody(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(tenant.WithRequest(t.Context(), &tenant.Request{}))
+	asked := 0
+	f.authorize = func() (authorizer.Decision, error) {
+		asked++
+		cancel()
+		return authorizer.DecisionAllow, nil
+	}
+	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
+	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
+		t.Errorf("the authorizer was asked %d times", asked)
+	}
+}
+
 // TestRevisions has many ask at once: nobody gets what was read before they asked.
 func TestRevisions(t *testing.T) {
 	var etcd atomic.Int64

@@ -53,6 +53,27 @@ var hostTable = []mutant{
 		"api/v1alpha1/tenant_limits.go", `		case *n.wanted == 0:`, `		case false:`},
 	{"a quota limits all that a host's must", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `		case !is:`, `		case !is && false:`},
+	{"YAML of others that aliases make larger is not decoded", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/configuration.go", `err := yamltext.Check(content)`, `err := yamltext.Check(nil)`},
+	{"nor are kubeconfigs of webhooks", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/files.go", `err := yamltext.Check(content)`, `err := yamltext.Check(nil)`},
+	{"nor is what plugins are configured by", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/admission.go", `err := yamltext.Check(content)`, `err := yamltext.Check(nil)`},
+	{"nor are kubeconfigs in the place of the operator's", by("internal/controller/controlplane", "TestAdmin"),
+		"internal/kubeconfig/renew.go", `if yamltext.Check(current) != nil {`, `if yamltext.Check(nil) != nil {`},
+	{"an anchor is what an alias names", by("internal/yamltext", "TestCheck"),
+		"internal/yamltext/yamltext.go", `if anchors[string(name)] {`, `if anchors["*"+string(name)] {`},
+	{"expressions are few and short", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/expressions.go", `if len(all) > mostExpressions || length > expressionBytes {`, `if len(all) < 0 {`},
+	{"numbers that take hours to read are refused before", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"api/config/v1alpha1/read.go", `if slowNumber.MatchString(v) {`, `if v == "slow" {`},
+	{"servers run no programs to log in to webhooks", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/files.go", `if user.Exec != nil || user.AuthProvider != nil {`, `if user.AuthProvider != nil {`},
+	{"users of webhooks are those of a file of the section", by("internal/controller/controlplane/configuration", "TestCheck"),
+		"internal/controller/controlplane/configuration/admission.go", `	users, err := beside.absolute(c.KubeConfigFile)
+	if err == nil {
+		err = checkUsers(users, beside)
+	}`, `	_, err = beside.absolute(c.KubeConfigFile)`},
 	{"a kubeconfig that somebody has edited is made anew", by("internal/controller/controlplane", "TestAdmin"),
 		"internal/kubeconfig/renew.go", `err == nil && isPlain(current) &&`, `err == nil &&`},
 	{"a control plane does not say where a tenant is", by("internal/controller/hosttenant", "TestOwnConditions"),
@@ -64,6 +85,56 @@ var hostTable = []mutant{
 `, ``},
 	{"an answer about one Tenant has a bound", by("internal/controller/hosttenant", "TestTenantsAreBounded"),
 		"internal/controller/hosttenant/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+	{"a control plane says little on the host", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `len(content) > statusBytes {`, `false {`},
+	{"messages of a control plane are cut", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `conditions.Message(c.Message), observed`, `c.Message, observed`},
+	{"reasons of a control plane are short", by("internal/controller/hosttenant", "TestLargeStatus"),
+		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
+	{"servers that always conflict are asked less often", by("internal/controller/hosttenant", "TestConflicts"),
+		"internal/controller/hosttenant/reconciler.go", `	if apierrors.IsConflict(err) {
+		return r.again(request), nil`, `	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
+	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
+		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
+	{"the end of an event of the audit log is not in a status", by("internal/controller/controlplane", "TestLastLine"),
+		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
+	{"the host is not read all the time for servers that conflict", by("internal/controller/hostpublish", "TestConflicts"),
+		"internal/controller/hostpublish/reconciler.go", `	case apierrors.IsConflict(err):
+		return r.again(request), nil`, `	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: conflictPeriod}, nil`},
+	{"rights in a former namespace go", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/rights.go", `object.GetNamespace() == namespace`, `object.GetNamespace() != ""`},
+	{"rights go with the last copy", by("internal/controller/hostpublish", "TestRightsGo"),
+		"internal/controller/hostpublish/reconciler.go", `		failures = append(failures, space.revoke(ctx))
+`, ``},
+	{"what a worker has asked for is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/sharing.go", `		err = checkAnswer(of, content, objectQuantities)
+`, ``},
+	{"a list of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, content, answerQuantities)
+`, ``},
+	{"an event of a control plane is quick to decode", by("internal/controller/hosttenant", "TestAnswersAreQuickToDecode"),
+		"internal/controller/hosttenant/answers.go", `			err = checkAnswer(c.of, event, objectQuantities)
+`, ``},
+	{"an event of a control plane has a bound", by("internal/controller/hosttenant", "TestAnswersAreBounded"),
+		"internal/controller/hosttenant/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
+	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
+		"internal/controller/hosttenant/answers.go", `		if n > objectQuantities {`, `		if n < 0 {`},
+	{"quantities of an answer are compared quickly", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `		if numberIn(text).incomparable() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`, `		if numberIn(text).slow() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes`},
+	{"null is a quantity, too", by("internal/bounds", "TestAnswer"),
+		"internal/bounds/numbers.go", `case c == 'n' && (inside || isQuantity(key)):`, `case false:`},
 	{"one request finds out whether servers answer", by("internal/controller/hosttenant", "TestProbes"),
 		"internal/controller/hosttenant/breaker.go", `case b.probing || time.Now()`, `case time.Now()`},
 	{"a list of a control plane ends", by("internal/controller/hosttenant", "TestAnswersEnd"),
@@ -76,8 +147,14 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/reconciler.go", `case errors.Is(err, errBusy):`, `case false && errors.Is(err, errBusy):`},
 	{"keys that somebody else may know are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
 		"internal/controller/controlplane/keys.go", `return secret.Data, r.checkMade(ctx, w.cp, secret)`, `return secret.Data, nil`},
-	{"keys are those of the status where there is one", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
-		"internal/controller/controlplane/made.go", `cp.Status.CertificateAuthority != "" && !recordsKeys(cp):`, `cp.Status.CertificateAuthority != "":`},
+	{"keys that no record names are not used", by("internal/controller/controlplane", "TestKeysAreMadeOnce"),
+		"internal/controller/controlplane/made.go", `	case isRecorded(cp, secret), `, `	case cp.Status.CertificateAuthority != "" && !recordsKeys(cp), isRecorded(cp, secret), `},
+	{"configuration that somebody has planted is not used", by("internal/controller/controlplane", "TestNothingPlantedIsUsed"),
+		"internal/controller/controlplane/copies.go", `!slices.Contains(w.cp.Status.Copies, found)`, `false && !slices.Contains(w.cp.Status.Copies, found)`},
+	{"what others put into copies is removed", by("internal/controller/controlplane", "TestNothingPlantedIsUsed"),
+		"internal/controller/controlplane/keys.go", `return r.removeOthers(ctx, secret, data)`, `return nil`},
+	{"what was copied cannot be tried by its digest", by("internal/controller/controlplane", "TestDigestsOfCopies"),
+		"internal/controller/controlplane/copies.go", `hmac.New(sha256.New, secret)`, `hmac.New(sha256.New, secret[:0])`},
 	{"keys are recorded before they are made", by("internal/controller/controlplane", "TestKeysAreRecordedFirst"),
 		"internal/controller/controlplane/keys.go", `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {`, `	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); false && err != nil {`},
 	{"users of tenants are issued by the keys of the status", by("internal/controller/hosttenant", "TestReadAccess"),

@@ -27,6 +27,21 @@ var searchTable = []mutant{
 		r.running = next != nil`, `		r.running = next != nil`},
 	{"copies of whole objects are no annotations to search", by("internal/search", "TestOptions"),
 		"internal/search/service.go", `if slices.Contains(o.Annotations, lastApplied) {`, `if false && slices.Contains(o.Annotations, lastApplied) {`},
+	{"rights that name too much are refused", by("internal/search/rights", "TestTooLarge"),
+		"internal/search/rights/size.go", `c.bytes > maxBytes {`, `c.bytes > 1<<40 {`},
+	{"pairs that are written out count", by("internal/search/rights", "TestManyGroups"),
+		"internal/search/rights/size.go", `range groups[min(len(groups), ListedGroups):] {`, `range groups[:0] {`},
+	{"names are collected while somebody waits", by("internal/search/rights", "TestNothingGoesOn"),
+		"internal/search/rights/size.go", `c.err != nil || c.ctx.Err() != nil`, `c.err != nil`},
+	{"as many searches run as there is memory for", by("internal/search", "TestRunning"),
+		"internal/search/handler.go", `case s.running <- struct{}{}:
+		defer func() { <-s.running }()`, `default:`},
+	{"nobody waits for a revision that is to come", by("internal/search", "TestRevisionsToCome"),
+		"internal/search/handler.go", `if a.minRevision > revision {`, `if false && a.minRevision > revision {`},
+	{"objects are confirmed while somebody waits", by("internal/search", "TestNothingIsConfirmedForNobody"),
+		"internal/search/handler.go", `return ctx.Err() != nil || !slices`, `return !slices`},
+	{"a page has an end in bytes", by("internal/search/index", "TestLargePages"),
+		"internal/search/index/select.go", `if q.size > pageBytes {`, `if false && q.size > pageBytes {`},
 	{"names of a rule are the only ones", by("internal/search/rights", "TestRBAC"),
 		"internal/search/rights/compile.go", `if len(rule.ResourceNames) == 0 {
 		all.add(mask)`, `if true || len(rule.ResourceNames) == 0 {

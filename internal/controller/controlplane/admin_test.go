@@ -80,6 +80,7 @@ func TestAdmin(t *testing.T) {
 		"by a command beside it": {edited(func(c *api.Config) {
 			c.AuthInfos["admin@system"].Exec = &api.ExecConfig{Command: "x", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
 		}), false},
+		"with aliases":  {func(*testing.T) []byte { return append(bytes.Clone(made), "x: &a [1]\ny: [*a]\n"...) }, false},
 		"written again": {edited(func(*api.Config) {}), true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,15 +72,17 @@ func givenIn(spec *v1alpha1.ControlPlaneSpec) []givenBy {
 // configured. It is a copy of what has been checked: a section that has been spoilt, or whose
 // object is gone, is as it was before, and a ControlPlane that never had it gets no servers.
 func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
-	live := &corev1.Secret{}
-	if _, err := r.read(ctx, w.cp, "Secret", configurationName(w.cp), live); err != nil {
-		return err
-	}
-	before, all, problems := unpack(live.Data), sections{}, []error{w.remaining}
+	all, problems := sections{}, []error{w.remaining}
 	for _, given := range givenIn(&w.cp.Spec) {
 		files, err := r.files(ctx, w.cp, given)
-		if kept := before[given.section]; conditions.IsProblem(err) && configuration.Check(given.section, kept) == nil {
-			problems, files, err = append(problems, err), kept, nil
+		if conditions.IsProblem(err) {
+			kept, readErr := r.copied(ctx, w, configurationName(w.cp))
+			if readErr != nil {
+				return readErr
+			}
+			if before := unpack(kept)[given.section]; configuration.Check(given.section, before) == nil {
+				problems, files, err = append(problems, err), before, nil
+			}
 		}
 		if err != nil {
 			return err
@@ -97,7 +99,7 @@ func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
 	if size := sizeOf(data); size > mostConfiguration {
 		return conditions.Problemf(v1alpha1.ReasonConfigurationInvalid, "the configuration has %d bytes in all, and may have %d: make the files smaller", size, mostConfiguration)
 	}
-	return r.applySecret(ctx, w.cp, configurationName(w.cp), data)
+	return r.applyCopy(ctx, w, configurationName(w.cp), data)
 }
 
 // tenantLimits is the file with what Tenants of the host may ask for. There always is one.

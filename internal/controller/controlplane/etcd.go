@@ -36,12 +36,12 @@ func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
 	}
 	data, err := r.givenEtcd(ctx, w.cp)
 	if conditions.IsProblem(err) {
-		copied := &corev1.Secret{}
-		if _, readErr := r.read(ctx, w.cp, "Secret", etcdName(w.cp), copied); readErr != nil {
+		before, readErr := r.copied(ctx, w, etcdName(w.cp))
+		if readErr != nil {
 			return readErr
 		}
-		if checkEtcd(copied.Data, r.now()) == nil {
-			data, w.remaining, err = copied.Data, err, nil
+		if checkEtcd(before, r.now()) == nil {
+			data, w.remaining, err = before, err, nil
 		}
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Reconciler) ensureEtcd(ctx context.Context, w *work) error {
 	sum := sha256.Sum256(data[etcdAuthority])
 	w.etcdAuthority = hex.EncodeToString(sum[:8])
 	observeExpiry(w.cp, "etcd", data[tlsCert])
-	return r.applySecret(ctx, w.cp, etcdName(w.cp), map[string][]byte{
+	return r.applyCopy(ctx, w, etcdName(w.cp), map[string][]byte{
 		tlsCert: data[tlsCert], tlsKey: data[tlsKey], etcdAuthority: data[etcdAuthority],
 	})
 }

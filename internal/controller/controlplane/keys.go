@@ -188,5 +188,8 @@ func (r *Reconciler) applySecret(ctx context.Context, cp *v1alpha1.ControlPlane,
 	if apierrors.IsInvalid(err) { // its type, or that it is immutable
 		return conditions.Problemf(v1alpha1.ReasonNameTaken, "Secret %q cannot be changed: delete it, and it is made again (%v)", name, err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.removeOthers(ctx, secret, data)
 }

@@ -114,7 +114,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	}{
 		"new":                                {},
 		"as before":                          {had: certificate, made: both, host: []client.Object{authorities, keys}},
-		"as before, of an earlier operator":  {had: certificate, host: []client.Object{authorities, keys}},
+		"as before, and nothing is recorded": {had: certificate, host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
 		"one Secret was made before an end":  {made: record(authorities), host: []client.Object{authorities}},
 		"one Secret was to be made":          {made: record(authorities)},
 		"both Secrets were made before that": {made: both, host: []client.Object{authorities, keys}},
@@ -133,10 +133,10 @@ func TestKeysAreMadeOnce(t *testing.T) {
 
 		"the authorities are lost": {had: certificate, made: both, host: []client.Object{keys}, reason: v1alpha1.ReasonKeysMissing},
 		"the keys are lost":        {had: certificate, made: both, host: []client.Object{authorities}, reason: v1alpha1.ReasonKeysMissing},
-		"other authorities":        {had: certificate, host: []client.Object{others, keys}, reason: v1alpha1.ReasonKeysInvalid},
+		"other authorities":        {had: certificate, made: record(others, keys), host: []client.Object{others, keys}, reason: v1alpha1.ReasonKeysInvalid},
 		"other authorities, adopted": {had: certificate, made: both, adopted: digestOf(others.Data), host: []client.Object{others, keys},
 			reason: v1alpha1.ReasonKeysInvalid},
-		"spoilt":                       {had: certificate, host: []client.Object{authorities, spoilt}, reason: v1alpha1.ReasonKeysInvalid},
+		"spoilt":                       {had: certificate, made: record(authorities, spoilt), host: []client.Object{authorities, spoilt}, reason: v1alpha1.ReasonKeysInvalid},
 		"a foreign Secret of the name": {host: []client.Object{foreign}, reason: v1alpha1.ReasonNameTaken},
 		"a foreign Secret in the place of the keys": {had: certificate, host: []client.Object{foreign, keys}, reason: v1alpha1.ReasonNameTaken},
 	} {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -19,8 +20,10 @@ import (
 
 // digestOf returns a digest of the content of a Secret of keys, with its private keys: nobody else
 // makes one with that digest, and it tells nothing of the keys.
-func digestOf(data map[string][]byte) string {
-	sum := sha256.New()
+func digestOf(data map[string][]byte) string { return sumOf(sha256.New(), data) }
+
+// sumOf returns a digest of the content of a Secret.
+func sumOf(sum hash.Hash, data map[string][]byte) string {
 	write := func(part []byte) {
 		_ = binary.Write(sum, binary.BigEndian, uint64(len(part))) // a hash has no error to return
 		sum.Write(part)
@@ -38,7 +41,7 @@ func isRecorded(cp *v1alpha1.ControlPlane, secret *corev1.Secret) bool {
 }
 
 // recordsKeys reports whether the status says what Secrets of keys have. That of a ControlPlane that
-// an operator without such records has made does not until it is written next.
+// an operator without such records has made does not, until somebody answers for them.
 func recordsKeys(cp *v1alpha1.ControlPlane) bool { return len(cp.Status.Keys) > 0 }
 
 // checkMade reports why the content of a Secret of keys is not used: who may create Secrets, but not
@@ -49,15 +52,13 @@ func (r *Reconciler) checkMade(ctx context.Context, cp *v1alpha1.ControlPlane, s
 	switch {
 	case isRecorded(cp, secret), slices.Contains(adopted, digestOf(secret.Data)):
 		return nil
-	case cp.Status.CertificateAuthority != "" && !recordsKeys(cp): // the authority is compared later
-		return nil
 	}
 	digests, err := r.digests(ctx, cp)
 	if err != nil {
 		return err
 	}
 	how := fmt.Sprintf("run \"kubectl -n %s annotate --overwrite controlplane %s %s=%s\"", cp.Namespace, cp.Name, v1alpha1.AdoptKeysAnnotation, digests)
-	if cp.Status.CertificateAuthority != "" {
+	if cp.Status.CertificateAuthority != "" && recordsKeys(cp) {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other keys than this ControlPlane was made with (status.keys): "+
 			"restore it from a backup; if these are right, %s", secret.Name, how)
 	}

@@ -153,10 +153,16 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 	return "", false
 }
 
+// cutMessage is the length in bytes from which on a message may be the end of a longer one: hosts keep no more.
+const cutMessage = 2048
+
 // lastLine returns the line in which a process has said why it ends. Between its messages are
-// the events of its audit log.
+// the events of its audit log. The first line of a message that is cut may be the end of one.
 func lastLine(message string) string {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
+	if len(message) >= cutMessage {
+		lines = lines[1:]
+	}
 	for _, line := range slices.Backward(lines) {
 		if !strings.HasPrefix(line, auditEvent) {
 			return line

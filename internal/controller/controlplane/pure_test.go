@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +191,27 @@ func TestTransitions(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLastLine checks that nothing of an audit log gets into a status.
+func TestLastLine(t *testing.T) {
+	event := auditEvent + `"responseObject":{"kind":"Secret","data":{"password":"c2VjcmV0"}}}`
+	long := strings.Repeat("x", cutMessage)
+	for name, tc := range map[string]struct{ message, want string }{
+		"one line":              {"the disk is full\n", "the disk is full"},
+		"the last of some":      {"starting\nthe disk is full\n", "the disk is full"},
+		"before an event":       {"the disk is full\n" + event + "\n", "the disk is full"},
+		"events":                {event + "\n" + event + "\n", ""},
+		"the end of an event":   {(long + event + "\n")[len(event):], ""},
+		"behind what is cut":    {(long + event + "\nthe disk is full\n")[len(event):], "the disk is full"},
+		"between cut and event": {long + "\nthe disk is full\n" + event, "the disk is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lastLine(tc.message); got != tc.want {
+				t.Errorf("got %.100q, want %q", got, tc.want)
 			}
 		})
 	}

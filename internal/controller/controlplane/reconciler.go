@@ -57,6 +57,8 @@ type work struct {
 	etcdAuthority string
 	// configured are the files by which servers and managers are configured.
 	configured sections
+	// copies are the Secrets with what others have written, as they have been made.
+	copies []v1alpha1.ControlPlaneCopy
 	// remaining is a problem that keeps no later step from being done.
 	remaining error
 	// serversSettled is set by ensureServers: the servers on an external etcd were as the spec

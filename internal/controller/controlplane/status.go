@@ -77,6 +77,7 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 		status.CertificateAuthority = string(w.authorities.server.PEM())
 		status.Keys = w.authorities.keys
 	}
+	record(status, w.copies)
 	if w.servers.settled {
 		status.Version = w.servers.version
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,11 +98,12 @@ func newFixture(t *testing.T, cp *v1alpha1.ControlPlane, onHost, inSpace []clien
 	}
 	build := func(objects []client.Object) client.WithWatch {
 		return fake.NewClientBuilder().WithScheme(hostScheme).WithRESTMapper(mapper()).
-			WithStatusSubresource(&v1alpha1.ControlPlane{}).WithObjects(objects...).Build()
+			WithStatusSubresource(&v1alpha1.ControlPlane{}).
+			WithIndex(&rbacv1.Role{}, metav1.ObjectNameField, nameOf).WithIndex(&rbacv1.RoleBinding{}, metav1.ObjectNameField, nameOf).WithObjects(objects...).Build()
 	}
 	f := &fixture{host: build(append(onHost, cp)), space: build(inSpace)}
 	f.reconciler = &Reconciler{
-		Client: f.host, Host: f.host, Mapper: mapper(),
+		Client: f.host, Host: f.host, Mapper: mapper(), conflicts: newConflicts(),
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			return &Space{Admin: f.space, Publisher: f.space}, nil
 		},
@@ -113,6 +116,8 @@ func newFixture(t *testing.T, cp *v1alpha1.ControlPlane, onHost, inSpace []clien
 	}
 	return f
 }
+
+func nameOf(o client.Object) []string { return []string{o.GetName()} }
 
 // reconcile returns the condition of the ControlPlane afterwards.
 func (f *fixture) reconcile(t *testing.T) *metav1.Condition {
@@ -131,9 +136,14 @@ func (f *fixture) reconcile(t *testing.T) *metav1.Condition {
 // copies returns what there is of some kinds in the system space, as NAMESPACE/NAME.
 func (f *fixture) copies(t *testing.T) []string {
 	t.Helper()
+	return namesOf(t, f.space, &corev1.ConfigMapList{}, &corev1.SecretList{}, &admissionregistrationv1.ValidatingAdmissionPolicyList{})
+}
+
+func namesOf(t *testing.T, in client.Client, lists ...client.ObjectList) []string {
+	t.Helper()
 	var all []string
-	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.SecretList{}, &admissionregistrationv1.ValidatingAdmissionPolicyList{}} {
-		if err := f.space.List(t.Context(), list); err != nil {
+	for _, list := range lists {
+		if err := in.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 		objects, err := meta.ExtractList(list)
@@ -320,6 +330,62 @@ func TestRetraction(t *testing.T) {
 			t.Errorf("watched (-want +got):\n%s", diff)
 		}
 	}
+}
+
+// TestRightsGo checks that the operator's user has rights where it writes copies alone, and none when there are none.
+func TestRightsGo(t *testing.T) {
+	others := &rbacv1.Role{ObjectMeta: in("default", "others")}
+	f := newFixture(t, publishing("configmaps"), []client.Object{configMap(published(in("own", "c")), "1")}, []client.Object{others})
+	for _, step := range []struct {
+		publish *v1alpha1.ControlPlanePublish
+		want    []string
+	}{
+		{publishing("configmaps").Spec.Publish, []string{"/tenantry-host-publisher", "/tenantry-host-publisher",
+			"default/others", "default/tenantry-host-publisher", "default/tenantry-host-publisher"}},
+		{&v1alpha1.ControlPlanePublish{Namespace: "shared", Resources: []string{"configmaps"}}, []string{"/tenantry-host-publisher", "/tenantry-host-publisher",
+			"default/others", "shared/tenantry-host-publisher", "shared/tenantry-host-publisher"}},
+		{nil, []string{"default/others"}},
+	} {
+		cp := &v1alpha1.ControlPlane{}
+		if err := f.host.Get(t.Context(), types.NamespacedName{Namespace: "own", Name: "a"}, cp); err != nil {
+			t.Fatal(err)
+		}
+		cp.Spec.Publish = step.publish
+		if err := f.host.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		f.reconcile(t)
+		if diff := cmp.Diff(step.want, namesOf(t, f.space, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{})); diff != "" {
+			t.Errorf("rights (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestConflicts checks that servers which always conflict have the host read less and less often.
+func TestConflicts(t *testing.T) {
+	f := newFixture(t, publishing("configmaps"), []client.Object{configMap(published(in("own", "c")), "1")}, nil)
+	conflicts := true
+	f.space = interceptor.NewClient(f.space, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, is := o.(*unstructured.Unstructured); is && conflicts {
+				return apierrors.NewConflict(corev1.Resource("configmaps"), "c", errors.New("again"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	after := func(want time.Duration) {
+		t.Helper()
+		result, err := f.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "own", Name: "a"}})
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("got %+v and error %v, want %s", result, err, want)
+		}
+	}
+	for wait := conflictPeriod; wait < conflictLimit; wait *= 2 {
+		after(wait)
+	}
+	after(conflictLimit)
+	conflicts = false
+	after(driftPeriod)
 }
 
 // TestUnreadable checks that nothing is deleted because the host does not let the operator read it.

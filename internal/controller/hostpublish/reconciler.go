@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -24,8 +25,8 @@ const (
 
 	// driftPeriod is after what time it is looked again whether somebody has changed copies.
 	driftPeriod = 10 * time.Minute
-	// conflictPeriod is what others get to write a status.
-	conflictPeriod = time.Second
+	// conflictPeriod is what others get to write a status, and more each time up to conflictLimit.
+	conflictPeriod, conflictLimit = time.Second, driftPeriod
 )
 
 // Reconciler publishes what ControlPlanes name.
@@ -40,6 +41,18 @@ type Reconciler struct {
 	Connect func(ctx context.Context, cp *v1alpha1.ControlPlane) (*Space, error)
 	// Follow watches what a ControlPlane publishes, and nothing else of it.
 	Follow func(cp *v1alpha1.ControlPlane, all []*kind)
+
+	// conflicts are those that each ControlPlane has had in a row.
+	conflicts workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// newConflicts paces what is tried again after conflicts: servers that always conflict would have the host read all the time.
+func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictPeriod, conflictLimit)
+}
+
+func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
+	return reconcile.Result{RequeueAfter: r.conflicts.When(request)}
 }
 
 // problemf returns what somebody has to mend.
@@ -54,6 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsNotFound(err) || err == nil && cp.DeletionTimestamp != nil {
 		cp.Namespace, cp.Name = request.Namespace, request.Name
 		r.Follow(cp, nil)
+		r.conflicts.Forget(request)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -72,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		copies, published, err = r.publish(ctx, cp, all)
 	}
 	if commitErr := r.commit(ctx, cp, published, &outcome{copies, err}); apierrors.IsConflict(commitErr) {
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+		return r.again(request), nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, commitErr
 	}
@@ -80,7 +94,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case conditions.IsProblem(err):
 		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: conflictPeriod}, nil
+		return r.again(request), nil
+	}
+	r.conflicts.Forget(request)
+	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case len(all) == 0:
@@ -130,6 +147,9 @@ func (r *Reconciler) publish(ctx context.Context, cp *v1alpha1.ControlPlane, all
 		if err := r.retract(ctx, space, resource); err != nil {
 			failures, names = append(failures, err), append(names, resource)
 		}
+	}
+	if len(names) == 0 { // and no copy is left that was to go
+		failures = append(failures, space.revoke(ctx))
 	}
 	slices.Sort(names)
 	return copies, names, errors.Join(failures...)

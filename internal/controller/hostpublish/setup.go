@@ -45,7 +45,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Host: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(),
-		Connect: spaces.connect,
+		Connect: spaces.connect, conflicts: newConflicts(),
 		Follow: func(cp *v1alpha1.ControlPlane, all []*kind) {
 			if len(all) == 0 {
 				spaces.forget(client.ObjectKeyFromObject(cp))

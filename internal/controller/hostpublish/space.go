@@ -69,7 +69,7 @@ func (s *Space) authorize(ctx context.Context, namespace string, all []*kind) er
 			return fmt.Errorf("giving user %q its rights: %T: %w", PublisherUser, object, err)
 		}
 	}
-	return nil
+	return s.revokeElsewhere(ctx, namespace)
 }
 
 // rulesFor returns what the publisher may in the whole system space, and in the one namespace.

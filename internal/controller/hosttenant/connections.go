@@ -143,7 +143,7 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 		return nil, err
 	}
 	scheme, mapper := kinds()
-	watching, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields()})
+	watching, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, DefaultTransform: bare})
 	if err != nil {
 		return nil, fmt.Errorf("creating the watch: %w", err)
 	}

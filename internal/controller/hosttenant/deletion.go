@@ -19,11 +19,15 @@ func (*Reconciler) releaseUnheld(_ context.Context, w *work) error {
 }
 
 // abandon finds the ControlPlane. If it is gone, nobody knows what is left of the space, so that
-// somebody has to say that it does not matter.
+// somebody has to say that it does not matter. What is in a namespace that this operator does not look after may be
+// there: that is for another operator to say.
 func (r *Reconciler) abandon(ctx context.Context, w *work) error {
 	err := r.find(ctx, w)
 	p, is := errors.AsType[*conditions.Problem](err)
 	if !is || p.Reason != v1alpha1.ReasonControlPlaneMissing && p.Reason != v1alpha1.ReasonNoControlPlane {
+		return err
+	}
+	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {
 		return err
 	}
 	if w.tenant.Annotations[v1alpha1.AbandonAnnotation] == "true" {

@@ -23,8 +23,8 @@ const (
 )
 
 // guard keeps the operator from harm by a server of a ControlPlane that somebody has taken over: no
-// answer leads it elsewhere, where the operator's network lets it, and none but a watch that has
-// begun goes on without an end.
+// answer leads it elsewhere, where the operator's network lets it, none but a watch that has
+// begun goes on without an end, and none takes hours to decode.
 type guard struct {
 	next http.RoundTripper
 	// of names the ControlPlane.
@@ -62,8 +62,10 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("ControlPlane %q answers with the content type %.100q, and JSON, protobuf and plain text are read: "+
 			"check what answers at its address", g.of, header)
 	}
-	if !watches || response.StatusCode != http.StatusOK { // a refusal of a watch is read at once
-		response.Body = &bounded{ReadCloser: response.Body, of: g.of, most: answerBytes, left: answerBytes}
+	if watches && response.StatusCode == http.StatusOK {
+		response.Body = newCheckedEvents(g.of, response.Body)
+	} else { // a refusal of a watch is read at once
+		response.Body = &checked{ReadCloser: &bounded{ReadCloser: response.Body, of: g.of, most: answerBytes, left: answerBytes}, of: g.of}
 	}
 	return response, nil
 }

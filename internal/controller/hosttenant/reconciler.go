@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -37,6 +38,8 @@ type Reconciler struct {
 	Options
 
 	now func() time.Time
+	// conflicts are those that each Tenant has had in a row.
+	conflicts workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 // work is what one reconcile knows. The steps fill it in.
@@ -74,6 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	if w.released && err == nil {
+		r.conflicts.Forget(request)
 		return reconcile.Result{}, nil
 	}
 	switch {
@@ -84,15 +88,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case errors.Is(err, errWaiting):
 		err = nil
 	}
-	if apierrors.IsConflict(err) { // the cache is behind
-		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
+	if apierrors.IsConflict(err) {
+		return r.again(request), nil
 	}
 	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
-		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil
+		return r.again(request), nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, errors.Join(err, commitErr)
 	}
+	r.conflicts.Forget(request)
 	return w.next(err)
+}
+
+// again says when to try again after a conflict, for which the cache is behind, or a server that conflicts always.
+func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
+	return reconcile.Result{RequeueAfter: r.conflicts.When(request)}
+}
+
+// newConflicts paces what is tried again after conflicts.
+func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conditions.ConflictPeriod, maxBackoff)
 }
 
 // errTooEarly ends the steps, and there is nothing to say that has not been said: otherwise a new

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 )
 
 const hostUID = "uid-on-the-host"
@@ -93,7 +94,7 @@ func newFixture(t *testing.T, onHost *v1alpha1.Tenant, inSpace []client.Object, 
 func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 	f := &fixture{host: host, space: space.Build(), synced: true}
 	f.reconciler = &Reconciler{
-		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now,
+		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now, conflicts: newConflicts(),
 		Options: Options{Namespaces: []string{"own"}, Default: Default{Namespace: "own"}},
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			s := &Space{cached: f.space, live: f.space, pace: newPace()}
@@ -163,6 +164,8 @@ func TestReconcile(t *testing.T) {
 			ready: v1alpha1.ReasonControlPlaneMissing, mirror: gone, holds: true},
 		"deleted, no ControlPlane, abandoned": {host: onHost(held, deleting, in("own", "b"), annotated(v1alpha1.AbandonAnnotation, "true")),
 			reason: gone, mirror: gone},
+		"deleted, of another operator, abandoned": {host: onHost(held, deleting, in("team", "a"), annotated(v1alpha1.AbandonAnnotation, "true")),
+			reason: v1alpha1.ReasonControlPlaneMissing, ready: v1alpha1.ReasonControlPlaneMissing, mirror: gone, holds: true},
 		"deleted, abandoned in vain": {host: onHost(held, deleting, annotated(v1alpha1.AbandonAnnotation, "true")), space: inSpace(hostUID, finalized),
 			change: func(f *fixture) { f.synced = false }, reason: v1alpha1.ReasonControlPlaneUnreachable, ready: v1alpha1.ReasonControlPlaneUnreachable,
 			mirror: hostUID, holds: true},
@@ -401,4 +404,36 @@ func TestBusy(t *testing.T) {
 	if get(t, f.host, "acme").ResourceVersion != before {
 		t.Error("it was written")
 	}
+}
+
+// TestConflicts checks that servers which answer with a conflict each time are asked less and less often, and that
+// the first one costs a moment.
+func TestConflicts(t *testing.T) {
+	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
+	conflicts := true
+	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if conflicts {
+				return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), "acme", errors.New("again"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}))
+	after := func(want time.Duration) {
+		t.Helper()
+		if result, err := f.reconcile(t, "acme"); err != nil || result.RequeueAfter != want {
+			t.Errorf("got %+v and error %v, want %s", result, err, want)
+		}
+	}
+	for wait := conditions.ConflictPeriod; wait < maxBackoff; wait *= 2 {
+		after(wait)
+	}
+	after(maxBackoff)
+	conflicts = false
+	after(0)
+	if err := f.space.Delete(t.Context(), get(t, f.space, "acme")); err != nil {
+		t.Fatal(err)
+	}
+	conflicts = true
+	after(conditions.ConflictPeriod)
 }

@@ -57,7 +57,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside, shares: newWorkerShares(concurrency)}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
-		Connect: spaces.connect, Options: opts, now: time.Now,
+		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: newConflicts(),
 	}
 	if err := builder.ControllerManagedBy(mgr).
 		Named("host-tenant-connection").

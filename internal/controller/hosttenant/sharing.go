@@ -55,10 +55,17 @@ func (s *sharing) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// readAll replaces the body of an answer by what can be read of it.
+// readAll replaces the body of an answer by what can be read of it, once that is checked.
 func readAll(response *http.Response, of string) error {
-	defer response.Body.Close()
-	content, err := io.ReadAll(&bounded{ReadCloser: response.Body, of: of, most: tenantBytes, left: tenantBytes})
+	body := response.Body
+	defer body.Close()
+	if list, is := body.(*checked); is { // of which more would be read, to check it
+		body = list.ReadCloser
+	}
+	content, err := io.ReadAll(&bounded{ReadCloser: body, of: of, most: tenantBytes, left: tenantBytes})
+	if err == nil {
+		err = checkAnswer(of, content, objectQuantities)
+	}
 	response.Body = io.NopCloser(bytes.NewReader(content))
 	return err
 }

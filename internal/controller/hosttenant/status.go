@@ -2,6 +2,7 @@ package hosttenant
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -57,7 +58,10 @@ func (r *Reconciler) write(ctx context.Context, w *work, changed *v1alpha1.Tenan
 func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 	status := w.tenant.Status.DeepCopy()
 	if w.mirror != nil {
-		status = mirrored(w)
+		var whole bool
+		if status, whole = mirrored(w); !whole && failed == nil {
+			failed = tooMuch(w)
+		}
 	}
 	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, w.tenant.Generation, c) }
 	if w.cp != nil || status.ControlPlaneRef != nil {
@@ -83,31 +87,61 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 	return status
 }
 
+// statusBytes is how large the status may be that a control plane says, in JSON. The host stores it for each
+// Tenant, and all that watch Tenants there have it.
+const statusBytes = 16 << 10
+
+// told are the conditions of a Tenant in a control plane that the host is told of.
+var told = []string{v1alpha1.ConditionReady, v1alpha1.ConditionDeleting}
+
 // mirrored returns the status of the Tenant in the control plane, in terms of the one on the
-// host, and what that says of itself.
-func mirrored(w *work) *v1alpha1.TenantStatus {
-	before, status := &w.tenant.Status, w.mirror.Status.DeepCopy()
+// host, and what that says of itself. Of a status that is too large it returns the conditions, and false.
+func mirrored(w *work) (*v1alpha1.TenantStatus, bool) {
+	before, there := &w.tenant.Status, w.mirror.Status.DeepCopy()
 	observed := func(generation int64) int64 {
 		if w.settled && generation == w.mirror.Generation {
 			return w.tenant.Generation
 		}
 		return before.ObservedGeneration
 	}
-	for i := range status.Conditions {
-		status.Conditions[i].ObservedGeneration = observed(status.Conditions[i].ObservedGeneration)
+	status := &v1alpha1.TenantStatus{
+		ObservedGeneration:   observed(there.ObservedGeneration),
+		CredentialsNotBefore: there.CredentialsNotBefore, Keystone: there.Keystone, Quota: there.Quota, Usage: there.Usage, Deletion: there.Deletion,
 	}
-	status.ObservedGeneration = observed(status.ObservedGeneration)
 	own := []string{v1alpha1.ConditionMirrored, v1alpha1.ConditionKubeconfig}
-	if meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady) == nil {
+	if meta.FindStatusCondition(there.Conditions, v1alpha1.ConditionReady) == nil {
 		own = append(own, v1alpha1.ConditionReady)
 	}
+	for _, kind := range told {
+		if c := meta.FindStatusCondition(there.Conditions, kind); c != nil && isShort(c) {
+			c.Message, c.ObservedGeneration = conditions.Message(c.Message), observed(c.ObservedGeneration)
+			status.Conditions = append(status.Conditions, *c)
+		}
+	}
 	for _, kind := range own {
-		meta.RemoveStatusCondition(&status.Conditions, kind)
 		if c := meta.FindStatusCondition(before.Conditions, kind); c != nil {
 			status.Conditions = append(status.Conditions, *c)
 		}
 	}
-	return status
+	if content, err := json.Marshal(status); err != nil || len(content) > statusBytes {
+		return &v1alpha1.TenantStatus{
+			ObservedGeneration: status.ObservedGeneration, Conditions: status.Conditions,
+			Usage: status.Usage, Deletion: status.Deletion, CredentialsNotBefore: status.CredentialsNotBefore,
+		}, false
+	}
+	return status, true
+}
+
+// isShort reports whether a condition has a reason that the host takes.
+func isShort(c *metav1.Condition) bool {
+	const longest = 1024 // as the definition says
+	return len(c.Reason) <= longest && len(c.Status) <= len(metav1.ConditionUnknown)
+}
+
+// tooMuch says why the quota is not shown.
+func tooMuch(w *work) error {
+	return conditions.Problemf(v1alpha1.ReasonFailed,
+		"the status of the Tenant in ControlPlane %q has more than %d bytes, and the host is not told of its quota: look at it there", w.ref, statusBytes)
 }
 
 // mirroring says whether the Tenant in the control plane is as the one on the host.

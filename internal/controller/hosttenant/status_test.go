@@ -1,9 +1,14 @@
 package hosttenant
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -72,5 +77,47 @@ func TestLastKnown(t *testing.T) {
 	got := statusOf(w, conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "it does not answer"))
 	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionFalse(got.Conditions, v1alpha1.ConditionMirrored) {
 		t.Errorf("conditions %v", got.Conditions)
+	}
+}
+
+// TestLargeStatus checks that a control plane has the host store little for a Tenant, and that this says so.
+func TestLargeStatus(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	condition := func(kind, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+	}
+	used := corev1.ResourceList{}
+	for i := range 500 {
+		used[corev1.ResourceName(fmt.Sprintf("count/%d.%.50s", i, long))] = resource.MustParse("1")
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.TenantStatus)
+		reason string // of the condition Mirrored
+	}{
+		"usual":    {func(*v1alpha1.TenantStatus) {}, v1alpha1.ReasonMirrored},
+		"messages": {func(s *v1alpha1.TenantStatus) { s.Conditions[0].Message = long }, v1alpha1.ReasonMirrored},
+		"a reason": {func(s *v1alpha1.TenantStatus) {
+			s.Conditions = append(s.Conditions, condition(v1alpha1.ConditionDeleting, long, ""))
+		}, v1alpha1.ReasonMirrored},
+		"conditions": {func(s *v1alpha1.TenantStatus) { s.Conditions = append(s.Conditions, condition("Other", "Other", long)) }, v1alpha1.ReasonMirrored},
+		"a quota":    {func(s *v1alpha1.TenantStatus) { s.Quota = &v1alpha1.TenantQuotaStatus{Used: used} }, v1alpha1.ReasonFailed},
+		"names":      {func(s *v1alpha1.TenantStatus) { s.Keystone = &v1alpha1.TenantKeystone{Keystone: long} }, v1alpha1.ReasonFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &work{tenant: onHost(), cp: &v1alpha1.ControlPlane{}, mirror: inSpace(hostUID), settled: true, ref: new(ref("own", "a"))}
+			w.mirror.Status.Usage = &v1alpha1.TenantUsage{Objects: 7}
+			tc.change(&w.mirror.Status)
+			got := statusOf(w, nil)
+			content, err := json.Marshal(got)
+			if err != nil || len(content) > statusBytes {
+				t.Errorf("the status has %d bytes, error %v", len(content), err)
+			}
+			if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMirrored); c == nil || c.Reason != tc.reason {
+				t.Errorf("Mirrored is %v, want reason %q", c, tc.reason)
+			}
+			if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) || got.Usage.Objects != 7 {
+				t.Errorf("the status is %s", content)
+			}
+		})
 	}
 }

@@ -230,6 +230,44 @@ func testPages(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	}
 }
 
+// TestLargePages has rows that show much: a page of them ends before its limit, and the next one goes on behind it.
+func TestLargePages(t *testing.T) { onEach(t, testLargePages) }
+
+func testLargePages(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
+	const all = 12
+	x := open(t)
+	for i := range all {
+		r := row("acme", configMaps, "ConfigMap", "a", fmt.Sprintf("r%02d", i))
+		r.Labels = map[string]string{"much": strings.Repeat("x", pageBytes/8)}
+		apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
+	}
+	var after *After
+	seen := 0
+	for page := 0; ; page++ {
+		found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1000, After: after})
+		if err != nil || found.Count != all {
+			t.Fatalf("%d rows in all, %v", found.Count, err)
+		}
+		for i := range found.Rows {
+			if want := fmt.Sprintf("r%02d", seen); found.Rows[i].Name != want {
+				t.Fatalf("row %d is %s", seen, found.Rows[i].Name)
+			}
+			seen++
+		}
+		if !found.More {
+			break
+		}
+		if len(found.Rows) > 9 {
+			t.Fatalf("a page has %d rows", len(found.Rows))
+		}
+		last := found.Rows[len(found.Rows)-1]
+		after = &After{Resource: last.Resource.String(), Namespace: last.Namespace, Name: last.Name}
+	}
+	if seen != all {
+		t.Errorf("%d rows of %d", seen, all)
+	}
+}
+
 func TestWrites(t *testing.T) { onEach(t, testWrites) }
 
 func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {

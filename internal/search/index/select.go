@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -71,9 +72,8 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if found.Rows, err = q.page(ctx, v, s.Limit+1); err != nil {
 		return err
 	}
-	if found.More = len(found.Rows) > s.Limit; found.More {
-		found.Rows = found.Rows[:s.Limit]
-	}
+	found.More = len(found.Rows) > s.Limit || q.full
+	found.Rows = found.Rows[:min(len(found.Rows), s.Limit)]
 	return nil
 }
 
@@ -88,7 +88,16 @@ type selection struct {
 	finds int64
 	// in is what is demanded of objects that were found so, and of are those of single objects.
 	in, of *condition
+	// size is how many bytes the rows of the page show, and full whether there are more for which it has no room.
+	size int
+	full bool
 }
+
+// pageBytes is how much a page has at most, in bytes of what its rows show, and one row more.
+const pageBytes = 8 << 20
+
+// errFull ends the reading of a page.
+var errFull = errors.New("the page is full")
 
 const (
 	// small is how many objects are looked at without asking for a shorter way.
@@ -204,10 +213,12 @@ func (q *selection) page(ctx context.Context, v *visible, limit int) ([]Row, err
 	for budget := int64(4 * limit); from < int64(len(v.places)) && len(rows) < limit; budget *= 8 {
 		to := v.until(from, budget)
 		more, err := q.rows(ctx, v.between(from, to), from, name, limit-len(rows))
-		if err != nil {
+		if err != nil && !q.full {
 			return nil, err
 		}
-		rows, from, name = append(rows, more...), to, nil
+		if rows, from, name = append(rows, more...), to, nil; q.full {
+			break
+		}
 	}
 	return rows, nil
 }
@@ -264,12 +275,17 @@ func (q *selection) rows(ctx context.Context, v *visible, from int64, name *stri
 		q.join() + `bodies b ON b.id = f.id` + q.join() + `ranges g ON g.id = f.home ORDER BY f.pos, f.name`
 	var found []Row
 	err := queryEach(ctx, q.tx, q.bind(text), append(args, limit), func(rows *sql.Rows) error {
+		if q.size > pageBytes {
+			q.full = true
+			return errFull
+		}
 		row := Row{Space: q.s.Space}
 		var at int64
 		var details string
 		if err := rows.Scan(&at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
 			return err
 		}
+		q.size += len(details)
 		row.Resource, row.Namespace = schema.ParseGroupResource(v.places[at].resource), v.places[at].namespace
 		found = append(found, row)
 		return found[len(found)-1].restore(details)

@@ -40,6 +40,8 @@ type compilation struct {
 	whole bits
 	in    map[string]bits
 	set   *Set
+	// bytes is how large the set is. It has an end.
+	bytes int
 	err   error
 }
 
@@ -50,15 +52,7 @@ func (s *State) Compile(ctx context.Context, u user.Info, space tenant.Name) (*S
 	if err != nil {
 		return nil, err
 	}
-	c := &compilation{
-		State: s, ctx: ctx, user: u, space: space, resources: s.served(space),
-		masks: map[*rbacv1.PolicyRule]bits{}, in: map[string]bits{},
-		set: &Set{
-			Whole: sets.New[schema.GroupResource](), Named: map[schema.GroupResource]sets.Set[string]{},
-			NamedIn: map[Range]sets.Set[string]{}, Denied: sets.New[string](),
-		},
-	}
-	c.whole = newBits(len(c.resources))
+	c := s.newCompilation(ctx, u, space)
 	_, _, foreign := tenant.Foreign(ctx)
 	switch {
 	case foreign:
@@ -69,10 +63,26 @@ func (s *State) Compile(ctx context.Context, u user.Info, space tenant.Name) (*S
 		err = c.byModes(userTenant)
 		c.ofCreator(userTenant)
 	}
+	if err == nil && !c.over() {
+		c.finish()
+	}
 	if err = errors.Join(err, c.err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	return c.finish(), nil
+	return c.set, nil
+}
+
+func (s *State) newCompilation(ctx context.Context, u user.Info, space tenant.Name) *compilation {
+	c := &compilation{
+		State: s, ctx: ctx, user: u, space: space, resources: s.served(space),
+		masks: map[*rbacv1.PolicyRule]bits{}, in: map[string]bits{},
+		set: &Set{
+			Whole: sets.New[schema.GroupResource](), Named: map[schema.GroupResource]sets.Set[string]{},
+			NamedIn: map[Range]sets.Set[string]{}, Denied: sets.New[string](),
+		},
+	}
+	c.whole = newBits(len(c.resources))
+	return c
 }
 
 // served returns the resources whose objects can be listed in a space.
@@ -155,14 +165,14 @@ func (c *compilation) byModes(userTenant tenant.Name) error {
 // byRBAC collects the rules of RBAC.
 func (c *compilation) byRBAC() {
 	c.parts.VisitWhole(c.ctx, c.user, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
-		return c.rule(rule, err, c.whole, func(resource schema.GroupResource) sets.Set[string] { return c.named(resource) })
+		return c.rule(rule, err, c.whole, "", c.named)
 	})
 	for _, namespace := range c.boundIn(c.space) {
-		if c.err != nil || c.ctx.Err() != nil {
+		if c.over() {
 			return
 		}
 		c.parts.VisitNamespace(c.ctx, c.user, namespace, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
-			return c.rule(rule, err, c.inNamespace(namespace), func(resource schema.GroupResource) sets.Set[string] {
+			return c.rule(rule, err, c.inNamespace(namespace), namespace, func(resource schema.GroupResource) sets.Set[string] {
 				return c.namedIn(resource, namespace)
 			})
 		})
@@ -171,24 +181,24 @@ func (c *compilation) byRBAC() {
 
 // rule adds what a rule lets list to all, or to the names of single objects. Like the authorizer, it
 // leaves out what a binding names and is not there.
-func (c *compilation) rule(rule *rbacv1.PolicyRule, err error, all bits, named func(schema.GroupResource) sets.Set[string]) bool {
+func (c *compilation) rule(rule *rbacv1.PolicyRule, err error, all bits, namespace string, named func(schema.GroupResource) sets.Set[string]) bool {
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
-			c.err = errors.Join(c.err, err)
+			c.fail(err)
 		}
-		return c.ctx.Err() == nil
+		return !c.over()
 	}
 	mask := c.mask(rule)
 	if len(rule.ResourceNames) == 0 {
 		all.add(mask)
-		return c.ctx.Err() == nil
+		return !c.over()
 	}
 	for i, resource := range c.resources {
-		if mask.has(i) {
-			named(resource.Stored).Insert(rule.ResourceNames...)
+		if mask.has(i) && !c.insert(named(resource.Stored), Range{resource.Stored, namespace}, rule.ResourceNames...) {
+			return false
 		}
 	}
-	return c.ctx.Err() == nil
+	return !c.over()
 }
 
 // mask returns the resources that a rule lets list.
@@ -211,10 +221,14 @@ func (c *compilation) mask(rule *rbacv1.PolicyRule) bits {
 }
 
 func (c *compilation) inNamespace(namespace string) bits {
-	if c.in[namespace] == nil {
-		c.in[namespace] = newBits(len(c.resources))
+	if known := c.in[namespace]; known != nil {
+		return known
 	}
-	return c.in[namespace]
+	in := newBits(len(c.resources))
+	if c.pay(len(namespace)) {
+		c.in[namespace] = in
+	}
+	return in
 }
 
 func (c *compilation) named(resource schema.GroupResource) sets.Set[string] {
@@ -243,7 +257,7 @@ func (c *compilation) byABAC() {
 	named := c.config.ABAC.Namespaces(c.ctx)
 	for i, resource := range c.resources {
 		for _, served := range resource.Served {
-			if c.ctx.Err() != nil {
+			if c.over() {
 				return
 			}
 			if c.abacAllows(served, everyNamespace) {
@@ -251,7 +265,7 @@ func (c *compilation) byABAC() {
 				continue
 			}
 			for _, namespace := range named {
-				if c.abacAllows(served, namespace) {
+				if !c.over() && c.abacAllows(served, namespace) {
 					c.inNamespace(namespace).set(i)
 				}
 			}
@@ -261,7 +275,9 @@ func (c *compilation) byABAC() {
 
 func (c *compilation) abacAllows(resource schema.GroupResource, namespace string) bool {
 	allowed, err := c.config.ABAC.Lists(c.ctx, c.user, resource.Group, resource.Resource, namespace)
-	c.err = errors.Join(c.err, err)
+	if err != nil {
+		c.fail(err)
+	}
 	return allowed
 }
 
@@ -276,7 +292,7 @@ func (c *compilation) byPolicies(userTenant tenant.Name) {
 }
 
 func (c *compilation) granted(granted *authorization.Granted) {
-	if !rbacv1helpers.VerbMatches(&granted.PolicyRule, "list") {
+	if c.over() || !rbacv1helpers.VerbMatches(&granted.PolicyRule, "list") {
 		return
 	}
 	for i, resource := range c.resources {
@@ -294,15 +310,17 @@ func (c *compilation) grantedIn(granted *authorization.Granted, i int) {
 	resource := c.resources[i].Stored
 	for _, namespace := range granted.Namespaces {
 		switch {
+		case c.over():
+			return
 		case namespace == v1alpha1.AllNamespaces && len(granted.ResourceNames) == 0:
 			c.whole.set(i)
 		case namespace == v1alpha1.AllNamespaces:
-			c.named(resource).Insert(granted.ResourceNames...)
+			c.insert(c.named(resource), Range{Resource: resource}, granted.ResourceNames...)
 		case namespace == "": // holds nowhere
 		case len(granted.ResourceNames) == 0:
 			c.inNamespace(namespace).set(i)
 		default:
-			c.namedIn(resource, namespace).Insert(granted.ResourceNames...)
+			c.insert(c.namedIn(resource, namespace), Range{resource, namespace}, granted.ResourceNames...)
 		}
 	}
 }
@@ -314,17 +332,15 @@ func (c *compilation) ofCreator(userTenant tenant.Name) {
 		return
 	}
 	if ending := c.users.Ending(c.space, c.user.GetName()); len(ending) > 0 {
-		c.set.Denied.Insert(c.createdBy(c.space, sets.List(ending)...)...)
+		c.insert(c.set.Denied, Range{}, c.createdBy(c.space, ending)...)
 	}
 	if own, known := c.users.Find(c.space, c.user.GetName()); known {
-		for _, name := range c.createdBy(c.space, string(own.UID)) {
-			c.named(namespaces).Insert(name)
-		}
+		c.insert(c.named(namespaces), Range{Resource: namespaces}, c.createdBy(c.space, sets.New(string(own.UID)))...)
 	}
 }
 
 // finish makes the set of what was collected.
-func (c *compilation) finish() *Set {
+func (c *compilation) finish() {
 	for i, resource := range c.resources {
 		if c.whole.has(i) {
 			c.set.Whole.Insert(resource.Stored)
@@ -347,8 +363,9 @@ func (c *compilation) finish() *Set {
 		}
 		g.Namespaces.Insert(namespace)
 	}
+	all := make([]Group, 0, len(groups))
 	for _, g := range groups {
-		c.set.Groups = append(c.set.Groups, *g)
+		all = append(all, *g)
 	}
-	return c.set
+	c.group(all)
 }

@@ -11,8 +11,8 @@ import (
 type Set struct {
 	// Whole are the resources of which the user may list all objects of the space.
 	Whole sets.Set[schema.GroupResource]
-	// Groups are namespaces with the same rights, in which there are others than those of Whole. No
-	// namespace is in two. "" stands for what is in no namespace.
+	// Groups are namespaces with the same rights, in which there are others than those of Whole, the largest
+	// first. No namespace is in two. "" stands for what is in no namespace.
 	Groups []Group
 	// Named are the names of single objects by their resource, in all namespaces or in none.
 	Named map[schema.GroupResource]sets.Set[string]

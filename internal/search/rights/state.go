@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -407,12 +408,12 @@ func (s *State) setNamespace(p storage.Place, obj runtime.Object) func() error {
 }
 
 // createdBy returns the namespaces of a space that Users with some UIDs have created.
-func (s *State) createdBy(n tenant.Name, uids ...string) []string {
+func (s *State) createdBy(n tenant.Name, uids sets.Set[string]) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var names []string
 	for name, uid := range s.creators[n] {
-		if slices.Contains(uids, uid) {
+		if uids.Has(uid) {
 			names = append(names, name)
 		}
 	}

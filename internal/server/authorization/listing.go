@@ -42,6 +42,9 @@ type Granted struct {
 func (g *Grants) GrantedTo(ctx context.Context, userTenant, space tenant.Name, u user.Info) []Granted {
 	var rules []Granted
 	for _, granted := range g.to(userTenant, space) {
+		if ctx.Err() != nil {
+			break
+		}
 		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
 			continue
 		}

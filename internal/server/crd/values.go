@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 // Content is what is in the body of a custom resource or a patch of one.

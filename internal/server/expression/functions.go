@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/utils/lru"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 const (

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidwall/gjson"
 	"sigs.k8s.io/yaml"
 	goyaml "sigs.k8s.io/yaml/goyaml.v3"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
 // stripYAML removes the field from YAML and refuses YAML that aliases inflate. Upstream
@@ -24,11 +24,11 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 	if json.Valid(body) { // JSON is YAML, too
 		return stripJSON(ctx, body, n)
 	}
-	if hasManyDirectives(body) {
-		return nil, fmt.Errorf("the YAML has more than %d lines that begin with %%; leave directives out", maxDirectives)
+	if yamltext.HasManyDirectives(body) {
+		return nil, fmt.Errorf("the YAML has more than %d lines that begin with %%; leave directives out", yamltext.MaxDirectives)
 	}
 	named, aliased := mayName(body), mayAlias(body)
-	if isUTF16(body) { // in which no letters are found
+	if yamltext.IsUTF16(body) { // in which no letters are found
 		named, aliased = true, true
 	}
 	if !named && !aliased {
@@ -49,34 +49,9 @@ func stripYAML(ctx context.Context, body []byte, n tenant.Name) ([]byte, error) 
 	return stripJSON(ctx, asJSON, n) // upstream reads JSON as YAML
 }
 
-// maxDirectives is how many directives YAML has at most: parsers compare each with all before it.
-const maxDirectives = 10
-
-// beforeDirectives are the ends of lines in YAML, and the mark at the beginning of a text.
-var beforeDirectives = []string{"\n", "\r", "\u0085", "\u2028", "\u2029", "\ufeff"}
-
-// hasManyDirectives reports whether many lines of YAML may be directives. In UTF-16 each % counts.
-func hasManyDirectives(body []byte) bool {
-	if isUTF16(body) {
-		return bytes.Count(body, []byte("%")) > maxDirectives
-	}
-	count := 0
-	for i, c := range body {
-		if c == '%' && (i == 0 || slices.ContainsFunc(beforeDirectives, func(end string) bool { return bytes.HasSuffix(body[:i], []byte(end)) })) {
-			count++
-		}
-	}
-	return count > maxDirectives
-}
-
 // mayAlias reports whether YAML may have aliases, each of which needs an anchor.
 func mayAlias(body []byte) bool {
 	return bytes.IndexByte(body, '*') >= 0 && bytes.IndexByte(body, '&') >= 0
-}
-
-// isUTF16 reports whether YAML begins with a byte order mark of UTF-16.
-func isUTF16(body []byte) bool {
-	return bytes.HasPrefix(body, []byte{0xfe, 0xff}) || bytes.HasPrefix(body, []byte{0xff, 0xfe})
 }
 
 // maxExpanded is the maximum length of YAML with its aliases expanded, in bytes. Without

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 // bounded refuses numbers that take long to decode or compare, before upstream adds defaults

@@ -3,10 +3,12 @@ package operator
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// serveHanging serves a ControlPlane in the way of a server that has no Tenant, and never answers who
-// creates one.
-func serveHanging(ctx context.Context, name string) {
+// serveCreations serves a ControlPlane in the way of a server that has no Tenant, and answers who creates
+// one.
+func serveCreations(ctx context.Context, name string, answer http.HandlerFunc) {
 	GinkgoHelper()
 	serving := secret(ctx, name+"-serving").Data
 	pair, err := tls.X509KeyPair(serving["server.crt"], serving["server.key"])
@@ -34,6 +36,8 @@ func serveHanging(ctx context.Context, name string) {
 			w.Header().Set("Content-Type", "application/json")
 			switch query := request.URL.Query(); {
 			case request.Method != http.MethodGet:
+				answer(w, request)
+				return
 			case query.Get("watch") == "":
 				fmt.Fprint(w, `{"kind": "TenantList", "apiVersion": "tenantry.io/v1alpha1", "metadata": {"resourceVersion": "1"}, "items": []}`)
 				return
@@ -41,9 +45,7 @@ func serveHanging(ctx context.Context, name string) {
 				fmt.Fprint(w, `{"type": "BOOKMARK", "object": {"kind": "Tenant", "apiVersion": "tenantry.io/v1alpha1",
 					"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}`)
 			}
-			if request.Method == http.MethodGet {
-				_ = http.NewResponseController(w).Flush()
-			}
+			_ = http.NewResponseController(w).Flush()
 			<-request.Context().Done()
 		}),
 	}
@@ -51,30 +53,48 @@ func serveHanging(ctx context.Context, name string) {
 	DeferCleanup(server.Close)
 }
 
-var _ = Describe("A ControlPlane whose server never answers", func() {
-	It("keeps no Tenant of another one waiting", func(ctx SpecContext) {
-		home := createServed(ctx, "prompt")
-		cp := newControlPlane("hanging")
-		cp.Spec.Expose = home.cp.Spec.Expose
-		create(ctx, cp)
-		serveHanging(ctx, cp.Name)
-		const many = 128 // twice as many as there are workers
-		for i := range many {
-			t := newTenant(fmt.Sprintf("hanging-%d", i))
-			t.Spec.ControlPlaneRef = &v1alpha1.ControlPlaneReference{Namespace: namespace, Name: cp.Name}
-			Expect(admin.Create(ctx, t)).To(Succeed())
-			DeferCleanup(func(ctx SpecContext) { // nobody can ask its server
-				changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
-				deleteTenant(ctx, t.Name)
-			})
-		}
-		expectOfTenant(ctx, "hanging-0", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonControlPlaneUnreachable)
-		for i := range 3 {
-			t := newTenant(fmt.Sprintf("prompt-%d", i))
-			t.Spec.ControlPlaneRef = home.ref()
-			createTenant(ctx, t)
-			expectReady(ctx, t.Name)
-		}
-		Expect(admin.Delete(ctx, cp)).To(Succeed()) // so that its Tenants can be abandoned
-	}, NodeTimeout(2*startTimeout))
-})
+// never answers nothing.
+func never(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() }
+
+// tooSlow answers with a Tenant that takes a minute to decode.
+func tooSlow(w http.ResponseWriter, request *http.Request) {
+	sent := &v1alpha1.Tenant{}
+	_ = json.NewDecoder(request.Body).Decode(sent) // an empty one is no answer, as the test sees
+	created, _ := json.Marshal(metav1.ObjectMeta{Name: sent.Name, UID: "uid", ResourceVersion: "2", Annotations: sent.Annotations})
+	used := make([]string, 400)
+	for i := range used {
+		used[i] = fmt.Sprintf(`"count/%d": "1e-3000000"`, i)
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, `{"kind": "Tenant", "apiVersion": "tenantry.io/v1alpha1", "metadata": %s, "spec": {}, "status": {"quota": {"used": {%s}}}}`,
+		created, strings.Join(used, ","))
+}
+
+var _ = DescribeTable("A ControlPlane keeps no Tenant of another one waiting whose server", func(ctx SpecContext, name string, answer http.HandlerFunc) {
+	home := createServed(ctx, "beside-"+name)
+	cp := newControlPlane(name)
+	cp.Spec.Expose = home.cp.Spec.Expose
+	create(ctx, cp)
+	serveCreations(ctx, cp.Name, answer)
+	const many = 128 // twice as many as there are workers
+	for i := range many {
+		t := newTenant(fmt.Sprintf("%s-%d", name, i))
+		t.Spec.ControlPlaneRef = &v1alpha1.ControlPlaneReference{Namespace: namespace, Name: cp.Name}
+		Expect(admin.Create(ctx, t)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { // nobody can ask its server
+			changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
+			deleteTenant(ctx, t.Name)
+		})
+	}
+	expectOfTenant(ctx, name+"-0", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonControlPlaneUnreachable)
+	for i := range 3 {
+		t := newTenant(fmt.Sprintf("beside-%s-%d", name, i))
+		t.Spec.ControlPlaneRef = home.ref()
+		createTenant(ctx, t)
+		expectReady(ctx, t.Name)
+	}
+	Expect(admin.Delete(ctx, cp)).To(Succeed()) // so that its Tenants can be abandoned
+},
+	Entry("never answers", "hanging", http.HandlerFunc(never), NodeTimeout(2*startTimeout)),
+	Entry("answers with what takes hours to decode", "hostile", http.HandlerFunc(tooSlow), NodeTimeout(2*startTimeout)),
+)

@@ -124,6 +124,10 @@ func letSystemUsersSearch(ctx context.Context, client *kubernetes.Clientset) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { // other specs have system users who may not
+		Expect(client.RbacV1().ClusterRoleBindings().Delete(ctx, meta.Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(client.RbacV1().ClusterRoles().Delete(ctx, meta.Name, metav1.DeleteOptions{})).To(Succeed())
+	})
 }
 
 func (w *world) define(ctx context.Context, config *rest.Config, definition *apiextensionsv1.CustomResourceDefinition) {

@@ -20,6 +20,9 @@ func checkAuthentication(content []byte, _ sectionFiles) error {
 	if err != nil {
 		return err
 	}
+	if err := checkExpressions(expressionsOf(c)); err != nil {
+		return err
+	}
 	errs := validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), c, []string{serviceAccountIssuer})
 	return append(errs, checkAnonymous(c.Anonymous)...).ToAggregate()
 }
@@ -51,6 +54,9 @@ const (
 func checkAuthorization(content []byte, beside sectionFiles) error {
 	c, err := decode[*apiserver.AuthorizationConfiguration](content)
 	if err != nil {
+		return err
+	}
+	if err := checkExpressions(conditionsOf(c)); err != nil {
 		return err
 	}
 	var errs field.ErrorList

@@ -1,27 +1,30 @@
 package configuration
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	webhookconfig "k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	podsecurityload "k8s.io/pod-security-admission/admission/api/load"
 	podsecurityvalidation "k8s.io/pod-security-admission/admission/api/validation"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
 // configurable are the plugins that run in every server and take a configuration, with what
 // can be known of it. What another one has nobody would read.
-var configurable = map[string]func(content []byte) error{
-	"SpacePolicy": func(content []byte) error {
+var configurable = map[string]func(content []byte, beside sectionFiles) error{
+	"SpacePolicy": func(content []byte, _ sectionFiles) error {
 		_, err := configv1alpha1.ParseSpacePolicyConfiguration(content)
 		return err
 	},
-	"PodSecurity": func(content []byte) error {
+	"PodSecurity": func(content []byte, _ sectionFiles) error {
 		c, err := podsecurityload.LoadFromData(content)
 		if err != nil {
 			return err
@@ -29,8 +32,30 @@ var configurable = map[string]func(content []byte) error{
 		return podsecurityvalidation.ValidatePodSecurityConfiguration(c).ToAggregate()
 	},
 	"ResourceQuota":              nil,
-	"MutatingAdmissionWebhook":   nil,
-	"ValidatingAdmissionWebhook": nil,
+	"MutatingAdmissionWebhook":   checkWebhooks,
+	"ValidatingAdmissionWebhook": checkWebhooks,
+}
+
+// checkWebhooks checks as who servers call the webhooks of spaces.
+func checkWebhooks(content []byte, beside sectionFiles) error {
+	c, err := webhookconfig.LoadConfig(bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	if c.StaticManifestsDir != "" {
+		return errors.New("staticManifestsDir: servers have no such directory: leave it out")
+	}
+	if c.KubeConfigFile == "" {
+		return nil
+	}
+	users, err := beside.absolute(c.KubeConfigFile)
+	if err == nil {
+		err = checkUsers(users, beside)
+	}
+	if err != nil {
+		return fmt.Errorf("kubeConfigFile: %q: %w", c.KubeConfigFile, err)
+	}
+	return nil
 }
 
 func checkAdmission(content []byte, beside sectionFiles) error {
@@ -69,10 +94,14 @@ func checkPlugin(plugin *apiserver.AdmissionPluginConfiguration, beside sectionF
 			return fmt.Errorf("path: %q: %w", plugin.Path, err)
 		}
 	}
-	if check == nil || len(content) == 0 {
+	if len(content) == 0 {
 		return nil
 	}
-	if err := check(content); err != nil {
+	err := yamltext.Check(content)
+	if err == nil && check != nil {
+		err = check(content, beside)
+	}
+	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -18,6 +19,7 @@ import (
 	auditpolicy "k8s.io/apiserver/pkg/audit/policy"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
 // Dir is where the files of servers and managers are, each section in a directory of its name.
@@ -50,13 +52,21 @@ func (s Section) Path() string { return path.Join(Dir, string(s), s.File()) }
 // Files are those of one section, by their names.
 type Files map[string][]byte
 
+// checking is held while a file is checked: what several of different people take together is not bounded.
+var checking sync.Mutex
+
 // Check returns what is wrong with the files of a section, if it can be known without a server.
 func Check(s Section, files Files) error {
+	checking.Lock()
+	defer checking.Unlock()
 	content := files[s.File()]
 	if len(content) == 0 {
 		return fmt.Errorf("%s is missing or empty", s.File())
 	}
-	err := checks[s](content, sectionFiles{s, files})
+	err := yamltext.Check(content)
+	if err == nil {
+		err = checks[s](content, sectionFiles{s, files})
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.File(), err)
 	}

@@ -20,6 +20,14 @@ const (
 	server     = kubeconfig + "clusters: [{name: c, cluster: {server: https://w.example.com}}]\n"
 )
 
+// bomb is YAML of which aliases make more.
+const bomb = "x: &a [1]\ny: [*a, *a]\n"
+
+// webhooks returns a configuration of the webhooks of spaces, whose users are in a file.
+func webhooks(file string) string {
+	return admission + "- {name: ValidatingAdmissionWebhook, configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: " + file + "}}\n"
+}
+
 // connected returns an authorization webhook that is reached in some way.
 func connected(how string) string {
 	return authorization + rbac + strings.Replace(webhook, "CONNECTION", how, 1)
@@ -90,6 +98,33 @@ func TestCheck(t *testing.T) {
 		"a plugin twice":        {Admission, admission + "- {name: PodSecurity}\n- {name: PodSecurity}\n", nil, "plugins[1].name: PodSecurity is there twice"},
 		"a misspelt plugin":     {Admission, admission + "- {name: SpacePolcy}\n", nil, `plugins[0].name: "SpacePolcy" is no plugin that takes a configuration`},
 		"what a server decides": {Admission, admission + "- {name: ResourceQuota, configuration: {limitedResources: 7}}\n", nil, ""},
+
+		"aliases":                 {Authentication, bomb + authentication, nil, "authentication.yaml: it has an alias of YAML"},
+		"aliases of audit":        {Audit, bomb + policy, nil, "audit.yaml: it has an alias of YAML"},
+		"aliases of a manager":    {Manager, bomb + manager, nil, "manager.yaml: it has an alias of YAML"},
+		"aliases of admission":    {Admission, bomb + admission, nil, "admission.yaml: it has an alias of YAML"},
+		"aliases of a kubeconfig": {AuditWebhook, bomb + server, nil, "kubeconfig: it has an alias of YAML"},
+		"aliases of a webhook":    {Authorization, connected(connection), map[string]string{"webhook.kubeconfig": bomb + server}, "it has an alias of YAML"},
+		"aliases in a file":       {Admission, admission + "- {name: SpacePolicy, path: policy.yaml}\n", map[string]string{"policy.yaml": bomb}, "it has an alias of YAML"},
+		"aliases of a quota":      {Admission, admission + "- {name: ResourceQuota, path: policy.yaml}\n", map[string]string{"policy.yaml": bomb}, "it has an alias of YAML"},
+		"much":                    {Audit, policy + strings.Repeat("# much\n", 40_000), nil, "make it shorter"},
+		"long expressions": {Authentication, authentication + strings.Replace(jwt, "{claim: email, prefix: ''}", "{expression: claims.a"+strings.Repeat(".a", 8192)+"}", 1), nil,
+			"it has 1 expressions of 16392 bytes together"},
+		"many conditions": {Authorization, strings.Replace(connected(connection), "timeout: 3s", "timeout: 3s, matchConditions: ["+strings.Repeat("{expression: 'true'},", 501)+"]", 1),
+			map[string]string{"webhook.kubeconfig": server}, "it has 501 expressions"},
+
+		"webhooks":             {Admission, webhooks("/etc/tenantry/configuration/admission/users"), map[string]string{"users": kubeconfig + "users: [{name: '*.example.com', user: {token: x}}]"}, ""},
+		"webhooks of nobody":   {Admission, admission + "- {name: MutatingAdmissionWebhook}\n", nil, ""},
+		"webhooks, by a key":   {Admission, webhooks("/etc/tenantry/pki/client-ca.key"), map[string]string{"client-ca.key": "x"}, "there is no such file"},
+		"webhooks, by no file": {Admission, webhooks("/etc/tenantry/configuration/admission/users"), nil, "there is no such file"},
+		"webhooks, by a program": {Admission, webhooks("/etc/tenantry/configuration/admission/users"), map[string]string{
+			"users": "apiVersion: v1\nkind: Config\nusers: [{name: '*', user: {exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}}}]"},
+			"servers have no programs to run"},
+		"webhooks, by another's token": {Admission, webhooks("/etc/tenantry/configuration/admission/users"), map[string]string{
+			"users": "apiVersion: v1\nkind: Config\nusers: [{name: '*', user: {tokenFile: /etc/tenantry/pki/client-ca.key}}]", "client-ca.key": "x"}, "there is no such file"},
+
+		"a long number": {Manager, manager + "defaultQuota: {pods: 1e-12345}\n", nil, ""},
+		"a long quota":  {Manager, manager + "defaultQuota: {pods: '1e-12345'}\n", nil, "defaultQuota: pods: the number \"1e-12345\" has an exponent"},
 
 		"a quota":       {Manager, manager + "defaultQuota: {pods: 5}\n", nil, ""},
 		"a wrong quota": {Manager, manager + "defaultQuota: {pod: 5}\n", nil, "defaultQuota"},

@@ -1,10 +1,14 @@
 package configuration
 
 import (
+	"errors"
 	"fmt"
 	"path"
 
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
 // sectionFiles are the files that those of a section may name.
@@ -39,7 +43,7 @@ func (s sectionFiles) named(name string) ([]byte, error) {
 
 // checkKubeconfig checks by which file a server reaches a webhook.
 func checkKubeconfig(content []byte, beside sectionFiles) error {
-	config, err := clientcmd.Load(content)
+	config, err := readKubeconfig(content)
 	if err != nil {
 		return err
 	}
@@ -51,20 +55,51 @@ func checkKubeconfig(content []byte, beside sectionFiles) error {
 	if !is || cluster.Server == "" {
 		return fmt.Errorf("the cluster %q of its context has no server", current.Cluster)
 	}
-	named := map[string]string{"certificate-authority": cluster.CertificateAuthority}
-	if user, is := config.AuthInfos[current.AuthInfo]; is {
-		if user.Exec != nil || user.AuthProvider != nil {
-			return fmt.Errorf("the user %q has a plugin, and servers have no programs to run: use a certificate or a token", current.AuthInfo)
-		}
-		named["client-certificate"], named["client-key"], named["tokenFile"] = user.ClientCertificate, user.ClientKey, user.TokenFile
+	if err := beside.have("certificate-authority", cluster.CertificateAuthority); err != nil {
+		return err
 	}
-	for field, name := range named {
-		if name == "" {
-			continue
+	return checkUser(current.AuthInfo, config.AuthInfos[current.AuthInfo], beside)
+}
+
+// checkUsers checks by which file a server logs in to webhooks: each of its users may be used.
+func checkUsers(content []byte, beside sectionFiles) error {
+	config, err := readKubeconfig(content)
+	if err != nil {
+		return err
+	}
+	for name, user := range config.AuthInfos {
+		if err := checkUser(name, user, beside); err != nil {
+			return err
 		}
-		if _, err := beside.named(name); err != nil {
-			return fmt.Errorf("%s %q: %w", field, name, err)
-		}
+	}
+	return nil
+}
+
+func readKubeconfig(content []byte) (*api.Config, error) {
+	if err := yamltext.Check(content); err != nil {
+		return nil, err
+	}
+	return clientcmd.Load(content)
+}
+
+// checkUser refuses a user who runs a program, or whose files are the servers' own.
+func checkUser(name string, user *api.AuthInfo, beside sectionFiles) error {
+	if user == nil {
+		return nil
+	}
+	if user.Exec != nil || user.AuthProvider != nil {
+		return fmt.Errorf("the user %q has a plugin, and servers have no programs to run: use a certificate or a token", name)
+	}
+	return errors.Join(beside.have("client-certificate", user.ClientCertificate), beside.have("client-key", user.ClientKey), beside.have("tokenFile", user.TokenFile))
+}
+
+// have reports if a field names a file that is not there.
+func (s sectionFiles) have(field, name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := s.named(name); err != nil {
+		return fmt.Errorf("%s %q: %w", field, name, err)
 	}
 	return nil
 }

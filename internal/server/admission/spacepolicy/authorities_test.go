@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 

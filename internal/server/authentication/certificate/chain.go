@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 
-	"github.com/tenantry/tenantry/internal/server/bounds"
+	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 // maxChain is the most certificates that a client may send: its own and some intermediate ones.

@@ -57,6 +57,9 @@ func (n number) slow() bool {
 		n.exponent > math.MaxInt32 // of which upstream takes 32 bits: it may become negative
 }
 
+// incomparable reports whether it takes long to read a number as a quantity, or to compare it then.
+func (n number) incomparable() bool { return n.digits > maxDigits || n.exponent > maxExponent }
+
 func tooLong(kind, text string) error {
 	if len(text) > 40 {
 		text = text[:40] + "..."
@@ -82,7 +85,7 @@ func embedded(text string) error {
 	if !HasNumbers(data) {
 		return nil
 	}
-	return numbersInJSON(data, nil)
+	return numbersInJSON(data, checkSlow, nil)
 }
 
 func mayBeJSON(text string) bool {
@@ -98,7 +101,7 @@ func Texts(v any) error {
 
 // Quantity returns an error if a quantity takes long to read or to compare.
 func Quantity(text string) error {
-	if n := numberIn(text); n.digits > maxDigits || n.exponent > maxExponent {
+	if numberIn(text).incomparable() {
 		return tooLong("a quantity", text)
 	}
 	return nil
@@ -122,17 +125,17 @@ func Numbers(mediaType string, data []byte) (found bool, err error) {
 		if err != nil {
 			return true, nil
 		}
-		return true, numbersInJSON(asJSON, embedded)
+		return true, numbersInJSON(asJSON, checkSlow, embedded)
 	case runtime.ContentTypeProtobuf:
 		if !HasNumbers(data) {
 			return false, nil
 		}
-		return true, numbersInMessage(bytes.TrimPrefix(data, []byte("k8s\x00")))
+		return true, numbersInMessage(bytes.TrimPrefix(data, protobufMagic), Text)
 	default:
 		if !HasNumbers(data) {
 			return false, nil
 		}
-		return true, numbersInJSON(data, embedded)
+		return true, numbersInJSON(data, checkSlow, embedded)
 	}
 }
 
@@ -141,8 +144,35 @@ func Metrics(data []byte) error {
 	if !HasNumbers(data) {
 		return nil
 	}
-	return numbersInJSON(data, Quantity)
+	return numbersInJSON(data, checkSlow, Quantity)
 }
+
+// Answer returns an error if what a server has answered, in JSON or protobuf, may have more than so many
+// quantities, or one that takes long to decode or to compare.
+func Answer(data []byte, most int) error {
+	quantities := 0
+	check := func(key, text string) error {
+		if quantities++; quantities > most {
+			return fmt.Errorf("it has more than %d quantities", most)
+		}
+		if numberIn(text).incomparable() {
+			return tooLong(fmt.Sprintf("the number of %q", key), text)
+		}
+		return nil
+	}
+	if !bytes.HasPrefix(data, protobufMagic) {
+		return numbersInJSON(data, check, nil)
+	}
+	return numbersInMessage(data[len(protobufMagic):], func(text string) error {
+		if numberIn(text).digits == 0 {
+			return nil
+		}
+		return check("", text)
+	})
+}
+
+// protobufMagic begins each object in protobuf.
+var protobufMagic = []byte("k8s\x00")
 
 // HasNumbers reports whether JSON or protobuf may have numbers with long exponents, or long numbers, or
 // characters of them that are escaped in JSON.
@@ -184,9 +214,17 @@ func isEscapedNumber(data []byte) bool {
 	return err == nil && c < 0x80 && strings.ContainsRune("+-.0123456789eE", rune(c))
 }
 
+// checkSlow refuses a quantity that takes long to read.
+func checkSlow(key, text string) error {
+	if numberIn(text).slow() {
+		return tooLong(fmt.Sprintf("the number of %q", key), text)
+	}
+	return nil
+}
+
 // numbersInJSON checks what may be quantities in JSON: the values of fields that have the name of
-// one, and in an object that has. checkText, if not nil, is called for each other string.
-func numbersInJSON(data []byte, checkText func(string) error) error {
+// one, and in an object that has. checkQuantity is called for each of them, and checkText, if not nil, for each string.
+func numbersInJSON(data []byte, checkQuantity func(key, text string) error, checkText func(string) error) error {
 	var (
 		around []bool // whether the collections around have quantities
 		inside bool   // whether the innermost has
@@ -202,8 +240,10 @@ func numbersInJSON(data []byte, checkText func(string) error) error {
 				key = text
 				continue
 			}
-			if (inside || isQuantity(key)) && numberIn(text).slow() {
-				return tooLong(fmt.Sprintf("the number of %q", key), text)
+			if inside || isQuantity(key) {
+				if err := checkQuantity(key, text); err != nil {
+					return err
+				}
 			}
 			if checkText != nil {
 				if err := checkText(text); err != nil {
@@ -213,10 +253,16 @@ func numbersInJSON(data []byte, checkText func(string) error) error {
 		case c == '-' || isDigit(c):
 			rest := bytes.TrimLeft(data[i:], "0123456789.+-eE")
 			end := len(data) - len(rest)
-			if text := string(data[i:end]); (inside || isQuantity(key)) && numberIn(text).slow() {
-				return tooLong(fmt.Sprintf("the number of %q", key), text)
+			if inside || isQuantity(key) {
+				if err := checkQuantity(key, string(data[i:end])); err != nil {
+					return err
+				}
 			}
 			i = end - 1
+		case c == 'n' && (inside || isQuantity(key)): // null, which is 0
+			if err := checkQuantity(key, ""); err != nil {
+				return err
+			}
 		case c == '{' || c == '[':
 			around, inside = append(around, inside), isQuantity(key) || c == '[' && inside
 			key = ""
@@ -245,9 +291,9 @@ func unescaped(text []byte) string {
 // messages may all begin as a number does.
 const maxVisits = 64
 
-// numbersInMessage checks what may be quantities in a message, which have a field with the
-// number 1, and everything that may be JSON if it has annotations that upstream reads as such.
-func numbersInMessage(message []byte) error {
+// numbersInMessage calls checkText for what may be quantities in a message, which have a field with the
+// number 1, and checks everything that may be JSON if it has annotations that upstream reads as such.
+func numbersInMessage(message []byte, checkText func(string) error) error {
 	left, annotated := maxVisits*len(message), bytes.Contains(message, []byte("autoscaling.alpha.kubernetes.io/"))
 	return payloads(message, 2*maxDepth, func(field uint64, payload []byte) error {
 		if len(payload) == 0 || field != 1 && !annotated || !strings.ContainsRune(" \t\r\n+-.0123456789{[", rune(payload[0])) {
@@ -259,6 +305,6 @@ func numbersInMessage(message []byte) error {
 		if field != 1 {
 			return embedded(string(payload))
 		}
-		return Text(string(payload))
+		return checkText(string(payload))
 	})
 }

@@ -198,6 +198,31 @@ func TestQuantities(t *testing.T) {
 	checkMessage(t, Quantities(&runtime.RawExtension{Raw: []byte(`{"limits":{"cpu":"1e-1000"}}`)}), "1e-1000")
 }
 
+// TestAnswer checks what of an answer takes long to decode or to compare, and what is too much.
+func TestAnswer(t *testing.T) {
+	status := func(used string) string {
+		return `{"metadata":{"name":"1e9999"},"status":{"quota":{"used":{` + used + `}}}}`
+	}
+	message := func(text string) string { return "k8s\x00\x0a" + binaryLength(text) + text }
+	for data, message := range map[string]string{
+		status(`"a":"1","b":2,"c":null,"d":"1e-999"`):          "",
+		status(`"a":"1e-1000"`):                                `the number of "a", "1e-1000"`,
+		status(`"a":"1\u0065-1000"`):                           `the number of "a", "1e-1000"`,
+		status(`"a":1e1000`):                                   `the number of "a", "1e1000"`,
+		status(`"a":"1","b":2,"c":null,"d":"1e-999","e":0`):    "more than 4 quantities",
+		status(`"a":null,"b":null,"c":null,"d":null,"e":null`): "more than 4 quantities",
+		`{"us\u0065d":{"a":"1e9999"}}`:                         "1e9999",
+		"not found":                                            "",
+		message("1"):                                           "",
+		message("1e-1000"):                                     "1e-1000",
+		message("1e1000"):                                      "1e1000",
+		message("1") + strings.Repeat("\x0a\x011", 4):          "more than 4 quantities",
+		message("one") + strings.Repeat("\x0a\x01a", 9):        "",
+	} {
+		checkMessage(t, Answer([]byte(data), 4), message)
+	}
+}
+
 // BenchmarkNumbers looks for numbers in 100 kB of what clients send.
 func BenchmarkNumbers(b *testing.B) {
 	element := `{"name":"container-of-a-pod","image":"registry.example.com/team/image:v1.2.3","args":["--verbose","--port=8080"],"ports":[{"containerPort":8080,"protocol":"TCP"}],` +
