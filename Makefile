@@ -27,11 +27,11 @@ STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
-CONCURRENT := $(addprefix ./internal/,controller/... keystone manager process/... progress spaces/... statedir tenant \
+CONCURRENT := $(addprefix ./internal/,controller/... follow keystone manager process/... progress spaces/... statedir tenant \
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives search postgres-package mutants chaos upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
+.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ mutants: ## Take away lines that defend the boundary, and see that a test notice
 
 chaos: build ## Kill the process again and again while it publishes to 1,000 spaces, and verify every copy.
 	go run ./test/bench/published -kill 12
+
+failover: build ## Kill servers, managers and members of etcd while clients write, and replace servers and keys: nothing acknowledged is lost. BEFORE= runs at first.
+	go run ./test/bench/failover -before '$(BEFORE)'
 
 upgrade-test: build ## Start on a store that another binary has written, and compare: make upgrade-test BEFORE=path/to/tenantry
 	go run ./test/upgrade -before '$(BEFORE)'
@@ -186,6 +189,7 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench/keystone
 	go run ./test/bench/host
 	go run ./test/bench/search
+	go run ./test/bench/failover
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

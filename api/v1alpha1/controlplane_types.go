@@ -13,6 +13,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is true while something keeps a ControlPlane from that.
 	ConditionDegraded = "Degraded"
+	// ConditionKeysRotating is true while tokens of service accounts get another key, until those of the
+	// key before have ended.
+	ConditionKeysRotating = "KeysRotating"
 	// ConditionHostPublished is true while what a ControlPlane publishes of the host is in it.
 	ConditionHostPublished = "HostPublished"
 
@@ -37,6 +40,12 @@ const (
 
 	ReasonConfigurationMissing = "ConfigurationMissing"
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
+
+	// ReasonKeyPublished and the others are the reasons of ConditionKeysRotating.
+	ReasonKeyPublished    = "KeyPublished"
+	ReasonOldKeysVerify   = "OldKeysVerify"
+	ReasonTooManyKeys     = "TooManyKeys"
+	ReasonRotationIsWhole = "RotationIsWhole"
 )
 
 // ControlPlane is an installation of Tenantry on a host cluster: its servers, their volume,
@@ -96,6 +105,9 @@ type ControlPlaneSpec struct {
 	// kubeconfigs for.
 	// +optional
 	Authentication *ControlPlaneAuthentication `json:"authentication,omitempty"`
+	// serviceAccounts is about the tokens of service accounts of all spaces.
+	// +optional
+	ServiceAccounts ControlPlaneServiceAccounts `json:"serviceAccounts,omitzero"`
 	// authorization says which authorizers decide within a space.
 	// +optional
 	Authorization *ControlPlaneAuthorization `json:"authorization,omitempty"`
@@ -123,6 +135,30 @@ type ControlPlaneSpec struct {
 	// right to read them.
 	// +optional
 	Publish *ControlPlanePublish `json:"publish,omitempty"`
+}
+
+// ControlPlaneServiceAccounts is about the tokens of service accounts.
+// +k8s:openapi-gen=false
+type ControlPlaneServiceAccounts struct {
+	// keyRotation is any text, such as a date. Another one than before has a new key made for
+	// tokens. Servers verify by it for 70 minutes before they sign by it. The key before
+	// verifies until its tokens have ended, so that none is refused. Taking the text away does
+	// nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[-A-Za-z0-9_.:]*$`
+	KeyRotation string `json:"keyRotation,omitempty"`
+	// maxTokenLifetime is the longest time that tokens are issued for, from 1h to 8760h. Requests
+	// for more get this. Defaults to 8760h, a year; if it is less, tokens of pods are not good for longer than
+	// pods ask for. Tokens in Secrets have no end, but with their key.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('8760h')",message="maxTokenLifetime must be from 1h to 8760h"
+	MaxTokenLifetime metav1.Duration `json:"maxTokenLifetime,omitzero"`
+	// refuseOldKeys ends the time of all keys that sign no more, as when one was stolen: their
+	// tokens are refused.
+	// +optional
+	RefuseOldKeys bool `json:"refuseOldKeys,omitempty"`
 }
 
 // ControlPlanePublish names objects of the host that are published to every space.
@@ -423,6 +459,14 @@ type ControlPlaneStatus struct {
 	// +listType=map
 	// +listMapKey=secretName
 	Keys []ControlPlaneKeys `json:"keys,omitempty"`
+	// tokenKeys are the keys of tokens of service accounts, the newest last.
+	// +optional
+	// +listType=map
+	// +listMapKey=secretName
+	TokenKeys []ControlPlaneTokenKey `json:"tokenKeys,omitempty"`
+	// keyRotation is that of the spec for which the newest key was made.
+	// +optional
+	KeyRotation string `json:"keyRotation,omitempty"`
 	// copies are the Secrets of what servers are configured by, and log in to an external etcd with, as
 	// the operator has made them last. What is in their place otherwise is not used.
 	// +optional
@@ -451,6 +495,31 @@ type ControlPlaneKeys struct {
 	// digest is that of what is in it. It tells nothing of the keys.
 	// +required
 	Digest string `json:"digest"`
+}
+
+// ControlPlaneTokenKey is what is known of a key of tokens of service accounts.
+//
+// +k8s:openapi-gen=false
+type ControlPlaneTokenKey struct {
+	// secretName is the Secret that has the private key in service-account.key. It is needed until
+	// the key signs no more.
+	// +required
+	SecretName string `json:"secretName"`
+	// publicKey verifies tokens, in PEM.
+	// +required
+	PublicKey string `json:"publicKey"`
+	// publishedAt is since when servers are given the key to verify by.
+	// +optional
+	PublishedAt *metav1.Time `json:"publishedAt,omitempty"`
+	// signsFrom is since when servers are given the key to sign by.
+	// +optional
+	SignsFrom *metav1.Time `json:"signsFrom,omitempty"`
+	// longestLifetime is the longest that a token was issued for by this key.
+	// +optional
+	LongestLifetime metav1.Duration `json:"longestLifetime,omitzero"`
+	// verifiesUntil is until when servers verify by a key that signs no more.
+	// +optional
+	VerifiesUntil *metav1.Time `json:"verifiesUntil,omitempty"`
 }
 
 // ControlPlaneCopy is what is known of a Secret that is a copy of what others have written.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 // HostOperator is the name of the operator of a host cluster as a user of the system space. It
@@ -26,6 +28,10 @@ type TenantLimits struct {
 	// Inert. Defaults to mode Inert.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// workloads is the most that pods may on the host cluster that runs them: podSecurity is the
+	// level that allows the most. It defaults to baseline.
+	// +optional
+	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
 	// limit.
 	// +optional
@@ -39,6 +45,28 @@ type TenantLimits struct {
 	// +kubebuilder:validation:MaxProperties=128
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : !self[k].startsWith('-'))",message="a limit must not be negative"
 	Quota map[corev1.ResourceName]resource.Quantity `json:"quota,omitempty"`
+	// auditPolicy is how much or little of a Tenant may be logged because it says so. By default
+	// none may have an auditPolicy, which would take the place of the ControlPlane's: it could
+	// have nothing logged, or fill the log that all share.
+	// +optional
+	AuditPolicy *AuditPolicyLimits `json:"auditPolicy,omitempty"`
+}
+
+// AuditPolicyLimits are the least and the most that an auditPolicy may have logged.
+// +k8s:openapi-gen=false
+// +kubebuilder:validation:XValidation:rule="self.least == 'None' || self.most == 'RequestResponse' || self.most == 'Request' && self.least != 'RequestResponse' || self.most == 'Metadata' && self.least == 'Metadata'",message="least must not be more than most"
+type AuditPolicyLimits struct {
+	// least is the lowest level of a rule. With more than None, the last rule must be about all
+	// requests, and no request may be left out at its end.
+	// +optional
+	// +kubebuilder:default=Metadata
+	// +kubebuilder:validation:Enum=None;Metadata;Request;RequestResponse
+	Least auditv1.Level `json:"least,omitempty"`
+	// most is the highest level of a rule.
+	// +optional
+	// +kubebuilder:default=RequestResponse
+	// +kubebuilder:validation:Enum=None;Metadata;Request;RequestResponse
+	Most auditv1.Level `json:"most,omitempty"`
 }
 
 // Validate returns what of a wanted spec, at a path, is beyond the limits. What is as it was
@@ -56,8 +84,10 @@ func (l *TenantLimits) Validate(wanted, before *TenantSpec, path *field.Path) fi
 	}
 	check("nodePlacement", wanted.NodePlacement, before.NodePlacement, func() string { return l.placement(wanted.NodePlacement) })
 	check("daemonSets", wanted.DaemonSets, before.DaemonSets, func() string { return l.daemonSets(wanted.DaemonSets) })
+	check("workloads", wanted.Workloads, before.Workloads, func() string { return l.workloads(wanted.Workloads) })
 	check("rateLimit", wanted.RateLimit, before.RateLimit, func() string { return l.rate(wanted.RateLimit) })
 	check("requestLimit", wanted.RequestLimit, before.RequestLimit, func() string { return l.size(wanted.RequestLimit) })
+	check("auditPolicy", wanted.AuditPolicy, before.AuditPolicy, func() string { return l.audit(wanted.AuditPolicy) })
 	check("quota", wanted.Quota, before.Quota, func() string { return l.most(wanted.Quota) })
 	return errs
 }
@@ -90,6 +120,69 @@ func (l *TenantLimits) daemonSets(wanted *DaemonSets) string {
 		return ""
 	}
 	return "Tenants of this host may have no DaemonSets"
+}
+
+// auditLevels are those of rules, from the least to the most.
+var auditLevels = []auditv1.Level{auditv1.LevelNone, auditv1.LevelMetadata, auditv1.LevelRequest, auditv1.LevelRequestResponse}
+
+func (l *TenantLimits) audit(wanted *AuditPolicy) string {
+	switch {
+	case wanted == nil:
+		return ""
+	case l.AuditPolicy == nil:
+		return "Tenants of this host may have no auditPolicy of their own"
+	}
+	least := cmp.Or(l.AuditPolicy.Least, auditv1.LevelMetadata)
+	most := cmp.Or(l.AuditPolicy.Most, auditv1.LevelRequestResponse)
+	for i, rule := range wanted.Rules {
+		// A level that is none of these is refused as such.
+		level := slices.Index(auditLevels, rule.Level)
+		switch {
+		case level > slices.Index(auditLevels, most):
+			return fmt.Sprintf("rules[%d] has level %s, and Tenants of this host may have %s at most", i, rule.Level, most)
+		case least == auditv1.LevelNone:
+		case level < slices.Index(auditLevels, least):
+			return fmt.Sprintf("rules[%d] has level %s, and Tenants of this host have %s at least", i, rule.Level, least)
+		case omitsEnds(rule.OmitStages):
+			return fmt.Sprintf("rules[%d] omits the stage %s or %s, by which alone requests are logged with their result", i, auditv1.StageResponseComplete, auditv1.StagePanic)
+		}
+	}
+	switch {
+	case least == auditv1.LevelNone:
+		return ""
+	case omitsEnds(wanted.OmitStages):
+		return fmt.Sprintf("it omits the stage %s or %s, by which alone requests are logged with their result", auditv1.StageResponseComplete, auditv1.StagePanic)
+	case len(wanted.Rules) == 0 || !isAboutAll(&wanted.Rules[len(wanted.Rules)-1]):
+		return fmt.Sprintf("what matches no rule is not logged, and Tenants of this host have %s at least: add a last rule that has a level and nothing else", least)
+	}
+	return ""
+}
+
+func omitsEnds(stages []auditv1.Stage) bool {
+	return slices.Contains(stages, auditv1.StageResponseComplete) || slices.Contains(stages, auditv1.StagePanic)
+}
+
+// isAboutAll reports whether a rule of an audit policy is about all requests.
+func isAboutAll(rule *auditv1.PolicyRule) bool {
+	return len(rule.Users)+len(rule.UserGroups)+len(rule.Verbs)+len(rule.Resources)+len(rule.Namespaces)+len(rule.NonResourceURLs) == 0
+}
+
+// podSecurityLevels are the levels, from the one that allows the least.
+var podSecurityLevels = []PodSecurityLevel{PodSecurityRestricted, PodSecurityBaseline, PodSecurityPrivileged}
+
+func (l *TenantLimits) workloads(wanted *Workloads) string {
+	most := PodSecurityBaseline
+	if l.Workloads != nil && l.Workloads.PodSecurity != "" {
+		most = l.Workloads.PodSecurity
+	}
+	level := PodSecurityBaseline
+	if wanted != nil && wanted.PodSecurity != "" {
+		level = wanted.PodSecurity
+	}
+	if slices.Index(podSecurityLevels, level) <= slices.Index(podSecurityLevels, most) {
+		return ""
+	}
+	return fmt.Sprintf("pods of Tenants of this host may have the Pod Security level %s at most, and this is %s", most, level)
 }
 
 func (l *TenantLimits) rate(wanted *RateLimit) string {

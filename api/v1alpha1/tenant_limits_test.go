@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 func TestTenantLimits(t *testing.T) {
@@ -18,6 +19,7 @@ func TestTenantLimits(t *testing.T) {
 	}
 	tolerating := TenantSpec{NodePlacement: &NodePlacement{Mode: NodePlacementLimited, AllowedTaints: []string{"gpu"}}}
 	daemons := func(mode DaemonSetMode) *DaemonSets { return &DaemonSets{Mode: mode} }
+	pods := func(level PodSecurityLevel) TenantSpec { return TenantSpec{Workloads: &Workloads{PodSecurity: level}} }
 	rate := func(limit RateLimit) TenantSpec { return TenantSpec{RateLimit: &limit} }
 	rates := TenantLimits{RateLimit: &RateLimit{RequestsPerSecond: new(int32(100)), InFlight: new(int32(10)), Watches: new(int32(0))}}
 	size := func(limit RequestLimit) TenantSpec { return TenantSpec{RequestLimit: &limit} }
@@ -31,6 +33,21 @@ func TestTenantLimits(t *testing.T) {
 		return all
 	}
 	quotas := TenantLimits{Quota: quota("pods=10", "services.loadbalancers=0")}
+	audited := func(levels ...auditv1.Level) TenantSpec {
+		policy := &AuditPolicy{}
+		for _, level := range levels {
+			policy.Rules = append(policy.Rules, auditv1.PolicyRule{Level: level})
+		}
+		return TenantSpec{AuditPolicy: policy}
+	}
+	with := func(spec TenantSpec, change func(*AuditPolicy)) TenantSpec {
+		change(spec.AuditPolicy)
+		return spec
+	}
+	audits := func(least, most auditv1.Level) TenantLimits {
+		return TenantLimits{AuditPolicy: &AuditPolicyLimits{Least: least, Most: most}}
+	}
+	some := audits(auditv1.LevelMetadata, auditv1.LevelRequest)
 	for name, tc := range map[string]struct {
 		limits         TenantLimits
 		wanted, before TenantSpec
@@ -51,6 +68,13 @@ func TestTenantLimits(t *testing.T) {
 		"DaemonSets by default":           {wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}},
 		"DaemonSets that are refused":     {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsInert)}, err: "spec.daemonSets: Forbidden: Tenants of this host may have no DaemonSets"},
 		"no DaemonSets":                   {limits: TenantLimits{DaemonSets: daemons(DaemonSetsRefused)}, wanted: TenantSpec{DaemonSets: daemons(DaemonSetsRefused)}},
+		"the level by default":            {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}},
+		"a level beyond the default":      {wanted: pods(PodSecurityPrivileged), err: "spec.workloads: Forbidden: pods of Tenants of this host may have the Pod Security level baseline at most, and this is privileged"},
+		"a level within the default":      {wanted: pods(PodSecurityRestricted)},
+		"no level":                        {wanted: TenantSpec{Workloads: &Workloads{}}},
+		"no level where it is less":       {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}, wanted: TenantSpec{Workloads: &Workloads{}}, err: "level restricted at most"},
+		"the highest level":               {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityPrivileged}}, wanted: pods(PodSecurityPrivileged)},
+		"a level as before":               {wanted: pods(PodSecurityPrivileged), before: pods(PodSecurityPrivileged)},
 		"any rate by default":             {wanted: rate(RateLimit{RequestsPerSecond: new(int32(0))})},
 		"a rate within":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(100)), Burst: new(int32(200)), InFlight: new(int32(10)), Watches: new(int32(0))})},
 		"a rate beyond":                   {limits: rates, wanted: rate(RateLimit{RequestsPerSecond: new(int32(101))}), err: "requestsPerSecond is 101, and Tenants of this host may have 100 at most"},
@@ -62,6 +86,19 @@ func TestTenantLimits(t *testing.T) {
 		"a body beyond":                   {limits: sizes, wanted: size(RequestLimit{BodyBytes: new(int64(2049))}), err: "bodyBytes is 2049, and Tenants of this host may have 2048 at most"},
 		"lists of any length":             {limits: sizes, wanted: size(RequestLimit{ListObjects: new(int32(0))}), err: "listObjects is 0"},
 		"the manager's quota":             {limits: quotas},
+		"an audit policy by default":      {wanted: audited(auditv1.LevelMetadata), err: "spec.auditPolicy: Forbidden: Tenants of this host may have no auditPolicy"},
+		"an audit policy as before":       {wanted: audited(auditv1.LevelNone), before: audited(auditv1.LevelNone)},
+		"an audit policy within":          {limits: some, wanted: audited(auditv1.LevelRequest, auditv1.LevelMetadata)},
+		"nothing is logged":               {limits: some, wanted: audited(auditv1.LevelNone), err: "rules[0] has level None, and Tenants of this host have Metadata at least"},
+		"some is not logged":              {limits: some, wanted: audited(auditv1.LevelMetadata, auditv1.LevelNone), err: "rules[1] has level None"},
+		"all is logged":                   {limits: some, wanted: audited(auditv1.LevelRequestResponse), err: "rules[0] has level RequestResponse, and Tenants of this host may have Request at most"},
+		"what matches no rule":            {limits: some, wanted: with(audited(auditv1.LevelMetadata), func(p *AuditPolicy) { p.Rules[0].Verbs = []string{"create"} }), err: "what matches no rule is not logged"},
+		"no rules":                        {limits: some, wanted: audited(), err: "what matches no rule is not logged"},
+		"ends that are omitted":           {limits: some, wanted: with(audited(auditv1.LevelMetadata), func(p *AuditPolicy) { p.OmitStages = []auditv1.Stage{auditv1.StageResponseComplete} }), err: "it omits the stage"},
+		"ends that a rule omits":          {limits: some, wanted: with(audited(auditv1.LevelMetadata), func(p *AuditPolicy) { p.Rules[0].OmitStages = []auditv1.Stage{auditv1.StagePanic} }), err: "rules[0] omits the stage"},
+		"beginnings that are omitted":     {limits: some, wanted: with(audited(auditv1.LevelMetadata), func(p *AuditPolicy) { p.OmitStages = []auditv1.Stage{auditv1.StageRequestReceived} })},
+		"any audit policy":                {limits: audits(auditv1.LevelNone, ""), wanted: audited(auditv1.LevelNone, auditv1.LevelRequestResponse)},
+		"the least that is not said":      {limits: audits("", ""), wanted: audited(auditv1.LevelNone), err: "have Metadata at least"},
 		"a quota within":                  {limits: quotas, wanted: TenantSpec{Quota: quota("pods=10", "services.loadbalancers=0", "cpu=1k")}},
 		"a quota beyond":                  {limits: quotas, wanted: TenantSpec{Quota: quota("pods=11", "services.loadbalancers=0")}, err: "spec.quota: Forbidden: pods is 11, and Tenants of this host may have 10 at most"},
 		"a quota without a limit of some": {limits: quotas, wanted: TenantSpec{Quota: quota("pods=10")}, err: "it has no limit of services.loadbalancers"},

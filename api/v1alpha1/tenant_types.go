@@ -103,6 +103,10 @@ type TenantSpec struct {
 	// refused.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
+	// workloads is what the tenant's pods may, where pods of spaces run on a host
+	// cluster. Elsewhere it has no effect.
+	// +optional
+	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit bounds what the tenant's users may ask of each server. What is
 	// not set is as the server's flags have it.
 	// +optional
@@ -195,6 +199,30 @@ type DaemonSets struct {
 	// DaemonSets can be installed. A change of the mode does not affect existing ones.
 	// +kubebuilder:validation:Enum=Refused;Inert
 	Mode DaemonSetMode `json:"mode"`
+}
+
+// PodSecurityLevel is a level of the Pod Security Standards.
+// +enum
+type PodSecurityLevel string
+
+const (
+	// PodSecurityPrivileged lets containers be privileged.
+	PodSecurityPrivileged PodSecurityLevel = "privileged"
+	// PodSecurityBaseline prevents known ways out of a container.
+	PodSecurityBaseline PodSecurityLevel = "baseline"
+	// PodSecurityRestricted asks for what is known to harden a pod.
+	PodSecurityRestricted PodSecurityLevel = "restricted"
+)
+
+// Workloads is what the pods of a tenant may on the host cluster that runs them.
+type Workloads struct {
+	// podSecurity is the level of the Pod Security Standards that pods, and templates of
+	// pods, are held to. Defaults to baseline. No level allows what reaches the host's nodes
+	// themselves: their files, network, processes and ports. Privileged containers do, in
+	// their own ways. A change does not end what runs.
+	// +optional
+	// +kubebuilder:validation:Enum=privileged;baseline;restricted
+	PodSecurity PodSecurityLevel `json:"podSecurity,omitempty"`
 }
 
 // NodePlacementMode says how far pods may choose their nodes.

@@ -16,6 +16,11 @@ func (in AuditPolicy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AuditPolicyLimits) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.AuditPolicyLimits"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ConfigurationSource) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ConfigurationSource"
 }
@@ -106,6 +111,11 @@ func (in ControlPlaneResources) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneServiceAccounts) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneServiceAccounts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneSpec) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneSpec"
 }
@@ -118,6 +128,11 @@ func (in ControlPlaneStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneStorage) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneStorage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneTokenKey) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneTokenKey"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -353,4 +368,9 @@ func (in UserSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in UserStatus) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.UserStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Workloads) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.Workloads"
 }

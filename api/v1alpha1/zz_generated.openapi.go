@@ -57,6 +57,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		UserList{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_UserList(ref),
 		UserSpec{}.OpenAPIModelName():                  schema_tenantry_tenantry_api_v1alpha1_UserSpec(ref),
 		UserStatus{}.OpenAPIModelName():                schema_tenantry_tenantry_api_v1alpha1_UserStatus(ref),
+		Workloads{}.OpenAPIModelName():                 schema_tenantry_tenantry_api_v1alpha1_Workloads(ref),
 	}
 }
 
@@ -1985,6 +1986,12 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 							Ref:         ref(DaemonSets{}.OpenAPIModelName()),
 						},
 					},
+					"workloads": {
+						SchemaProps: spec.SchemaProps{
+							Description: "workloads is what the tenant's pods may, where pods of spaces run on a host cluster. Elsewhere it has no effect.",
+							Ref:         ref(Workloads{}.OpenAPIModelName()),
+						},
+					},
 					"rateLimit": {
 						SchemaProps: spec.SchemaProps{
 							Description: "rateLimit bounds what the tenant's users may ask of each server. What is not set is as the server's flags have it.",
@@ -2019,7 +2026,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			AuditPolicy{}.OpenAPIModelName(), ControlPlaneReference{}.OpenAPIModelName(), DaemonSets{}.OpenAPIModelName(), KubeconfigSecret{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.api.resource.Quantity"},
+			AuditPolicy{}.OpenAPIModelName(), ControlPlaneReference{}.OpenAPIModelName(), DaemonSets{}.OpenAPIModelName(), KubeconfigSecret{}.OpenAPIModelName(), NodePlacement{}.OpenAPIModelName(), RateLimit{}.OpenAPIModelName(), RequestLimit{}.OpenAPIModelName(), Subject{}.OpenAPIModelName(), Workloads{}.OpenAPIModelName(), "io.k8s.apimachinery.pkg.api.resource.Quantity"},
 	}
 }
 
@@ -2328,5 +2335,26 @@ func schema_tenantry_tenantry_api_v1alpha1_UserStatus(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			"io.k8s.apimachinery.pkg.apis.meta.v1.Condition"},
+	}
+}
+
+func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Workloads is what the pods of a tenant may on the host cluster that runs them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"podSecurity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podSecurity is the level of the Pod Security Standards that pods, and templates of pods, are held to. Defaults to baseline. No level allows what reaches the host's nodes themselves: their files, network, processes and ports. Privileged containers do, in their own ways. A change does not end what runs.\n\nPossible enum values:\n - `\"baseline\"` prevents known ways out of a container.\n - `\"privileged\"` lets containers be privileged.\n - `\"restricted\"` asks for what is known to harden a pod.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"baseline", "privileged", "restricted"},
+						},
+					},
+				},
+			},
+		},
 	}
 }

@@ -47,6 +47,7 @@ cluster, a space, on one shared control plane.
   tenantry server                the API server alone, against an external etcd
   tenantry manager               the controllers of Tenants, beside the server
   tenantry search                searches, beside the server
+  tenantry syncer                the pods of spaces on a host cluster
   tenantry operator              the controller of ControlPlanes, on a Kubernetes cluster
   tenantry kubeconfig TENANT     credentials for a user of a tenant
   tenantry find QUERY            what there is in a space, of all resources
@@ -55,6 +56,6 @@ cluster, a space, on one shared control plane.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand())
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newSyncerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand())
 	return cmd
 }

@@ -55,7 +55,7 @@ Example:
 	}
 	sets := options.Flags()
 	sets.FlagSet("tenancy").StringVar(&pkiDir, "pki-dir", pkiDir, "Directory of keys and certificates that somebody else keeps and renews, such as one of mounted Secrets: "+
-		"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key. It takes the place of the flags "+
+		"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key, and service-account.pub for further keys that verify tokens. It takes the place of the flags "+
 		strings.Join(standalone.MountedFlags(), ", ")+".")
 	sets.FlagSet("tenancy").BoolVar(&controllers, "controllers", controllers,
 		"Run the controllers of Kubernetes for all spaces in this process, if it is elected.")

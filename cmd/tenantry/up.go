@@ -93,8 +93,8 @@ func (u *up) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&u.Dir, "dir", u.Dir, "Directory of all state.")
 	fs.StringVar(&u.PKIDir, "pki-dir", "",
 		"Directory of keys and certificates that somebody else keeps and renews, such as one of mounted Secrets, instead of DIR/pki: "+
-			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key. "+
-			"System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
+			"{server-ca,system-ca}.crt, {server,client-ca,front-proxy-client}.{crt,key}, service-account.key, and service-account.pub "+
+			"for further keys that verify tokens. System users are those of system-ca, whose key is not there: no admin.kubeconfig is written.")
 	fs.IntVar(&u.Port, "secure-port", u.Port, "Port of the API server.")
 	fs.StringVar(&u.BindAddress, "bind-address", u.BindAddress, "IP address of the API server.")
 	fs.StringVar(&u.AdvertiseAddress, "advertise-address", "",
@@ -121,6 +121,12 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"File with the configuration of admission plugins, such as SpacePolicy.")
 	users.Upstream.AddFlags(fs)
 	users.AddFlags(fs)
+	users.Upstream.WithServiceAccounts() // after its flags: most are the keys of DIR/pki
+	accounts := users.Upstream.ServiceAccounts
+	fs.DurationVar(&accounts.MaxExpiration, "service-account-max-token-expiration", 0,
+		"The longest that tokens of service accounts are issued for, an hour at least. Requests for more get this. 0 is no limit.")
+	fs.BoolVar(&accounts.ExtendExpiration, "service-account-extend-token-expiration", true,
+		"Tokens of pods that ask for an hour are good for a year, whatever --service-account-max-token-expiration is.")
 	fs.Lookup("client-ca-file").Usage = "Bundle of further authorities that sign certificates of tenants' users. " +
 		"Unlike DIR/pki/client-ca, they cannot make system users."
 	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +
@@ -139,6 +145,9 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
 	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	u.Server.AddSearchFlags(fs)
+	fs.StringVar(&u.Server.HostKubeconfig, "host-kubeconfig", "",
+		"Kubeconfig of a host cluster that runs the pods of spaces, for its ServiceAccount syncer (config/workloads). If empty, pods do not run, and stay pending.")
+	u.Workloads.AddFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)
 	u.Server.FlowControl.AddFlags(fs)

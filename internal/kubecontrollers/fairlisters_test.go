@@ -31,10 +31,10 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -83,11 +83,11 @@ var otherwiseFair = map[string]string{
 // issuingServer has what is needed to make tokens and certificates.
 type issuingServer struct{ fakeServer }
 
-func (issuingServer) RootCA() []byte                              { return []byte("ca") }
-func (issuingServer) LegacyTokens() serviceaccount.TokenGenerator { return noTokens{} }
-func (issuingServer) Signing() signing.Config                     { return signing.Config{CertFile: "none"} }
-
-type noTokens struct{ serviceaccount.TokenGenerator }
+func (issuingServer) RootCA() []byte { return []byte("ca") }
+func (issuingServer) LegacyTokens() *authentication.LegacyTokens {
+	return &authentication.LegacyTokens{}
+}
+func (issuingServer) Signing() signing.Config { return signing.Config{CertFile: "none"} }
 
 // TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured, in
 // spaces alone. Whoever adds a controller has to decide what keeps a tenant from taking all its workers.

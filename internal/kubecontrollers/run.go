@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/signing"
 )
 
@@ -31,7 +31,7 @@ type Server interface {
 	RootCA() []byte
 	// LegacyTokens makes the tokens in secrets of service accounts, which it gets
 	// flattened. Nil makes none.
-	LegacyTokens() serviceaccount.TokenGenerator
+	LegacyTokens() *authentication.LegacyTokens
 	// Signing is the authority that signs CertificateSigningRequests. Without files,
 	// none is signed.
 	Signing() signing.Config

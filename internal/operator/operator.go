@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,8 @@ type Options struct {
 	// MetricsBindAddress serves metrics, and HealthProbeBindAddress /healthz and /readyz. "0"
 	// (the default) does not.
 	MetricsBindAddress, HealthProbeBindAddress string
+	// Now returns the time by which keys are rotated. Nil is the machine's.
+	Now func() time.Time
 	// LeaderElection makes several replicas elect one that reconciles. Off by default.
 	LeaderElection bool
 }
@@ -97,7 +100,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 			return fmt.Errorf("showing the metrics of ControlPlanes: %w", err)
 		}
 	}
-	if err := controlplane.Setup(mgr, controlplane.Options{Image: opts.Image, Version: version.Version}); err != nil {
+	if err := controlplane.Setup(mgr, controlplane.Options{Image: opts.Image, Version: version.Version, Now: opts.Now}); err != nil {
 		return fmt.Errorf("setting up the controller of ControlPlanes: %w", err)
 	}
 	if err := hosttenant.Setup(ctx, mgr, hosttenant.Options{

@@ -13,7 +13,9 @@ import (
 //   - client-ca.crt, client-ca.key: the authority of tenants' users, by which requests for
 //     certificates are signed;
 //   - system-ca.crt: the authority of system users, whose key is elsewhere;
-//   - front-proxy-client.crt, front-proxy-client.key, service-account.key.
+//   - front-proxy-client.crt, front-proxy-client.key, service-account.key;
+//   - service-account.pub, if there is one: further keys by which tokens of service accounts are
+//     verified, see ServiceAccountKeys.
 //
 // Certificates that have expired are no error: who keeps them replaces them.
 func Load(dir string) (*PKI, error) {

@@ -142,6 +142,21 @@ func (p *PKI) path(name string) string { return filepath.Join(p.dir, name) }
 // ServiceAccountKey is the file of the key that signs service account tokens.
 func (p *PKI) ServiceAccountKey() string { return p.path("service-account.key") }
 
+// ServiceAccountKeys are the files of the keys that verify service account tokens: that which
+// signs, and service-account.pub, if it is there, with public keys that have signed before or will.
+func (p *PKI) ServiceAccountKeys() []string {
+	files := []string{p.ServiceAccountKey()}
+	if public := p.path("service-account.pub"); isFile(public) {
+		files = append(files, public)
+	}
+	return files
+}
+
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Serving returns the files of the server's own certificate.
 func (p *PKI) Serving() (certFile, keyFile string) { return p.path("server.crt"), p.path("server.key") }
 

@@ -22,7 +22,9 @@ import (
 //
 //	WithTenant         which space the URL names
 //	WithAnswers        count the answers, by tenant
+//	WithSent           which bytes of a watch its client has been sent
 //	withEnd            end what a server waits for that is ended before it is ready
+//	WithChallenge      how to log in by a password, in answers with 401
 //	WithUnavailable    503 instead of 401 where nobody can tell who it is
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
 //	WithUnended        writes end with their work, not with their clients
@@ -35,6 +37,7 @@ import (
 //	WithPretty         indent what is to be indented
 //	WithTables         which answers may be tables
 //	WithBody           metadata.tenant of request bodies, and how long their lists are
+//	WithSpaceIssuers   discovery documents of the issuers of spaces
 //	WithSearch         searches, if the server has them
 //	(spaces)           what serves the space
 func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, finder *search.Service, generic *genericapiserver.Config) http.Handler {

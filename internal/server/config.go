@@ -57,10 +57,7 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 		return nil, err
 	}
 	extra := &kube.ControlPlane.Extra
-	if extra.ServiceAccountIssuer, err = authentication.NewTokenGenerator(extra.ServiceAccountIssuer,
-		extra.ServiceAccountIssuerURL, opts.kube.ServiceAccountSigningKeyFile); err != nil {
-		return nil, err
-	}
+	extra.ServiceAccountIssuer = authentication.NewTokenGenerator(extra.ServiceAccountIssuer, extra.ServiceAccountIssuerURL, opts.tokenKeys)
 	if extra.VersionedInformers, err = serviceips.All(b.informers, b.views); err != nil {
 		return nil, err
 	}

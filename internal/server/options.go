@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
@@ -58,6 +60,10 @@ type Options struct {
 	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
 	// cluster may ask for. Without one there are no limits.
 	HostTenantLimits string
+	// HostKubeconfig is the kubeconfig of the ServiceAccount by which the server connects to the pods of
+	// spaces on a host cluster, which something else runs there. Empty (the default) is for pods that do
+	// not run.
+	HostKubeconfig string
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
@@ -119,6 +125,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"URLs of \"tenantry search\", https://HOST:PORT, which answer the searches of this server's users (tenantry find). They know it by --proxy-client-cert-file. Without one there are no searches.")
 	fs.StringVar(&o.SearchServers.CAFile, "search-ca-file", "", "Bundle of the authorities of the certificates of --search-servers.")
 	o.AddSearchFlags(fs)
+	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
+		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read and commands run in pods. "+
+			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	o.AddHostFlags(fs)
 	o.AddCacheFlags(fs)
 	o.Authentication.AddFlags(fs)
@@ -171,6 +180,10 @@ type CompletedOptions struct {
 	hostLimits     *v1alpha1.TenantLimits
 	search         *search.Options
 	searchOnly     bool
+	// tokenKeys are those of service accounts, nil with an external signer.
+	tokenKeys *authentication.TokenKeys
+	// host is nil if pods do not run.
+	host *rest.Config
 }
 
 // Complete fills in defaults that depend on other options.
@@ -187,6 +200,12 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	var err error
 	if completed.hostLimits, err = configv1alpha1.LoadTenantLimits(o.HostTenantLimits); err != nil {
 		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
+	}
+	if o.HostKubeconfig != "" {
+		if completed.host, err = clientcmd.BuildConfigFromFlags("", o.HostKubeconfig); err != nil {
+			return completed, fmt.Errorf("reading --host-kubeconfig: %w", err)
+		}
+		o.Kube.AllowPrivileged = true // each Tenant's Pod Security level decides
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)
@@ -205,7 +224,25 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed.kube = kube
 	completed.search, completed.searchOnly = o.searches(), o.SearchOnly
 	completed.authentication.Upstream = kube.Authentication
-	return completed, nil
+	return completed, completed.readTokenKeys()
+}
+
+// readTokenKeys has the keys of service accounts read again when their files change. Upstream, which
+// reads them once, is given them as it is given those of an external signer.
+func (o *CompletedOptions) readTokenKeys() error {
+	accounts := o.kube.Authentication.ServiceAccounts
+	if accounts == nil || len(accounts.KeyFiles) == 0 {
+		return nil
+	}
+	var err error
+	if o.tokenKeys, err = authentication.OpenTokenKeys(o.kube.ServiceAccountSigningKeyFile, accounts.KeyFiles); err != nil {
+		return err
+	}
+	upstream, read := *o.kube.Authentication, *accounts // the given ones stay as they are
+	read.KeyFiles, read.ExternalPublicKeysGetter = nil, o.tokenKeys
+	upstream.ServiceAccounts = &read
+	o.kube.Authentication, o.authentication.Upstream = &upstream, &upstream
+	return nil
 }
 
 // searches returns the options of searches, nil if there are none.

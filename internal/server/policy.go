@@ -9,10 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/egressselector"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/server/admission"
@@ -58,13 +56,13 @@ type policy struct {
 
 // newPolicy makes authentication, authorization and admission of spaces, of the base's configuration.
 func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
-	accounts, err := serviceAccounts(opts, b)
-	if err != nil {
-		return nil, err
-	}
 	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
+	if opts.tokenKeys != nil {
+		go opts.tokenKeys.Run(ctx)
+	}
+	var err error
 	if p.authenticator, err = authentication.New(ctx, b.generic, authentication.Config{
-		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: accounts,
+		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: serviceAccounts(opts, b),
 		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
 	}); err != nil {
 		return nil, err
@@ -96,6 +94,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Egress:     p.egress,
 		Placement:  s.lookup.NodePlacement,
 		DaemonSets: s.lookup.DaemonSets,
+		Workloads:  opts.workloads(s),
 		Definition: p.definitions.Definition,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
@@ -164,26 +163,12 @@ func validateNodes(authorization *kubeoptions.BuiltInAuthorizationOptions, plugi
 
 // serviceAccounts returns how tokens of tenants' service accounts are verified:
 // by the same keys as those of the system space.
-func serviceAccounts(opts CompletedOptions, b *base) (authentication.ServiceAccounts, error) {
+func serviceAccounts(opts CompletedOptions, b *base) authentication.ServiceAccounts {
 	options := opts.kube.Authentication.ServiceAccounts
-	accounts := authentication.ServiceAccounts{
+	return authentication.ServiceAccounts{
 		Issuers:   options.Issuers,
 		Keys:      options.ExternalPublicKeysGetter,
 		Audiences: b.generic.Authentication.APIAudiences,
 		Client:    b.flattened,
 	}
-	if accounts.Keys != nil || len(options.KeyFiles) == 0 {
-		return accounts, nil
-	}
-	var keys []any
-	for _, file := range options.KeyFiles {
-		read, err := keyutil.PublicKeysFromFile(file)
-		if err != nil {
-			return accounts, fmt.Errorf("reading --service-account-key-file %q: %w", file, err)
-		}
-		keys = append(keys, read...)
-	}
-	var err error
-	accounts.Keys, err = serviceaccount.StaticPublicKeysGetter(keys)
-	return accounts, err
 }

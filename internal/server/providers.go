@@ -91,6 +91,9 @@ func (a *assembly) forSpaces(group controlplaneapiserver.RESTStorageProvider, bu
 			return err
 		}
 		a.tenants.AddToCore(core)
+		if err := a.connectPods(core); err != nil {
+			return err
+		}
 		return eviction.Wrap(core, options, budgets)
 	}}
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/authentication"
@@ -34,7 +33,7 @@ type Server struct {
 	views      informers.SharedInformerFactory
 	rootCA     []byte
 	// legacyTokens are for the secrets of service accounts; nil makes none.
-	legacyTokens serviceaccount.TokenGenerator
+	legacyTokens *authentication.LegacyTokens
 	signing      signing.Config
 	start        *start
 	// finder searches, nil if searches are not served.
@@ -78,11 +77,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if s.rootCA, err = a.rootCA(); err != nil {
 		return nil, err
 	}
-	if file := opts.kube.ServiceAccountSigningKeyFile; file != "" {
-		if s.legacyTokens, err = authentication.NewLegacyTokenGenerator(file); err != nil {
-			return nil, err
-		}
-	}
+	s.legacyTokens = authentication.NewLegacyTokens(opts.tokenKeys)
 	return s, nil
 }
 
@@ -196,7 +191,7 @@ func (s *Server) RootCA() []byte { return s.rootCA }
 
 // LegacyTokens returns what makes the tokens in secrets of service accounts, nil if
 // nothing does.
-func (s *Server) LegacyTokens() serviceaccount.TokenGenerator { return s.legacyTokens }
+func (s *Server) LegacyTokens() *authentication.LegacyTokens { return s.legacyTokens }
 
 // Signing returns the authority that signs CertificateSigningRequests.
 func (s *Server) Signing() signing.Config { return s.signing }

@@ -57,7 +57,7 @@ func authenticateBy(keys *pki.PKI, options *server.Options) {
 	if len(upstream.ServiceAccounts.Issuers) == 0 {
 		upstream.ServiceAccounts.Issuers = []string{issuer}
 	}
-	upstream.ServiceAccounts.KeyFiles = []string{keys.ServiceAccountKey()}
+	upstream.ServiceAccounts.KeyFiles = keys.ServiceAccountKeys()
 	switch {
 	case keys.SystemCA != nil:
 		upstream.ClientCert.ClientCA = keys.ClientCA.File

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/statedir"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/sync"
 )
 
 // Options say where the state is and how the process is reached.
@@ -64,6 +66,9 @@ type Options struct {
 	// and from what Dir holds. Its --client-ca-file is a bundle besides the client
 	// authority of Dir, and may not issue users of the system tenant.
 	Server *server.Options
+	// Workloads say how pods of spaces run on the host cluster of Server.HostKubeconfig. Without
+	// that they do not.
+	Workloads sync.Options
 	// Manager configures the manager. Nil is the default.
 	Manager *configv1alpha1.ManagerConfiguration
 	// RenewPeriod is how often the process looks whether its certificates are about to
@@ -173,6 +178,7 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 		go o.renew(renewing, keys)
 	}
 	return Serve(ctx, s,
+		func(ctx context.Context) error { return o.syncWorkloads(ctx, s) },
 		func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, false) },
 		func(ctx context.Context) error {
 			reconciling.Show(manager.Metrics())
@@ -182,6 +188,29 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 			})
 		},
 		func(context.Context) error { return ready() })
+}
+
+// hostPeriod is after how long it is tried again to run pods on the host cluster.
+const hostPeriod = 5 * time.Second
+
+// syncWorkloads runs pods of spaces on the host cluster, if there is one, until ctx ends. What keeps it from that
+// keeps nobody from the API.
+func (o Options) syncWorkloads(ctx context.Context, s *server.Server) error {
+	if o.Server.HostKubeconfig == "" {
+		return nil
+	}
+	options := o.Workloads
+	options.Spaces, options.Informers, options.Connects = s.LoopbackConfig(), s.Informers(), true
+	var err error
+	if options.Host, err = clientcmd.BuildConfigFromFlags("", o.Server.HostKubeconfig); err != nil {
+		return fmt.Errorf("reading --host-kubeconfig: %w", err)
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := sync.Run(ctx, options); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Pods do not run on the host cluster; trying again")
+		}
+	}, hostPeriod)
+	return nil
 }
 
 // renewPeriod is much less than what a certificate has left when it is renewed.
@@ -204,6 +233,13 @@ func (o Options) validate() error {
 	}
 	if quota := o.EtcdQuotaBackendBytes; quota > etcd.MaxQuotaBackendBytes {
 		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at most %d, or negative for no quota", quota, etcd.MaxQuotaBackendBytes)
+	}
+	if o.Server.HostKubeconfig != "" {
+		if err := o.Workloads.Validate(); err != nil {
+			return err
+		}
+	} else if o.Workloads.NetworkIsolation != "" {
+		return errors.New("--network-isolation is for --host-kubeconfig, which is missing")
 	}
 	for _, name := range o.TLSNames {
 		if err := checkTLSName(name); err != nil {

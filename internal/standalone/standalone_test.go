@@ -34,8 +34,13 @@ func TestValidate(t *testing.T) {
 		"a URL for a name":         {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"https://a.example.com"} }}, want: "--tls-san"},
 		"a star within a name":     {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"a.*.example.com"} }}, want: "--tls-san"},
 		"all addresses for a name": {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"0.0.0.0"} }}, want: "stands for all addresses"},
-		"mounted keys":             {changes: []func(*Options){mounted}},
-		"mounted keys and a name":  {changes: []func(*Options){mounted, func(o *Options) { o.TLSNames = []string{"a"} }}, want: "with --pki-dir, leave it out"},
+		"pods that run": {changes: []func(*Options){func(o *Options) {
+			o.Server.HostKubeconfig, o.Workloads.NetworkIsolation = "/host", "Unenforced"
+		}}},
+		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.HostKubeconfig = "/host" }}, want: "--network-isolation=Unenforced"},
+		"pods that run nowhere":         {changes: []func(*Options){func(o *Options) { o.Workloads.NetworkIsolation = "Unenforced" }}, want: "--host-kubeconfig, which is missing"},
+		"mounted keys":                  {changes: []func(*Options){mounted}},
+		"mounted keys and a name":       {changes: []func(*Options){mounted, func(o *Options) { o.TLSNames = []string{"a"} }}, want: "with --pki-dir, leave it out"},
 		"mounted keys and a bundle": {changes: []func(*Options){mounted, func(o *Options) { o.Server.Authentication.Upstream.ClientCert.ClientCA = "/ca.crt" }},
 			want: "--client-ca-file"},
 	} {

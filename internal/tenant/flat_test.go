@@ -1,6 +1,10 @@
 package tenant
 
-import "testing"
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 func TestFlatten(t *testing.T) {
 	for _, tc := range []struct {
@@ -66,5 +70,14 @@ func TestPlainText(t *testing.T) {
 		if text := string(n) + "|x"; PlainText(text, n) != text {
 			t.Errorf("%q is %q in plain text of %q, which has no flattened names", text, PlainText(text, n), n)
 		}
+	}
+}
+
+func TestFlattenObject(t *testing.T) {
+	namespaced, scoped := &metav1.ObjectMeta{Namespace: "shop", Name: "x"}, &metav1.ObjectMeta{Name: "x"}
+	FlattenObject("acme", namespaced)
+	FlattenObject("acme", scoped)
+	if namespaced.Namespace != "acme|shop" || namespaced.Name != "x" || scoped.Namespace != "" || scoped.Name != "acme|x" {
+		t.Errorf("got %v and %v", namespaced, scoped)
 	}
 }

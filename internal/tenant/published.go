@@ -27,6 +27,9 @@ const (
 	// Publisher is the user of the system space who writes copies, and what is made of
 	// Keystone and for Users. No credentials can have this name: the manager impersonates it.
 	Publisher = "system:tenantry:publisher"
+	// Syncer is the user of the system space who writes into spaces what a host cluster says of their
+	// pods. No credentials can have this name: what runs the pods impersonates it.
+	Syncer = "system:tenantry:syncer"
 )
 
 // IsPublished reports whether the annotations of an object of the system space

@@ -30,4 +30,4 @@ var equivalents = []equivalent{
 }
 
 // table are the lines on which a defense rests, of all files table_*.go.
-var table = slices.Concat(accessTable, admissionTable, bodiesTable, storageTable, controllersTable, keystoneTable, usersTable, hostTable, searchTable)
+var table = slices.Concat(accessTable, admissionTable, bodiesTable, storageTable, controllersTable, keystoneTable, usersTable, hostTable, searchTable, workloadsTable)

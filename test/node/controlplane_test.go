@@ -160,6 +160,23 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 		Expect(in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")).To(Equal(pod))
 	})
 
+	It("has a neighbour, whose first Tenant is ready in a moment, and which leaves it alone", func() {
+		before := in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")
+		began := time.Now()
+		apply(`{"apiVersion": "v1", "kind": "List", "items": [
+			{"apiVersion": "tenantry.io/v1alpha1", "kind": "ControlPlane", "metadata": {"namespace": "` + namespace + `", "name": "next"}, "spec": {"storage": {"embedded": {"size": "1Gi"}}}},
+			{"apiVersion": "tenantry.io/v1alpha1", "kind": "Tenant", "metadata": {"name": "first"}, "spec": {"controlPlaneRef": {"namespace": "` + namespace + `", "name": "next"}}}]}`)
+		must("wait", "--for=condition=Ready", "--timeout=5m", "tenants.tenantry.io/first")
+		AddReportEntry("from the apply of a ControlPlane to its first Ready Tenant", time.Since(began).Round(100*time.Millisecond).String())
+
+		must("delete", "tenants.tenantry.io/first", "--timeout=2m")
+		in("annotate", "controlplane", "next", "tenantry.io/confirm-deletion=true")
+		in("delete", "controlplane", "next", "--cascade=foreground", "--timeout=2m")
+		in("delete", "secret/next-authorities", "secret/next-keys", "persistentvolumeclaim/state-next-0", "--timeout=2m")
+		Expect(in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")).To(Equal(before))
+		must(append(inCluster(), "get", "tenants/sample-tenant-1")...)
+	})
+
 	It("leaves its keys and its volume, and nothing else", func() {
 		_, err := kubectl("--namespace", namespace, "delete", "controlplane", "sample")
 		Expect(err).To(HaveOccurred(), "it is deleted by accident")

@@ -81,7 +81,7 @@ kubeconfig() { # file, token
 	YAML
 }
 
-mkdir -p "$dir"/{log,certs,run,containerd,kubelet,podlogs,sysctl,cni,volume}
+mkdir -p "$dir"/{log,certs,run,containerd,kubelet,podlogs,sysctl,cni,volume,small}
 # Daemons keep some files at fixed places, and the kubelet insists on settings of the kernel.
 for path in /run/netns /run/containerd /var/lib/cni /var/lib/kubelet /var/log/containers; do
 	mkdir -p "$path"
@@ -191,6 +191,16 @@ spec:
   accessModes: [ReadWriteOnce]
   storageClassName: local
   local: {path: $dir/volume}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: small}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: local
+  local: {path: $dir/small}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
 YAML
 PATH=$bin:$bin/olm:$PATH "$@"

@@ -15,6 +15,12 @@ const (
 	Named = 5
 	// messageLimit keeps messages readable and, by far, within what schemas allow.
 	messageLimit = 2048
+	// noteLimit leaves room for what shows that there was more: servers refuse events with a
+	// note of more than 1,024 bytes.
+	noteLimit = 1024 - len(more)
+
+	// more is the end of what was shortened.
+	more = "..."
 )
 
 // Enumerate joins the first few names.
@@ -26,22 +32,25 @@ func Enumerate[S ~string](names []S) string {
 		}
 		b.WriteString(string(name))
 	}
-	if more := len(names) - Named; more > 0 {
-		fmt.Fprintf(&b, " and %d more", more)
+	if rest := len(names) - Named; rest > 0 {
+		fmt.Fprintf(&b, " and %d more", rest)
 	}
 	return b.String()
 }
 
 // Message shortens a message that is too long.
-func Message(message string) string {
-	if len(message) <= messageLimit {
+func Message(message string) string { return shorten(message, messageLimit) }
+
+// shorten keeps the beginning of a message, of so many bytes, and shows that there was more.
+func shorten(message string, limit int) string {
+	if len(message) <= limit {
 		return message
 	}
-	end := messageLimit
+	end := limit
 	for end > 0 && !utf8.RuneStart(message[end]) {
 		end--
 	}
-	return message[:end] + "..."
+	return message[:end] + more
 }
 
 // New returns a condition. A message that is too long is shortened.

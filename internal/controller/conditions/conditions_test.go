@@ -1,12 +1,16 @@
 package conditions
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 )
 
 func TestMessage(t *testing.T) {
@@ -24,6 +28,38 @@ func TestMessage(t *testing.T) {
 				t.Errorf("got %d bytes, %q at the end", len(got), got[max(0, len(got)-8):])
 			}
 		})
+	}
+}
+
+// TestEventsAreShort checks that no event is refused for its length.
+func TestEventsAreShort(t *testing.T) {
+	recorder := events.NewFakeRecorder(1)
+	Warning("Reason", "Act", strings.Repeat("é", 1024)).Record(recorder, &corev1.Secret{})
+	note := strings.TrimPrefix(<-recorder.Events, "Warning Reason ")
+	if len(note) > 1024 || !strings.HasSuffix(note, "é...") {
+		t.Errorf("it has %d bytes, and ends with %q", len(note), note[len(note)-8:])
+	}
+}
+
+// TestIsProblem checks what is left to people, and what is tried again soon.
+func TestIsProblem(t *testing.T) {
+	problem, other := Problemf("Reason", "mend it"), errors.New("no answer")
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                           {nil, false},
+		"a problem":                      {problem, true},
+		"a problem in an error":          {fmt.Errorf("reading: %w", problem), true},
+		"another error":                  {other, false},
+		"problems":                       {errors.Join(problem, problem), true},
+		"problems in an error":           {fmt.Errorf("reading: %w", errors.Join(problem, problem)), true},
+		"a problem beside another error": {errors.Join(problem, other), false},
+		"such a pair beside a problem":   {errors.Join(problem, errors.Join(other, problem)), false},
+	} {
+		if got := IsProblem(tc.err); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }
 

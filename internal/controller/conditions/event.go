@@ -21,9 +21,9 @@ func Warning(reason, action, message string) Event {
 	return Event{corev1.EventTypeWarning, reason, action, message}
 }
 
-// Record records it about an object.
+// Record records it about an object. A message that is too long is shortened.
 func (e Event) Record(recorder events.EventRecorder, about runtime.Object) {
-	recorder.Eventf(about, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
+	recorder.Eventf(about, nil, e.Type, e.Reason, e.Action, "%s", shorten(e.Message, noteLimit))
 }
 
 // Transitions are the changes of conditions that people want to be told of: those in status or

@@ -3,6 +3,7 @@ package conditions
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,10 +35,18 @@ func Unwatchedf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Again: ProblemPeriod}
 }
 
-// IsProblem reports whether an error is a problem, or has one in it.
+// IsProblem reports whether an error is a problem, or wraps one. Errors that are joined are one if
+// all of them are: what may end by itself is tried again soon.
 func IsProblem(err error) bool {
-	_, is := errors.AsType[*Problem](err)
-	return is
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch e := err.(type) {
+		case *Problem:
+			return true
+		case interface{ Unwrap() []error }:
+			return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !IsProblem(one) })
+		}
+	}
+	return false
 }
 
 // IgnoreProblem returns nil for a problem, which a condition shows, and other errors as they are.

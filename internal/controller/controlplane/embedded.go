@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,7 +39,7 @@ func (r *Reconciler) statefulSet(w *work) (*applyappsv1.StatefulSetApplyConfigur
 		"--secure-port=" + strconv.Itoa(containerPort),
 		"--etcd-quota-backend-bytes=" + strconv.FormatInt(cp.Spec.Storage.Embedded.Size.Value()/databaseShare, 10),
 	}
-	container := r.serverContainer(w, append(args, configured...)...).
+	container := r.serverContainer(w, slices.Concat(args, tokenArgs(cp), configured)...).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(volumeName).WithMountPath(volumeDir))
 	template := applycorev1.PodTemplateSpec().WithLabels(marks).WithSpec(r.serverPod(cp, container))
 	if err := configure(cp, template, w.configured.ofServers(cp)); err != nil {

@@ -15,6 +15,20 @@ func keysMade(secret string) conditions.Event {
 		fmt.Sprintf("made the keys in Secret %q, which nobody can make again: back it up", secret))
 }
 
+func tokenKeyPublished(secret string) conditions.Event {
+	return conditions.Normal("TokenKeyPublished", "RotateKeys",
+		fmt.Sprintf("servers verify tokens of service accounts by the key in Secret %q, too: back it up", secret))
+}
+
+func tokenKeySigns(secret string) conditions.Event {
+	return conditions.Normal("TokenKeySigns", "RotateKeys", fmt.Sprintf("servers sign tokens of service accounts by the key in Secret %q", secret))
+}
+
+func tokenKeyRetired(secret string) conditions.Event {
+	return conditions.Normal("TokenKeyRetired", "RotateKeys",
+		fmt.Sprintf("servers refuse tokens of service accounts that were signed by the key in Secret %q, which nobody needs any more", secret))
+}
+
 // eventType returns the type of the event that tells of a change, empty if none does.
 func eventType(was *metav1.Condition, is metav1.Condition) string {
 	switch {

@@ -93,9 +93,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	if _, err := keyutil.ParsePrivateKeyPEM(data[serviceAccount+key]); err != nil {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", keysName(w.cp), serviceAccount+key)
 	}
-	found.signing = map[string][]byte{
-		clientCA + crt: data[clientCA+crt], clientCA + key: data[clientCA+key], serviceAccount + key: data[serviceAccount+key],
-	}
+	found.signing = map[string][]byte{clientCA + crt: data[clientCA+crt], clientCA + key: data[clientCA+key]}
 	found.keys = append(found.keys, v1alpha1.ControlPlaneKeys{SecretName: keysName(w.cp), Digest: digestOf(data)})
 	w.authorities = found // by which the status says that there are keys: all of them
 	return nil
@@ -121,19 +119,24 @@ func (r *Reconciler) once(ctx context.Context, w *work, name string, make func()
 	if err != nil {
 		return nil, fmt.Errorf("making the keys of Secret %q: %w", name, err)
 	}
+	return data, r.create(ctx, w, name, data)
+}
+
+// create creates a Secret of keys, once the status says what is in it.
+func (r *Reconciler) create(ctx context.Context, w *work, name string, data map[string][]byte) error {
 	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {
-		return nil, err
+		return err
 	}
-	secret = &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.cp.Namespace, Name: name, Labels: labelsOf(w.cp)},
 		Immutable:  new(true),
 		Data:       data,
 	}
 	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
-		return nil, fmt.Errorf("creating Secret %q: %w", name, err)
+		return fmt.Errorf("creating Secret %q: %w", name, err)
 	}
 	keysMade(name).Record(r.Events, w.cp)
-	return data, nil
+	return nil
 }
 
 func newAuthorities(names ...string) (map[string][]byte, error) {
@@ -177,8 +180,13 @@ func (r *Reconciler) ensureServing(ctx context.Context, w *work) error {
 		}
 	}
 	maps.Copy(data, w.authorities.signing)
+	maps.Copy(data, w.tokenKeys.files())
 	observeExpiry(w.cp, server, data[server+crt])
-	return r.applySecret(ctx, w.cp, servingName(w.cp), data)
+	if err := r.applySecret(ctx, w.cp, servingName(w.cp), data); err != nil {
+		return err
+	}
+	w.tokenKeys.given(r.now())
+	return nil
 }
 
 func (r *Reconciler) applySecret(ctx context.Context, cp *v1alpha1.ControlPlane, name string, data map[string][]byte) error {

@@ -69,7 +69,11 @@ func (r *Reconciler) checkMade(ctx context.Context, cp *v1alpha1.ControlPlane, s
 // digests returns those of the Secrets of keys that are there.
 func (r *Reconciler) digests(ctx context.Context, cp *v1alpha1.ControlPlane) (string, error) {
 	var all []string
-	for _, name := range []string{authoritiesName(cp), keysName(cp)} {
+	names, err := r.keySecrets(ctx, cp)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
 		secret := &corev1.Secret{}
 		switch found, err := r.readLive(ctx, cp, "Secret", name, secret); {
 		case err != nil:
@@ -79,6 +83,16 @@ func (r *Reconciler) digests(ctx context.Context, cp *v1alpha1.ControlPlane) (st
 		}
 	}
 	return strings.Join(all, ","), nil
+}
+
+// keySecrets are the names of the Secrets of keys that a ControlPlane goes on with.
+func (r *Reconciler) keySecrets(ctx context.Context, cp *v1alpha1.ControlPlane) ([]string, error) {
+	names := []string{authoritiesName(cp), keysName(cp)}
+	newest, err := r.newestTokenKey(ctx, cp)
+	if newest > 1 {
+		names = append(names, tokenKeyName(cp, newest))
+	}
+	return names, err
 }
 
 // recordKeys writes what is to be in a Secret of keys into the status.

@@ -28,6 +28,8 @@ type observed struct {
 	failing string
 	// starting is true while a pod has no node yet, and may get one any time.
 	starting bool
+	// unready are the pods that run and say that they are not ready.
+	unready []string
 }
 
 // observe reads what there is of the servers and, where they are not in the process of a
@@ -117,6 +119,9 @@ func (w workload) observed(pods []corev1.Pod, now time.Time) observed {
 	for i := range pods {
 		failing, starting := failure(&pods[i], now)
 		o.failing, o.starting = cmp.Or(o.failing, failing), o.starting || starting
+		if isUnready(&pods[i]) {
+			o.unready = append(o.unready, pods[i].Name)
+		}
 	}
 	o.failing = cmp.Or(o.failing, w.refused)
 	return o
@@ -155,6 +160,13 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 
 // cutMessage is the length in bytes from which on a message may be the end of a longer one: hosts keep no more.
 const cutMessage = 2048
+
+// isUnready reports whether a pod runs, has started, and says that it is not ready.
+func isUnready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil && ptr.Deref(c.Started, false) && !c.Ready
+	})
+}
 
 // lastLine returns the line in which a process has said why it ends. Between its messages are
 // the events of its audit log. The first line of a message that is cut may be the end of one.

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 func TestFailure(t *testing.T) {
@@ -70,6 +72,37 @@ func TestFailureOfPodsThatEnd(t *testing.T) {
 		if message, _ := failure(pod, time.Now()); message != tc.want {
 			t.Errorf("%s: got %q, want %q", name, message, tc.want)
 		}
+	}
+}
+
+// TestNotReady checks what is said while no server answers: where to look.
+func TestNotReady(t *testing.T) {
+	pod := func(name string, started, ready bool) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Started: &started, Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}}}
+	}
+	onEtcd := named(func(cp *v1alpha1.ControlPlane) {
+		cp.Spec.Storage.Etcd = &v1alpha1.EtcdStorage{Endpoints: []string{"https://etcd-0:2379", "https://etcd-1:2379"}}
+	})
+	for name, tc := range map[string]struct {
+		cp   *v1alpha1.ControlPlane
+		pods []corev1.Pod
+		want string
+	}{
+		"no pod":             {named(), nil, "no server answers requests"},
+		"one that starts":    {named(), []corev1.Pod{pod("cp-0", false, false)}, "no server answers requests"},
+		"one that is ready":  {named(), []corev1.Pod{pod("cp-0", true, true)}, "no server answers requests"},
+		"one that was ready": {named(), []corev1.Pod{pod("cp-0", true, false)}, "no server answers requests: pod cp-0 runs and is not ready, and its log says why"},
+		"several": {onEtcd, []corev1.Pod{pod("b", true, false), pod("a", true, false)},
+			"no server answers requests: pods a, b run and are not ready, as when etcd has no majority: look after https://etcd-0:2379, https://etcd-1:2379, or see the logs of the pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &work{cp: tc.cp, servers: workload{}.observed(tc.pods, time.Now())}
+			if diff := cmp.Diff(tc.want, available(w).Message); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }
 

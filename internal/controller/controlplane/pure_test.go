@@ -91,7 +91,7 @@ func TestAgain(t *testing.T) {
 		"the host fails at once": {starting: true, err: errRead, want: errRead},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := again(&work{servers: observed{starting: tc.starting}}, tc.err)
+			got, err := (&Reconciler{now: time.Now}).again(&work{servers: observed{starting: tc.starting}}, tc.err)
 			if got.RequeueAfter != tc.after || !errors.Is(err, tc.want) {
 				t.Errorf("got %v, %v", got, err)
 			}

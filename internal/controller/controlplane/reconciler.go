@@ -46,6 +46,8 @@ type work struct {
 	cp *v1alpha1.ControlPlane
 	// authorities are set by ensureKeys.
 	authorities *authorities
+	// tokenKeys are set by ensureTokenKeys.
+	tokenKeys *tokenKeys
 	// hosts are the names and addresses of the Service, and endpoint is the URL by which
 	// clients reach the servers: as it was before until ensureServices has looked, and empty
 	// as long as the host has no address.
@@ -93,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case commitErr != nil:
 		return reconcile.Result{}, commitErr
 	}
-	return again(w, err)
+	return r.again(w, err)
 }
 
 // ensure makes everything, in this order. The first step that fails ends it. The servers come
@@ -106,6 +108,7 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 		r.ensureNetworkPolicy,
 		r.ensureBudget,
 		r.ensureKeys,
+		r.ensureTokenKeys,
 		r.ensureServing,
 		r.ensureAdmin,
 		r.ensureEtcd,
@@ -121,7 +124,7 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 }
 
 // again says when to look again if nothing that is watched changes.
-func again(w *work, err error) (reconcile.Result, error) {
+func (r *Reconciler) again(w *work, err error) (reconcile.Result, error) {
 	switch {
 	case conditions.IsProblem(err):
 		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
@@ -132,6 +135,6 @@ func again(w *work, err error) (reconcile.Result, error) {
 	case w.servers.starting || w.managers.starting:
 		return reconcile.Result{RequeueAfter: startPeriod}, nil
 	default:
-		return reconcile.Result{RequeueAfter: renewalPeriod}, nil
+		return reconcile.Result{RequeueAfter: w.tokenKeys.wait(r.now())}, nil
 	}
 }

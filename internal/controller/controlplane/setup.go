@@ -32,6 +32,8 @@ type Options struct {
 	Image string
 	// Version is the one of Tenantry that the operator runs.
 	Version string
+	// Now returns the time. Nil is the machine's.
+	Now func() time.Time
 }
 
 // Cached are the kinds that the controller makes and observes, each with the selector of
@@ -58,13 +60,16 @@ func children() []client.Object {
 
 // Setup adds the controller to the manager of a host cluster.
 func Setup(mgr manager.Manager, opts Options) error {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
 	group, err := fileGroup(mgr.GetRESTMapper())
 	if err != nil {
 		return err
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
-		Options: opts, fileGroup: group, now: time.Now,
+		Options: opts, fileGroup: group, now: opts.Now,
 	}
 	b := builder.ControllerManagedBy(mgr).
 		Named("controlplane").

@@ -8,6 +8,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,12 +24,26 @@ func conditionsOf(w *work, failed error) []metav1.Condition {
 func available(w *work) metav1.Condition {
 	switch {
 	case w.servers.ready == 0:
-		return conditions.New(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersNotReady, "no server answers requests")
+		return conditions.New(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersNotReady, notReady(w))
 	case w.endpoint == "":
 		return conditions.New(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonAwaitingAddress, awaitingAddress)
 	default:
 		return conditions.New(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
 			fmt.Sprintf("requests are answered at %s", w.endpoint))
+	}
+}
+
+// notReady says what is known of servers of which none is ready. The operator asks none of them.
+func notReady(w *work) string {
+	const message = "no server answers requests"
+	switch etcd := w.cp.Spec.Storage.Etcd; {
+	case len(w.servers.unready) == 0:
+		return message
+	case etcd == nil:
+		return fmt.Sprintf("%s: pod %s runs and is not ready, and its log says why", message, conditions.Enumerate(w.servers.unready))
+	default:
+		return fmt.Sprintf("%s: pods %s run and are not ready, as when etcd has no majority: look after %s, or see the logs of the pods",
+			message, conditions.Enumerate(w.servers.unready), conditions.Enumerate(etcd.Endpoints))
 	}
 }
 
@@ -75,7 +90,14 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	status.Replicas = w.servers.ready
 	if w.authorities != nil {
 		status.CertificateAuthority = string(w.authorities.server.PEM())
-		status.Keys = w.authorities.keys
+		status.Keys = w.recorded()
+	}
+	rotated := w.tokenKeys != nil && w.tokenKeys.served
+	if rotated {
+		status.TokenKeys, status.KeyRotation = w.tokenKeys.all, w.tokenKeys.rotation
+		if len(status.TokenKeys) > 1 || meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionKeysRotating) != nil {
+			conditions.Set(&status.Conditions, w.cp.Generation, w.tokenKeys.condition())
+		}
 	}
 	record(status, w.copies)
 	if w.servers.settled {
@@ -90,6 +112,11 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 	err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(FieldManager))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of ControlPlane %q: %w", w.cp.Name, err)
+	}
+	if rotated {
+		for _, e := range w.tokenKeys.events {
+			e.Record(r.Events, w.cp)
+		}
 	}
 	for _, e := range conditions.Transitions(w.cp.Status.Conditions, status.Conditions, eventType) {
 		e.Record(r.Events, w.cp)

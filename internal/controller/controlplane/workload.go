@@ -114,7 +114,7 @@ func (r *Reconciler) pod(cp *v1alpha1.ControlPlane, container *applycorev1.Conta
 func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
 	return r.pod(cp, container).WithVolumes(mounted(pkiVolume,
 		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key,
-			clientCA+crt, clientCA+key, serviceAccount+key)))
+			clientCA+crt, clientCA+key, serviceAccount+key, serviceAccount+pub)))
 }
 
 // mounted is a volume of Secrets.

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/hosttenant"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const (
@@ -40,7 +41,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		return err
 	}
 	spaces := &connections{
-		host: mgr.GetClient(), mapper: mgr.GetRESTMapper(), outside: opts.Outside, shares: hosttenant.NewShares(concurrency),
+		host: mgr.GetClient(), mapper: mgr.GetRESTMapper(), outside: opts.Outside, shares: planeclient.NewShares(concurrency),
 		made: map[types.NamespacedName]connection{}, now: time.Now,
 	}
 	r := &Reconciler{
@@ -78,7 +79,7 @@ type connections struct {
 	host    client.Reader
 	mapper  meta.RESTMapper
 	outside bool
-	shares  *hosttenant.Shares
+	shares  *planeclient.Shares
 	now     func() time.Time
 
 	mu   sync.Mutex
@@ -103,20 +104,20 @@ func (c *connections) connect(ctx context.Context, cp *v1alpha1.ControlPlane) (*
 	if made, is := c.made[key]; is && made.of == of && c.now().Before(made.until) {
 		return made.space, nil
 	}
-	admin, err := hosttenant.Config(cp, access, c.outside, hosttenant.User, hosttenant.UserGroup)
+	admin, err := planeclient.Config(cp, access, c.outside, hosttenant.User, hosttenant.UserGroup)
 	if err != nil {
 		return nil, err
 	}
-	publisher, err := hosttenant.Config(cp, access, c.outside, PublisherUser)
+	publisher, err := planeclient.Config(cp, access, c.outside, PublisherUser)
 	if err != nil {
 		return nil, err
 	}
-	bound := func(config *rest.Config) *rest.Config { return hosttenant.Bound(config, c.shares, key) }
+	bound := func(config *rest.Config) *rest.Config { return planeclient.Bound(config, c.shares, key) }
 	space, err := NewSpace(bound(admin), bound(publisher), c.mapper)
 	if err != nil {
 		return nil, err
 	}
-	c.made[key] = connection{space: space, of: of, until: c.now().Add(hosttenant.ConnectionLife)}
+	c.made[key] = connection{space: space, of: of, until: c.now().Add(planeclient.Life)}
 	return space, nil
 }
 

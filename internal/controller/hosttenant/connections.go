@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -21,14 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
-	"github.com/tenantry/tenantry/internal/tenant"
-)
-
-const (
-	// userValidity is for how long the operator's own certificate in a control plane is good,
-	// and connectionLife after what time it has another one.
-	userValidity   = 60 * 24 * time.Hour
-	connectionLife = userValidity / 3
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 // connections are those to the system spaces of ControlPlanes, one for each that has Tenants.
@@ -40,7 +32,7 @@ type connections struct {
 	// outside says that the operator is not in the host cluster, where Services have no meaning.
 	outside bool
 	// shares are those of ControlPlanes in the workers that reconcile Tenants.
-	shares *workerShares
+	shares *planeclient.Shares
 
 	mu sync.Mutex
 	// ctx and queue are those of the controller of Tenants.
@@ -147,7 +139,7 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 	if err != nil {
 		return nil, fmt.Errorf("creating the watch: %w", err)
 	}
-	live, err := client.New(Bound(config, c.shares, key), client.Options{Scheme: scheme, Mapper: mapper})
+	live, err := client.New(planeclient.Bound(config, c.shares, key), client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("creating the client: %w", err)
 	}
@@ -168,49 +160,8 @@ func (c *connections) begin(key types.NamespacedName, cp *v1alpha1.ControlPlane,
 
 // config is that of the operator's user in the system space.
 func (c *connections) config(cp *v1alpha1.ControlPlane, access controlplane.Access) (*rest.Config, error) {
-	return Config(cp, access, c.outside, User, UserGroup)
+	return planeclient.Config(cp, access, c.outside, User, UserGroup)
 }
-
-// Config is that of a user of the operator in the system space of a ControlPlane, at the address of its
-// Service or, if the operator is outside of the host, at that for clients.
-func Config(cp *v1alpha1.ControlPlane, access controlplane.Access, outside bool, user string, groups ...string) (*rest.Config, error) {
-	certPEM, keyPEM, err := access.System.ClientCertificate(userValidity, tenant.System, user, groups...)
-	if err != nil {
-		return nil, err
-	}
-	config := &rest.Config{
-		Host: access.Endpoint, QPS: -1, // the server's priority and fairness limits
-		TLSClientConfig: rest.TLSClientConfig{
-			ServerName: access.ServerName, CAData: access.System.ServerCA.PEM(), CertData: certPEM, KeyData: keyPEM,
-		},
-	}
-	if outside {
-		config.Host = cp.Status.Endpoint
-	}
-	of := client.ObjectKeyFromObject(cp).String()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next, of: of} })
-	return config, nil
-}
-
-// Shares are those of ControlPlanes in the workers of a controller.
-type Shares = workerShares
-
-// NewShares returns the shares in so many workers.
-func NewShares(workers int) *Shares { return newWorkerShares(workers) }
-
-// Bound gives the requests of a config to the servers of a ControlPlane an end, their answers a bound,
-// and the ControlPlane its share of the workers.
-func Bound(config *rest.Config, workers *Shares, of types.NamespacedName) *rest.Config {
-	bound := rest.CopyConfig(config)
-	bound.Timeout = answerTimeout
-	bound.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &breaker{next: &sharing{next: next, shares: workers, of: of}}
-	})
-	return bound
-}
-
-// ConnectionLife is for how long a connection is used, a third of what its certificate is good for.
-const ConnectionLife = connectionLife
 
 // kinds are those that the operator knows in a control plane. It asks for no discovery.
 func kinds() (*runtime.Scheme, meta.RESTMapper) {
@@ -264,7 +215,7 @@ func (c *connections) run(ctx context.Context, key types.NamespacedName, made *c
 		defer close(made.ended)
 		_ = watching.Start(ctx) // it fails only if it was started before
 	}()
-	patience := time.AfterFunc(answerTimeout, func() {
+	patience := time.AfterFunc(planeclient.AnswerTimeout, func() {
 		made.space.late.Store(true)
 		if !made.space.Synced() {
 			c.enqueueAll(ctx, key)
@@ -293,4 +244,18 @@ func (c *connections) enqueueAll(ctx context.Context, key types.NamespacedName) 
 	for _, request := range ofOrUndecided(ctx, c.host, key) {
 		c.queue.Add(request)
 	}
+}
+
+// bare is what the cache keeps of a Tenant. Of lists, single objects have not been bounded before.
+func bare(object any) (any, error) {
+	if t, is := object.(*v1alpha1.Tenant); is {
+		n := len(t.Spec.Quota)
+		if q := t.Status.Quota; q != nil {
+			n += len(q.Hard) + len(q.Used)
+		}
+		if n > planeclient.ObjectQuantities {
+			return nil, fmt.Errorf("Tenant %q has more than %d quantities: check what answers at the address of its ControlPlane", t.Name, planeclient.ObjectQuantities)
+		}
+	}
+	return cache.TransformStripManagedFields()(object)
 }

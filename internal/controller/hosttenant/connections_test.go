@@ -2,11 +2,13 @@ package hosttenant
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -51,7 +54,7 @@ func controlPlane(t *testing.T) (*v1alpha1.ControlPlane, []client.Object) {
 func newConnections(t *testing.T, life time.Duration, objects []client.Object) (*connections, client.Client) {
 	t.Helper()
 	host := newHostWith(t, append(objects, onHost())...).WithIndex(&v1alpha1.Tenant{}, byControlPlane, controlPlaneOf).Build()
-	c := &connections{host: host, life: life, outside: true, shares: newWorkerShares(concurrency)}
+	c := &connections{host: host, life: life, outside: true, shares: planeclient.NewShares(concurrency)}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
 	if err := c.Start(t.Context(), queue); err != nil {
@@ -150,8 +153,8 @@ func TestConnectionRenewal(t *testing.T) {
 	if c.of(client.ObjectKeyFromObject(cp)) != nil {
 		t.Error("the connection is still used")
 	}
-	if connectionLife > userValidity/2 {
-		t.Errorf("a certificate for %s is used for %s", userValidity, connectionLife)
+	if planeclient.Life > planeclient.Validity/2 {
+		t.Errorf("a certificate for %s is used for %s", planeclient.Validity, planeclient.Life)
 	}
 }
 
@@ -190,7 +193,7 @@ func TestConfig(t *testing.T) {
 		if config.Host != want || config.ServerName != "a.own.svc" || string(config.CAData) != cp.Status.CertificateAuthority {
 			t.Errorf("outside is %t: %s as %s", outside, config.Host, config.ServerName)
 		}
-		if !access.System.IsClientCertificate(config.CertData, config.KeyData, userValidity/2, tenant.System, User, UserGroup) {
+		if !access.System.IsClientCertificate(config.CertData, config.KeyData, planeclient.Validity/2, tenant.System, User, UserGroup) {
 			t.Error("the certificate is not that of the operator's user")
 		}
 	}
@@ -219,5 +222,22 @@ func TestReadAccess(t *testing.T) {
 				t.Error("there is a connection")
 			}
 		})
+	}
+}
+
+// TestBare checks that one Tenant in a list of many is bounded as well.
+func TestBare(t *testing.T) {
+	used := corev1.ResourceList{}
+	for i := range planeclient.ObjectQuantities {
+		used[corev1.ResourceName(fmt.Sprint(i))] = resource.Quantity{}
+	}
+	tenant := inSpace(hostUID)
+	tenant.Status.Quota = &v1alpha1.TenantQuotaStatus{Used: used}
+	if _, err := bare(tenant); err != nil {
+		t.Error(err)
+	}
+	tenant.Status.Quota.Hard = corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
+	if _, err := bare(tenant); err == nil {
+		t.Error("it is kept")
 	}
 }

@@ -17,12 +17,15 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const (
 	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
 	// its share of the workers.
 	busyPeriod = 5 * time.Second
+	// newPeriod is how long a new Tenant may get Ready before the host is told that it is not.
+	newPeriod = 5 * time.Second
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -83,13 +86,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errTooEarly):
 		return reconcile.Result{}, nil
-	case errors.Is(err, errBusy): // which is no news
+	case errors.Is(err, planeclient.ErrBusy): // which is no news
 		return reconcile.Result{RequeueAfter: wait.Jitter(busyPeriod, 1)}, nil
 	case errors.Is(err, errWaiting):
 		err = nil
 	}
 	if apierrors.IsConflict(err) {
 		return r.again(request), nil
+	}
+	if early := w.early(r.now()); err == nil && early > 0 {
+		return reconcile.Result{RequeueAfter: early}, nil
 	}
 	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
 		return r.again(request), nil
@@ -108,6 +114,16 @@ func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
 // newConflicts paces what is tried again after conflicts.
 func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conditions.ConflictPeriod, maxBackoff)
+}
+
+// early is for how long nothing is said yet of a Tenant that has just been created and whose space is being
+// made: most are Ready in a moment, and the host is told once.
+func (w *work) early(now time.Time) time.Duration {
+	said := meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionReady) != nil
+	if said || w.tenant.DeletionTimestamp != nil || w.mirror == nil || meta.IsStatusConditionTrue(w.mirror.Status.Conditions, v1alpha1.ConditionReady) {
+		return 0
+	}
+	return newPeriod - now.Sub(w.tenant.CreationTimestamp.Time)
 }
 
 // errTooEarly ends the steps, and there is nothing to say that has not been said: otherwise a new

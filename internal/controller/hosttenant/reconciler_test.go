@@ -24,6 +24,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const hostUID = "uid-on-the-host"
@@ -104,6 +105,43 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 		},
 	}
 	return f
+}
+
+// TestNewTenantsAreToldOnce checks that a Tenant whose space is being made is not written again and again, and that one whose
+// space is not made for long says so.
+func TestNewTenantsAreToldOnce(t *testing.T) {
+	created := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	isNew := func(t *v1alpha1.Tenant) { t.CreationTimestamp = metav1.NewTime(created) }
+	making := func(t *v1alpha1.Tenant) { t.Status.Conditions[0].Status = metav1.ConditionFalse }
+	for name, tc := range map[string]struct {
+		inSpace []client.Object
+		after   time.Duration
+		told    bool
+		again   time.Duration
+	}{
+		"its space is to be made":        {after: time.Second, again: newPeriod - time.Second},
+		"its space is being made":        {inSpace: []client.Object{inSpace(hostUID, making)}, after: time.Second, again: newPeriod - time.Second},
+		"its space is made":              {inSpace: []client.Object{inSpace(hostUID)}, after: time.Second, told: true},
+		"its space is made for long":     {inSpace: []client.Object{inSpace(hostUID, making)}, after: newPeriod, told: true},
+		"its name is somebody else's":    {inSpace: []client.Object{inSpace("other", making)}, told: true},
+		"its space is nobody's for long": {after: newPeriod, told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, onHost(held, isNew), tc.inSpace)
+			f.reconciler.now = func() time.Time { return created.Add(tc.after) }
+			result, err := f.reconcile(t, "acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := &v1alpha1.Tenant{}
+			if err := f.host.Get(t.Context(), client.ObjectKey{Name: "acme"}, found); err != nil {
+				t.Fatal(err)
+			}
+			if told := len(found.Status.Conditions) > 0; told != tc.told || tc.again > 0 && result.RequeueAfter != tc.again {
+				t.Errorf("conditions are %v, and it is looked at again after %s", found.Status.Conditions, result.RequeueAfter)
+			}
+		})
+	}
 }
 
 func (f *fixture) reconcile(t *testing.T, name string) (reconcile.Result, error) {
@@ -367,7 +405,7 @@ func TestFailures(t *testing.T) {
 		reason string
 		final  bool
 	}{
-		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: errNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
+		"no answer": {&url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrNoAnswer}, v1alpha1.ReasonControlPlaneUnreachable, false},
 		"invalid":   {apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("Tenant").GroupKind(), "acme", nil), v1alpha1.ReasonInvalid, true},
 		"forbidden": {apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), "acme", errors.New("no")), v1alpha1.ReasonFailed, false},
 	} {
@@ -393,7 +431,7 @@ func TestBusy(t *testing.T) {
 	host := newHost(t, onHost(held), &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}})
 	f := newFixtureOf(host, newHostWith(t).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return &url.Error{Op: "Post", URL: "https://x", Err: errBusy}
+			return &url.Error{Op: "Post", URL: "https://x", Err: planeclient.ErrBusy}
 		},
 	}))
 	before := get(t, f.host, "acme").ResourceVersion

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 const (
@@ -54,7 +55,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Tenant{}, byControlPlane, controlPlaneOf); err != nil {
 		return err
 	}
-	spaces := &connections{host: mgr.GetClient(), life: connectionLife, outside: opts.Outside, shares: newWorkerShares(concurrency)}
+	spaces := &connections{host: mgr.GetClient(), life: planeclient.Life, outside: opts.Outside, shares: planeclient.NewShares(concurrency)}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: newConflicts(),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
 
 // record writes which ControlPlane a Tenant is in that names none.
@@ -154,7 +155,7 @@ func mirroring(w *work, failed error) metav1.Condition {
 		return conditions.New(v1alpha1.ConditionMirrored, true, v1alpha1.ReasonMirrored, fmt.Sprintf("the Tenant in ControlPlane %q is as this one", w.ref))
 	case apierrors.IsInvalid(failed):
 		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonInvalid, failed.Error())
-	case unreachable(failed):
+	case planeclient.IsUnreachable(failed):
 		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonControlPlaneUnreachable, failed.Error())
 	default:
 		return conditions.New(v1alpha1.ConditionMirrored, false, v1alpha1.ReasonFailed, failed.Error())

@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // Config has what the plugins need of the server.
@@ -36,6 +37,9 @@ type Config struct {
 	Placement func(tenant.Name) *v1alpha1.NodePlacement
 	// DaemonSets returns a Tenant's rules for its DaemonSets. It may be nil.
 	DaemonSets func(tenant.Name) *v1alpha1.DaemonSets
+	// Workloads returns what the pods of a tenant are held to, because they run on a host cluster. If
+	// nil, pods do not run.
+	Workloads func(tenant.Name) translate.Rules
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
@@ -34,31 +33,17 @@ const namespaceClaim = "kubernetes.io/serviceaccount/namespace"
 type tokenGenerator struct {
 	system serviceaccount.TokenGenerator
 	issuer string
-	key    any
+	keys   *TokenKeys
 }
 
 // NewTokenGenerator returns a generator of tokens for every space. system generates those
-// of the system space; it has the issuer and the key in keyFile too. Without a key, with an
-// external signer, spaces have no tokens.
-func NewTokenGenerator(system serviceaccount.TokenGenerator, issuer, keyFile string) (serviceaccount.TokenGenerator, error) {
+// of the system space where keys have none to sign with, as with an external signer: spaces
+// have no tokens then.
+func NewTokenGenerator(system serviceaccount.TokenGenerator, issuer string, keys *TokenKeys) serviceaccount.TokenGenerator {
 	if system == nil {
-		return nil, nil
+		return nil
 	}
-	g := tokenGenerator{system: system, issuer: issuer}
-	if keyFile == "" {
-		return g, nil
-	}
-	var err error
-	g.key, err = signingKey(keyFile)
-	return g, err
-}
-
-func signingKey(file string) (any, error) {
-	key, err := keyutil.PrivateKeyFromFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading --service-account-signing-key-file: %w", err)
-	}
-	return key, nil
+	return tokenGenerator{system: system, issuer: issuer, keys: keys}
 }
 
 // GenerateToken implements serviceaccount.TokenGenerator.
@@ -67,10 +52,13 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 	if err != nil {
 		return "", err
 	}
-	if n == tenant.System {
+	key := g.keys.Signing()
+	switch {
+	case n == tenant.System && key == nil:
 		return g.system.GenerateToken(ctx, claims, private)
-	}
-	if g.key == nil {
+	case n == tenant.System:
+		return sign(ctx, g.issuer, key, claims, private)
+	case key == nil:
 		return "", errors.New("service accounts of tenants have tokens only where --service-account-signing-key-file is set")
 	}
 	withTenant, err := claimsOf(private)
@@ -78,30 +66,45 @@ func (g tokenGenerator) GenerateToken(ctx context.Context, claims *jwt.Claims, p
 		return "", err
 	}
 	withTenant[tenantClaim] = string(n)
-	signer, err := serviceaccount.JWTTokenGenerator(spaceIssuer(g.issuer, n), g.key)
+	return sign(ctx, spaceIssuer(g.issuer, n), key, claims, withTenant)
+}
+
+func sign(ctx context.Context, issuer string, key any, claims *jwt.Claims, private any) (string, error) {
+	signer, err := serviceaccount.JWTTokenGenerator(issuer, key)
 	if err != nil {
 		return "", err
 	}
-	return signer.GenerateToken(ctx, claims, withTenant)
+	return signer.GenerateToken(ctx, claims, private)
 }
 
-// legacyTokens generates the tokens that upstream's tokens controller, which serves every
+// LegacyTokens generates the tokens that upstream's tokens controller, which serves every
 // space at once, stores in secrets. The controller knows accounts by their flattened
 // namespace; the token has the tenant and the plain namespace.
-type legacyTokens struct{ serviceaccount.TokenGenerator }
+type LegacyTokens struct{ keys *TokenKeys }
 
-// NewLegacyTokenGenerator returns a generator that signs with the key in a file.
-func NewLegacyTokenGenerator(keyFile string) (serviceaccount.TokenGenerator, error) {
-	key, err := signingKey(keyFile)
-	if err != nil {
-		return nil, err
+// NewLegacyTokens returns a generator that signs by keys, nil if these have none to sign with.
+func NewLegacyTokens(keys *TokenKeys) *LegacyTokens {
+	if keys.Signing() == nil {
+		return nil
 	}
-	signer, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
-	return legacyTokens{signer}, err
+	return &LegacyTokens{keys}
+}
+
+// IsKnown reports whether a server still verifies by the key that a token names, or the token
+// is none that LegacyTokens makes.
+func (g *LegacyTokens) IsKnown(token []byte) bool {
+	return webtoken.Parse(string(token)).Text("iss") != serviceaccount.LegacyIssuer || g.keys.knows(string(token))
+}
+
+// AddListener has a listener told when the keys have changed.
+func (g *LegacyTokens) AddListener(listener serviceaccount.Listener) {
+	if g.keys != nil {
+		g.keys.AddListener(listener)
+	}
 }
 
 // GenerateToken implements serviceaccount.TokenGenerator.
-func (g legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+func (g *LegacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
 	all, err := claimsOf(private)
 	if err != nil {
 		return "", err
@@ -109,12 +112,12 @@ func (g legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, pri
 	flat, _ := all[namespaceClaim].(string)
 	n, namespace := tenant.Flat(flat).Split()
 	if n == tenant.System {
-		return g.TokenGenerator.GenerateToken(ctx, claims, private)
+		return sign(ctx, serviceaccount.LegacyIssuer, g.keys.Signing(), claims, private)
 	}
 	all[tenantClaim], all[namespaceClaim] = string(n), namespace
 	plain := *claims
 	plain.Subject = strings.Replace(claims.Subject, flat, namespace, 1)
-	return g.TokenGenerator.GenerateToken(ctx, &plain, all)
+	return sign(ctx, serviceaccount.LegacyIssuer, g.keys.Signing(), &plain, all)
 }
 
 // claimsOf returns private claims, whose type upstream does not export.

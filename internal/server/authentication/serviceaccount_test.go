@@ -9,7 +9,6 @@ import (
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/webtoken"
@@ -18,13 +17,22 @@ import (
 
 const systemIssuer = "https://issuer.example.org/"
 
-func newKeyFile(t *testing.T) string {
+// newTokenKeys returns keys of which one signs.
+func newTokenKeys(t *testing.T) *TokenKeys {
 	t.Helper()
-	key, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file(t, key)
+	files := newKeyFiles(t)
+	private, public := newPair(t)
+	files.write(t, files.key(), private)
+	files.write(t, files.public(), public)
+	return openTokenKeys(t, files)
+}
+
+func account(namespace string) corev1.ServiceAccount {
+	return corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa", Namespace: namespace, UID: "uid"}}
+}
+
+func secretOf(name string) corev1.Secret {
+	return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // systemTokensOnly is a generator that says what it was asked for.
@@ -37,14 +45,8 @@ func (systemTokensOnly) GenerateToken(context.Context, *jwt.Claims, any) (string
 func TestTokenGenerator(t *testing.T) {
 	claims := &jwt.Claims{Subject: "system:serviceaccount:ns:sa"}
 	private := map[string]any{"kubernetes.io": map[string]any{"namespace": "ns"}}
-	withKey, err := NewTokenGenerator(systemTokensOnly{}, systemIssuer, newKeyFile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	withoutKey, err := NewTokenGenerator(systemTokensOnly{}, systemIssuer, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	withKey := NewTokenGenerator(systemTokensOnly{}, systemIssuer, newTokenKeys(t))
+	withoutKey := NewTokenGenerator(systemTokensOnly{}, systemIssuer, nil)
 	token, err := withKey.GenerateToken(tenant.WithSpace(t.Context(), "a"), claims, private)
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +56,14 @@ func TestTokenGenerator(t *testing.T) {
 	if diff := cmp.Diff([]string{"https://issuer.example.org/tenants/a", claims.Subject, "a", "a"}, got); diff != "" {
 		t.Error(diff)
 	}
+	token, err = withKey.GenerateToken(tenant.WithSpace(t.Context(), tenant.System), claims, private)
+	if said := webtoken.Parse(token); err != nil || said.Text("iss") != systemIssuer || said.Text(tenantClaim) != "" {
+		t.Errorf("in the system space: %q, %v", token, err)
+	}
+	if token, err := withoutKey.GenerateToken(tenant.WithSpace(t.Context(), tenant.System), claims, private); err != nil || token != "of the system space" {
+		t.Errorf("in the system space, without a key: %q, %v", token, err)
+	}
 	for _, generator := range []serviceaccount.TokenGenerator{withKey, withoutKey} {
-		if token, err := generator.GenerateToken(tenant.WithSpace(t.Context(), tenant.System), claims, private); err != nil || token != "of the system space" {
-			t.Errorf("in the system space: %q, %v", token, err)
-		}
 		if token, err := generator.GenerateToken(t.Context(), claims, private); err == nil {
 			t.Errorf("in no space: %q", token)
 		}
@@ -68,13 +74,9 @@ func TestTokenGenerator(t *testing.T) {
 }
 
 func TestLegacyTokens(t *testing.T) {
-	generator, err := NewLegacyTokenGenerator(newKeyFile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	generator := NewLegacyTokens(newTokenKeys(t))
 	for namespace, want := range map[string]tenant.Name{"ns": "", "a|ns": "a"} {
-		account := corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa", Namespace: namespace, UID: "uid"}}
-		claims, private := serviceaccount.LegacyClaims(account, corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}})
+		claims, private := serviceaccount.LegacyClaims(account(namespace), secretOf("secret"))
 		token, err := generator.GenerateToken(t.Context(), claims, private)
 		if err != nil {
 			t.Fatal(err)

@@ -194,7 +194,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 		return e, nil
 	}
 	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), keyOf(n).namespace, false)
-	force := unlimited(ctx)
+	force := unlimited(ctx) || endsObject(ctx, change)
 	if !force && meter.Evaluator.Handles(attributes(subresource(ctx), change, change.Old, change.New, "", false)) {
 		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
 			return nil, admission.NewForbidden(a, fmt.Errorf("failed quota: %s: %w", current.Name, err))
@@ -225,14 +225,35 @@ func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.Re
 		errors.New("the tenant has no quota yet; try again when the Tenant is Ready"))
 }
 
+// endsObject reports whether a change marks an object as deleted, or is one of the platform on its way there. It may make the object
+// some bytes larger, which must not keep it: a tenant that has reached its limit gets below it by deletions.
+func endsObject(ctx context.Context, change storage.Change) bool {
+	if change.Old == nil || change.New == nil || !isTerminating(change.New) {
+		return false
+	}
+	return !isTerminating(change.Old) || tenant.ByPlatform(ctx)
+}
+
+func isTerminating(obj runtime.Object) bool {
+	accessor, err := meta.Accessor(obj)
+	return err == nil && accessor.GetDeletionTimestamp() != nil
+}
+
 // unlimited reports whether a change is counted without being held to the limits:
 // what the platform observes in a status is a fact, and what it publishes is there
-// to bind the tenant, which must not be able to leave no room for it.
+// to bind the tenant, which must not be able to leave no room for it. An eviction is a deletion.
 func unlimited(ctx context.Context) bool {
 	if tenant.ByPublisher(ctx) {
 		return true
 	}
-	return subresource(ctx) == "status" && tenant.ByPlatform(ctx)
+	switch subresource(ctx) {
+	case "eviction": // says in the pod's status and its budget's why the pod ends, and then deletes it
+		return true
+	case "status":
+		return tenant.ByPlatform(ctx)
+	default:
+		return false
+	}
 }
 
 // evaluate lets upstream's evaluator decide and charge.

@@ -221,7 +221,7 @@ var _ = Describe("The page", func() {
 	}
 	for _, page := range pages {
 		for _, block := range page.Blocks {
-			if !slices.Contains([]string{"audit.md", "configure-a-control-plane.md", "connect-oidc.md"}, filepath.Base(page.Path)) ||
+			if !slices.Contains([]string{"audit.md", "certificates.md", "configure-a-control-plane.md", "connect-oidc.md"}, filepath.Base(page.Path)) ||
 				block.File() == "" || !strings.Contains(block.Text, "kind: ControlPlane") {
 				continue
 			}

@@ -170,12 +170,16 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 		change(ctx, &corev1.Secret{}, cp.Spec.Storage.Etcd.SecretName, func(s *corev1.Secret) { s.Data = data })
 	}
 	// ready waits until a server answers as such.
-	ready := func(ctx context.Context, p *pod) {
+	direct := func(ctx context.Context, p *pod) *rest.Config {
 		GinkgoHelper()
 		config := adminConfig(ctx, name)
 		config.TLSClientConfig.ServerName = name + "." + namespace + ".svc"
 		config.Host = "https://" + loopback + ":" + p.port
-		direct := kubernetes.NewForConfigOrDie(config)
+		return config
+	}
+	ready := func(ctx context.Context, p *pod) {
+		GinkgoHelper()
+		direct := kubernetes.NewForConfigOrDie(direct(ctx, p))
 		Eventually(func(ctx context.Context) error {
 			if p.ExitCode() >= 0 {
 				return StopTrying("the server has ended")
@@ -223,6 +227,7 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 		DeferCleanup(node.end)
 
 		cp = newReal(name)
+		cp.Spec.ServiceAccounts.MaxTokenLifetime = metav1.Duration{Duration: time.Hour}
 		giveLogin(ctx, cp, etcd.login(etcd.keys.ClientCA))
 		create(ctx, cp)
 		administrator = adminConfig(ctx, name)
@@ -323,6 +328,117 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 	It("have another manager when the one that works ends", func(ctx SpecContext) {
 		Eventually(managers[0].Signal(syscall.SIGTERM), gracePeriod).Should(gexec.Exit(0))
 		createReady(ctx, "next")
+	}, SpecTimeout(specTimeout))
+
+	It("have another key for tokens of service accounts, and no token is refused meanwhile", func(ctx SpecContext) {
+		inSpace := func(config *rest.Config) *kubernetes.Clientset {
+			config = rest.CopyConfig(config)
+			config.Host += tenant.Name("acme").Root()
+			return kubernetes.NewForConfigOrDie(config)
+		}
+		as := func(config *rest.Config, token string) *kubernetes.Clientset {
+			config = rest.AnonymousClientConfig(config)
+			config.BearerToken, config.QPS = token, -1
+			return inSpace(config)
+		}
+		worker := newWorker(ctx, inSpace(administrator))
+		before := worker.token(ctx, inSpace(administrator))
+		ofSecret := worker.ofSecret(ctx)
+		users := service.config(rest.AnonymousClientConfig(administrator))
+		users.BearerToken = before
+		load := startWriting(ctx, inSpace(users).CoreV1().ConfigMaps(metav1.NamespaceDefault), "rotated")
+		load.more(20)
+
+		By("verifying by the next one")
+		change(ctx, newControlPlane(name), name, func(cp *v1alpha1.ControlPlane) { cp.Spec.ServiceAccounts.KeyRotation = "next" })
+		expectCondition(ctx, name, v1alpha1.ConditionKeysRotating, metav1.ConditionTrue, v1alpha1.ReasonKeyPublished)
+		expectEvent(ctx, namespace, name, "TokenKeyPublished")
+		for _, server := range servers {
+			server.mount(ctx)
+			Eventually(publishedKeys).WithContext(ctx).WithArguments(inSpace(direct(ctx, server))).Should(Equal(2))
+		}
+
+		By("signing by it in one server before the other")
+		clock.forward(ctx, name, 70*time.Minute)
+		expectCondition(ctx, name, v1alpha1.ConditionKeysRotating, metav1.ConditionTrue, v1alpha1.ReasonOldKeysVerify)
+		servers[0].mount(ctx)
+		var after string
+		Eventually(func() string {
+			after = worker.token(ctx, inSpace(direct(ctx, servers[0])))
+			return keyOf(after)
+		}).ShouldNot(Equal(keyOf(before)))
+		for _, server := range servers {
+			for _, token := range []string{before, after, ofSecret, worker.token(ctx, inSpace(direct(ctx, servers[1])))} {
+				worker.expect(ctx, as(direct(ctx, server), token), true)
+			}
+		}
+		servers[1].mount(ctx)
+		load.more(20)
+		Expect(worker.ofSecret(ctx)).To(Equal(ofSecret))
+		load.end()
+		Expect(load.failed).To(BeEmpty())
+		Expect(load.missing(ctx)).To(BeEmpty())
+
+		By("refusing what was signed before its tokens have ended")
+		clock.forward(ctx, name, 70*time.Minute+time.Hour)
+		expectCondition(ctx, name, v1alpha1.ConditionKeysRotating, metav1.ConditionFalse, v1alpha1.ReasonRotationIsWhole)
+		expectEvent(ctx, namespace, name, "TokenKeyRetired")
+		for _, server := range servers {
+			server.mount(ctx)
+			Eventually(publishedKeys).WithContext(ctx).WithArguments(inSpace(direct(ctx, server))).Should(Equal(1))
+		}
+		for _, server := range servers {
+			worker.expect(ctx, as(direct(ctx, server), after), true)
+			worker.expect(ctx, as(direct(ctx, server), before), false)
+		}
+		Eventually(worker.ofSecret).WithContext(ctx).ShouldNot(Equal(ofSecret))
+		worker.expect(ctx, as(direct(ctx, servers[0]), worker.ofSecret(ctx)), true)
+	}, SpecTimeout(specTimeout))
+
+	It("are not ready while etcd is away, which the ControlPlane says, and go on by themselves", func(ctx SpecContext) {
+		setPods := func(ready bool) { // as a kubelet does that asks servers
+			GinkgoHelper()
+			template := getPodTemplate(ctx, name)
+			of := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-x", Labels: template.Labels}, Spec: template.Spec}
+			Expect(client.IgnoreAlreadyExists(admin.Create(ctx, of))).To(Succeed())
+			get(ctx, of, of.Name)
+			of.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "tenantry", Image: image, ImageID: "x", Started: new(true), Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}
+			Expect(admin.Status().Update(ctx, of)).To(Succeed())
+			deployment := get(ctx, &appsv1.Deployment{}, name)
+			answering := int32(0)
+			if ready {
+				answering = *deployment.Spec.Replicas
+			}
+			deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = answering, answering
+			Expect(admin.Status().Update(ctx, deployment)).To(Succeed())
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(admin.Delete(ctx, named(&corev1.Pod{}, name+"-x"), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		setPods(true)
+		setDeploymentReady(ctx, name+"-manager")
+		expectCondition(ctx, name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		etcd.server.Close()
+		for _, server := range servers {
+			asked := kubernetes.NewForConfigOrDie(direct(ctx, server))
+			Eventually(func(ctx context.Context) error {
+				return asked.Discovery().RESTClient().Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error()
+			}).WithContext(ctx).WithTimeout(startTimeout).ShouldNot(Succeed())
+		}
+		setPods(false)
+		condition := expectCondition(ctx, name, v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersNotReady)
+		Expect(condition.Message).To(SatisfyAll(ContainSubstring("etcd has no majority"), ContainSubstring(etcd.address.String()), ContainSubstring(name+"-x")))
+		expectEvent(ctx, namespace, name, v1alpha1.ReasonServersNotReady)
+
+		etcd.start(ctx, etcd.keys.ClientCA)
+		for _, server := range servers {
+			ready(ctx, server)
+		}
+		setPods(true)
+		expectCondition(ctx, name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
+		createReady(ctx, "after-etcd")
 	}, SpecTimeout(specTimeout))
 
 	It("take over another certificate for etcd while they run", func(ctx SpecContext) {

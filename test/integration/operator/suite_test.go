@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,13 +102,34 @@ func startOperator() (end func()) {
 	config.Wrap(written.wrap)
 	go func() {
 		ended <- operator.Run(running, config, operator.Options{
-			Image: image, Namespaces: []string{namespace}, Namespace: namespace, LeaderElection: true, Outside: true,
+			Image: image, Namespaces: []string{namespace}, Namespace: namespace, LeaderElection: true, Outside: true, Now: clock.now,
 		})
 	}()
 	return func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 	}
+}
+
+// clock is the operator's.
+var clock later
+
+// later is a clock that can be put forward.
+type later struct{ by atomic.Int64 }
+
+func (l *later) now() time.Time { return time.Now().Add(time.Duration(l.by.Load())) }
+
+// forward puts the clock forward until the end of the spec, and has a ControlPlane looked at.
+func (l *later) forward(ctx context.Context, cp string, by time.Duration) {
+	GinkgoHelper()
+	l.by.Add(int64(by))
+	DeferCleanup(func() { l.by.Add(-int64(by)) })
+	change(ctx, newControlPlane(cp), cp, func(cp *v1alpha1.ControlPlane) {
+		if cp.Annotations == nil {
+			cp.Annotations = map[string]string{}
+		}
+		cp.Annotations["example.com/looked-at"] = l.now().Format(time.RFC3339)
+	})
 }
 
 // written has the requests of the operator that write something on the host, but for its lease.

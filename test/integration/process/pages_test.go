@@ -47,6 +47,9 @@ var cannotRun = map[string]map[string]string{
 		"kubectl -n tenantry-system logs sample-0 | grep '\"kind\":\"Event\"'":                                     "needs a cluster; test/integration/operator runs such a server",
 		"kubectl -n tenantry-system create secret generic audit-webhook --from-file=kubeconfig=webhook.kubeconfig": "needs a cluster",
 	},
+	"docs/guides/certificates.md": {
+		"kubectl apply --server-side -f rotation.yaml": "needs a cluster, and an hour; test/integration/operator rotates keys by a clock of its own",
+	},
 	"docs/guides/configure-a-control-plane.md": {
 		"kubectl apply -f configured.yaml": "needs a cluster; test/integration/operator applies what is on the page",
 	},
@@ -55,6 +58,10 @@ var cannotRun = map[string]map[string]string{
 	},
 	"docs/guides/search.md": {
 		"tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \\": "needs an etcd and a PostgreSQL elsewhere; test/integration/search runs such a service",
+	},
+	"docs/guides/workloads.md": {
+		"kubectl apply -k config/workloads":                                            "needs a cluster; test/node does the same",
+		"tenantry up --host-kubeconfig host.kubeconfig --network-isolation=Unenforced": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/install.md": {
 		"docker build -t REGISTRY/tenantry . && docker push REGISTRY/tenantry":         "needs a registry and a cluster",

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -206,6 +207,32 @@ var _ = Describe("Limits", func() {
 			Expect(s.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("p-%d", i), now)).To(Succeed())
 		}
 		Expect(s.createPod(ctx, "default", "more")).To(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("that are lowered below the stored bytes keep nobody from deleting", func(ctx SpecContext) {
+		s := newSpace(ctx, limits{v1alpha1.ResourceStoredBytes: "1Mi"})
+		s.newNamespace(ctx, "held")
+		finalizer := metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/finalizer"}}
+		_, err := s.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: finalizer}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		s.define(ctx, apiextensionsv1.NamespaceScoped)
+		for _, name := range []string{"deleted", "evicted"} {
+			Expect(s.createPod(ctx, "default", name)).To(Succeed())
+			Expect(s.admin().CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}, metav1.CreateOptions{})).To(Succeed())
+		}
+		s.limit(ctx, limits{v1alpha1.ResourceStoredBytes: "1Ki"})
+		Expect(s.createPod(ctx, "default", "more")).To(beRefused())
+		foreground := metav1.DeletePropagationForeground
+		Expect(s.CoreV1().ConfigMaps("default").Delete(ctx, "held", metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.CoreV1().ConfigMaps("default").Delete(ctx, "kube-root-ca.crt", metav1.DeleteOptions{PropagationPolicy: &foreground})).To(Succeed())
+		Expect(s.CoreV1().Namespaces().Delete(ctx, "held", metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.CoreV1().Pods("default").Delete(ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.CoreV1().Pods("default").EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}})).To(Succeed())
+		for _, name := range []string{"deleted", "evicted"} { // as a kubelet does
+			Expect(s.admin().CoreV1().Pods("default").Delete(ctx, name, now)).To(Succeed())
+		}
+		Expect(suite.Definitions(tenantry.Config(s.name)).Delete(ctx, widgets.GroupResource().String(), metav1.DeleteOptions{})).To(Succeed())
 	}, SpecTimeout(time.Minute))
 })
 

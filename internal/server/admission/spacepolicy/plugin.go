@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // PluginName is the name of the plugin in flags, metrics and messages.
@@ -40,6 +41,9 @@ type Rules struct {
 	LimitRanges func(n tenant.Name, namespace string) ([]*corev1.LimitRange, error)
 	// Namespaces, if set, says which namespace there is now.
 	Namespaces Namespaces
+	// Workloads returns what the pods of a tenant are held to, because they run on a host cluster. If
+	// nil, pods do not run.
+	Workloads func(tenant.Name) translate.Rules
 	// Expressions are those that there are already. If nil, a space may have any number.
 	Expressions Expressions
 }
@@ -140,6 +144,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	if err := checkDevices(a); err != nil {
+		return err
+	}
+	if err := p.checkWorkloads(a, n); err != nil {
 		return err
 	}
 	if a.GetResource().GroupResource() == daemonSets && a.GetSubresource() == "" {

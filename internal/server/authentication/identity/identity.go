@@ -88,7 +88,7 @@ func newUser(u user.Info, n tenant.Name) (*user.DefaultInfo, error) {
 	switch name := u.GetName(); {
 	case name == "":
 		return nil, errors.New("the user has no name")
-	case name == user.Anonymous || name == user.APIServerUser || name == tenant.Publisher:
+	case name == user.Anonymous || name == user.APIServerUser || name == tenant.Publisher || name == tenant.Syncer:
 		return nil, fmt.Errorf("user name %q is reserved", name)
 	case n != tenant.System && strings.HasPrefix(name, systemPrefix):
 		return nil, fmt.Errorf("user name %q begins with %q and belongs to the system tenant", name, systemPrefix)

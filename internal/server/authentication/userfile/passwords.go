@@ -15,13 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/process/processors"
+	"github.com/tenantry/tenantry/internal/server/authentication/watchedfile"
 )
 
 var errWrongPassword = errors.New("invalid user name or password")
 
 // Passwords authenticates by a basic-auth file (--basic-auth-file).
 type Passwords struct {
-	*watched[passwords]
+	*watchedfile.File[passwords]
 	// key is the key of the digests of accepted passwords.
 	key []byte
 	// slots limits concurrent comparisons with hashes, so that guessing passwords does not
@@ -54,7 +55,7 @@ func OpenPasswords(path string) (Passwords, error) {
 		return p, fmt.Errorf("making a key: %w", err)
 	}
 	var err error
-	p.watched, err = open("basic-auth", path, parsePasswords)
+	p.File, err = open("basic-auth", path, parsePasswords)
 	return p, err
 }
 
@@ -74,11 +75,11 @@ func (p Passwords) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 // Knows reports whether a request names a user of the file.
 func (p Passwords) Knows(req *http.Request) bool {
 	name, _, _ := req.BasicAuth()
-	return p.current.Load().users[name] != nil
+	return p.Current().users[name] != nil
 }
 
 func (p Passwords) check(ctx context.Context, name, password string) (*user.DefaultInfo, error) {
-	file := p.current.Load()
+	file := p.Current()
 	a, known := file.users[name]
 	if !known {
 		a = &account{}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/watchedfile"
 )
 
 // Made with "openssl passwd" (and the options in the comments).
@@ -50,7 +52,7 @@ func TestPasswords(t *testing.T) {
 					t.Fatalf("got %v, %v, %v", response, ok, err)
 				}
 			}
-			for _, wrong := range []string{"", "x", password + "x", password[1:], passwords.current.Load().users[name].password + "x"} {
+			for _, wrong := range []string{"", "x", password + "x", password[1:], passwords.Current().users[name].password + "x"} {
 				if u, err := passwords.check(context.Background(), name, wrong); err == nil {
 					t.Errorf("password %q was accepted for %v", wrong, u)
 				}
@@ -104,8 +106,8 @@ func BenchmarkPassword(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	passwords := Passwords{watched: &watched[passwords]{}, key: []byte("key"), slots: make(chan struct{}, 1)}
-	passwords.current.Store(&parsed)
+	passwords := Passwords{File: &watchedfile.File[passwords]{}, key: []byte("key"), slots: make(chan struct{}, 1)}
+	passwords.Set(parsed)
 	if _, err := passwords.check(b.Context(), "u", "pw"); err != nil {
 		b.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/server/authentication/watchedfile"
 )
 
 // tokens holds users by the hash of their token, so that the time of a lookup does not
@@ -14,7 +16,7 @@ import (
 type tokens map[[sha256.Size]byte]*user.DefaultInfo
 
 // Tokens authenticates by a token file (--token-auth-file).
-type Tokens struct{ *watched[tokens] }
+type Tokens struct{ *watchedfile.File[tokens] }
 
 // OpenTokens reads a token file.
 func OpenTokens(path string) (Tokens, error) {
@@ -24,7 +26,7 @@ func OpenTokens(path string) (Tokens, error) {
 
 // AuthenticateToken implements authenticator.Token.
 func (t Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
-	u, ok := (*t.current.Load())[sha256.Sum256([]byte(token))]
+	u, ok := t.Current()[sha256.Sum256([]byte(token))]
 	if !ok {
 		return nil, false, nil
 	}

@@ -40,9 +40,10 @@ type State struct {
 	CredentialsNotBefore time.Time
 	// Keystone is the domain whose tokens enter the space; zero for none.
 	Keystone v1alpha1.TenantKeystone
-	// NodePlacement, DaemonSets, the limits and the audit policy are the tenant's own, nil if it has none.
+	// NodePlacement, DaemonSets, Workloads, the limits and the audit policy are the tenant's own, nil if it has none.
 	NodePlacement *v1alpha1.NodePlacement
 	DaemonSets    *v1alpha1.DaemonSets
+	Workloads     *v1alpha1.Workloads
 	RateLimit     *v1alpha1.RateLimit
 	RequestLimit  *v1alpha1.RequestLimit
 	AuditPolicy   upstreamaudit.PolicyRuleEvaluator
@@ -154,6 +155,9 @@ func (l *Lookup) NodePlacement(n tenant.Name) *v1alpha1.NodePlacement {
 // not say.
 func (l *Lookup) DaemonSets(n tenant.Name) *v1alpha1.DaemonSets { return l.known(n).DaemonSets }
 
+// Workloads returns what the pods of a known tenant may on a host cluster, nil if it does not say.
+func (l *Lookup) Workloads(n tenant.Name) *v1alpha1.Workloads { return l.known(n).Workloads }
+
 func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
 		UID:           t.UID,
@@ -167,6 +171,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		RequestLimit:  t.Spec.RequestLimit,
 		NodePlacement: t.Spec.NodePlacement,
 		DaemonSets:    t.Spec.DaemonSets,
+		Workloads:     t.Spec.Workloads,
 		Usage:         t.Status.Usage,
 	}
 	if domain := t.Status.Keystone; domain != nil && tenant.Name(t.Name).IsSpace() {

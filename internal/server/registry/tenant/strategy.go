@@ -130,6 +130,7 @@ func validateSystem(t, before *v1alpha1.Tenant, path *field.Path) field.ErrorLis
 		"quota":         t.Spec.Quota != nil && before.Spec.Quota == nil,
 		"nodePlacement": t.Spec.NodePlacement != nil && before.Spec.NodePlacement == nil,
 		"daemonSets":    t.Spec.DaemonSets != nil && before.Spec.DaemonSets == nil,
+		"workloads":     t.Spec.Workloads != nil && before.Spec.Workloads == nil,
 		"rateLimit":     t.Spec.RateLimit != nil && before.Spec.RateLimit == nil,
 		"requestLimit":  t.Spec.RequestLimit != nil && before.Spec.RequestLimit == nil,
 	} {

@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"context"
@@ -30,6 +30,9 @@ func (s slow) Read([]byte) (int, error) {
 	}
 }
 
+// concurrency is how many workers there are.
+const concurrency = 64
+
 // TestShareOfWorkers checks that a ControlPlane whose servers take their time, for all of an answer
 // or for the end of it, has a share of the workers, and that one that answers quickly has as many
 // as there are.
@@ -38,7 +41,7 @@ func TestShareOfWorkers(t *testing.T) {
 	for name, body := range map[string]bool{"the answer": false, "its body": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				workers := newWorkerShares(concurrency)
+				workers := NewShares(concurrency)
 				to := func(of string, takes time.Duration) http.RoundTripper {
 					return &sharing{shares: workers, of: key(of), next: answers(func(request *http.Request) (*http.Response, error) {
 						answer := slow{request.Context(), takes}
@@ -53,7 +56,7 @@ func TestShareOfWorkers(t *testing.T) {
 				}
 				failed := make(chan error, concurrency)
 				for range concurrency {
-					go func() { failed <- ask(t, to("slow", answerTimeout)) }()
+					go func() { failed <- ask(t, to("slow", AnswerTimeout)) }()
 				}
 				time.Sleep(shares.WaitThreshold + time.Millisecond)
 				synctest.Wait()
@@ -61,7 +64,7 @@ func TestShareOfWorkers(t *testing.T) {
 					t.Errorf("after a second %d workers are free, want %d", got, want)
 				}
 				for range len(failed) {
-					if err := <-failed; !errors.Is(err, errBusy) {
+					if err := <-failed; !errors.Is(err, ErrBusy) {
 						t.Errorf("got error %v", err)
 					}
 				}
@@ -70,7 +73,7 @@ func TestShareOfWorkers(t *testing.T) {
 						t.Errorf("another ControlPlane: %v", err)
 					}
 				}
-				time.Sleep(answerTimeout)
+				time.Sleep(AnswerTimeout)
 				synctest.Wait()
 				if err := ask(t, to("slow", time.Millisecond)); err != nil {
 					t.Errorf("in time again: %v", err)
@@ -82,7 +85,7 @@ func TestShareOfWorkers(t *testing.T) {
 
 // TestTenantsAreBounded checks that an answer about a Tenant is not read without an end.
 func TestTenantsAreBounded(t *testing.T) {
-	s := &sharing{shares: newWorkerShares(concurrency), next: answers(func(*http.Request) (*http.Response, error) {
+	s := &sharing{shares: NewShares(concurrency), next: answers(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: io.NopCloser(io.LimitReader(zeros{}, tenantBytes+1))}, nil
 	})}
 	if err := ask(t, s); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {

@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"bytes"
@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-
-	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/bounds"
 )
 
 const (
-	// objectQuantities is how many quantities an object may have, seven times as many as a Tenant has at most, and
+	// ObjectQuantities is how many quantities an object may have, seven times as many as a Tenant has at most, and
 	// answerQuantities how many a list may have: 10,000 Tenants, 50 each. Each takes 20 microseconds to decode.
-	objectQuantities, answerQuantities = 1000, 500_000
+	ObjectQuantities, answerQuantities = 1000, 500_000
 )
 
 // checkAnswer refuses quantities that take long to decode or to compare, or too many. Clients decode an answer when
@@ -25,20 +22,6 @@ func checkAnswer(of string, content []byte, most int) error {
 		return fmt.Errorf("ControlPlane %q answers with what takes too long to decode: %w; check what answers at its address", of, err)
 	}
 	return nil
-}
-
-// bare is what the cache keeps of a Tenant. Of lists, single objects have not been bounded before.
-func bare(object any) (any, error) {
-	if t, is := object.(*v1alpha1.Tenant); is {
-		n := len(t.Spec.Quota)
-		if q := t.Status.Quota; q != nil {
-			n += len(q.Hard) + len(q.Used)
-		}
-		if n > objectQuantities {
-			return nil, fmt.Errorf("Tenant %q has more than %d quantities: check what answers at the address of its ControlPlane", t.Name, objectQuantities)
-		}
-	}
-	return cache.TransformStripManagedFields()(object)
 }
 
 // checked is the body of an answer that is checked as a whole before anybody has it.
@@ -87,7 +70,7 @@ func (c *checkedEvents) Read(into []byte) (int, error) {
 		var event json.RawMessage
 		err := c.events.Decode(&event)
 		if err == nil {
-			err = checkAnswer(c.of, event, objectQuantities)
+			err = checkAnswer(c.of, event, ObjectQuantities)
 		}
 		if err != nil {
 			return 0, err

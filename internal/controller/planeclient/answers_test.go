@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"fmt"
@@ -7,11 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 const slowQuantity = `"1e-3000000"`
@@ -33,10 +29,10 @@ func TestAnswersAreQuickToDecode(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, answer)
 	})
-	one := &http.Client{Transport: &sharing{next: c.Transport, shares: newWorkerShares(concurrency), of: types.NamespacedName{Namespace: "own", Name: "a"}}}
+	one := &http.Client{Transport: &sharing{next: c.Transport, shares: NewShares(concurrency), of: types.NamespacedName{Namespace: "own", Name: "a"}}}
 	event := func(object string) string { return `{"type":"ADDED","object":` + object + "}\n" }
 	list := func(object string) string { return `{"kind":"TenantList","items":[` + object + `]}` }
-	good := using(objectQuantities, `"1"`)
+	good := using(ObjectQuantities, `"1"`)
 	for name, tc := range map[string]struct {
 		client *http.Client
 		query  string
@@ -47,13 +43,13 @@ func TestAnswersAreQuickToDecode(t *testing.T) {
 	}{
 		"a Tenant":          {one, "", good, len(good), ""},
 		"a slow Tenant":     {one, "", using(1, slowQuantity), 0, "too long to decode"},
-		"a large Tenant":    {one, "", using(objectQuantities+1, `"1"`), 0, "more than 1000 quantities"},
+		"a large Tenant":    {one, "", using(ObjectQuantities+1, `"1"`), 0, "more than 1000 quantities"},
 		"a list":            {c, "", list(good + "," + good), len(list(good + "," + good)), ""},
 		"a slow list":       {c, "", list(using(1, slowQuantity)), 0, "too long to decode"},
 		"a large list":      {c, "", list(using(answerQuantities+1, "1")), 0, "more than 500000 quantities"},
 		"a watch":           {c, "?watch=true", event(good) + event(good), 2 * len(event(good)), ""},
 		"a slow event":      {c, "?watch=true", event(good) + event(using(1, slowQuantity)), len(event(good)), "too long to decode"},
-		"a large event":     {c, "?watch=true", event(good) + event(using(objectQuantities+1, "null")), len(event(good)), "more than 1000 quantities"},
+		"a large event":     {c, "?watch=true", event(good) + event(using(ObjectQuantities+1, "null")), len(event(good)), "more than 1000 quantities"},
 		"half of an event":  {c, "?watch=true", event(good) + `{"type":`, len(event(good)), "unexpected EOF"},
 		"no event":          {c, "?watch=true", event(good) + "k8s\x00", len(event(good)), "invalid character"},
 		"an event in parts": {c, "?watch=true", strings.ReplaceAll(event(good), ",", ",\n\n"), len(strings.ReplaceAll(event(good), ",", ",\n\n")), ""},
@@ -73,22 +69,5 @@ func TestAnswersAreQuickToDecode(t *testing.T) {
 				t.Errorf("got %d bytes, want %d", len(content), len(want))
 			}
 		})
-	}
-}
-
-// TestBare checks that one Tenant in a list of many is bounded as well.
-func TestBare(t *testing.T) {
-	used := corev1.ResourceList{}
-	for i := range objectQuantities {
-		used[corev1.ResourceName(fmt.Sprint(i))] = resource.Quantity{}
-	}
-	tenant := inSpace(hostUID)
-	tenant.Status.Quota = &v1alpha1.TenantQuotaStatus{Used: used}
-	if _, err := bare(tenant); err != nil {
-		t.Error(err)
-	}
-	tenant.Status.Quota.Hard = corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
-	if _, err := bare(tenant); err == nil {
-		t.Error("it is kept")
 	}
 }

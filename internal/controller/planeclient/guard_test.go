@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"bytes"
@@ -16,9 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/pki"
 )
@@ -26,9 +27,11 @@ import (
 // clientOf returns one to a server that answers in the place of own/a, as the operator has it.
 func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
 	t.Helper()
-	cp, objects := controlPlane(t)
-	keys := objects[1].(*corev1.Secret).Data
-	authority, err := pki.ParseAuthority("server-ca", keys["server-ca.crt"], keys["server-ca.key"])
+	authority, err := pki.NewAuthority("server-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := pki.NewAuthority("system-ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +47,10 @@ func clientOf(t *testing.T, server http.HandlerFunc) (*http.Client, string) {
 	serving.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	serving.StartTLS()
 	t.Cleanup(serving.Close)
+	cp := &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "a"}}
 	cp.Status.Endpoint = serving.URL
-	c, host := newConnections(t, time.Hour, objects)
-	access, err := controlplane.ReadAccess(t.Context(), host, cp, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := c.config(cp, access)
+	access := controlplane.Access{System: &pki.PKI{ServerCA: authority, ClientCA: users}, ServerName: "a.own.svc"}
+	config, err := Config(cp, access, true, "operator")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			if want := fmt.Sprintf(`ControlPlane "own/a" answers with %d`, code); !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q", err, want)
 			}
-			if !unreachable(err) {
+			if !IsUnreachable(err) {
 				t.Errorf("%v is an answer", err)
 			}
 		}

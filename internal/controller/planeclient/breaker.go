@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// answerTimeout is how long a server of a ControlPlane may take to answer.
-	answerTimeout = 10 * time.Second
+	// AnswerTimeout is how long a server of a ControlPlane may take to answer.
+	AnswerTimeout = 10 * time.Second
 	// minPause and maxPause bound for how long a ControlPlane is not asked that did not answer.
 	minPause = 10 * time.Second
 	maxPause = time.Minute
 )
 
-var errNoAnswer = errors.New("its servers have not answered lately")
+var ErrNoAnswer = errors.New("its servers have not answered lately")
 
 // breaker refuses requests for a while after one that has had no answer. Then one request finds
 // out whether there is one again, and the others wait for it.
@@ -36,7 +36,7 @@ type breaker struct {
 func (b *breaker) RoundTrip(request *http.Request) (*http.Response, error) {
 	probes, may := b.begin()
 	if !may {
-		return nil, refuse(request, errNoAnswer)
+		return nil, refuse(request, ErrNoAnswer)
 	}
 	response, err := b.next.RoundTrip(request)
 	b.end(probes, err)
@@ -67,7 +67,7 @@ func (b *breaker) end(probes bool, err error) {
 	switch {
 	case err == nil:
 		b.pause = 0
-	case errors.Is(err, context.Canceled), errors.Is(err, errBusy): // which says nothing of the servers
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrBusy): // which says nothing of the servers
 	case probes || b.pause == 0: // others were sent before it was known
 		b.pause = min(max(2*b.pause, minPause), maxPause)
 		b.until = time.Now().Add(b.pause)
@@ -82,8 +82,8 @@ func refuse(request *http.Request, err error) error {
 	return err
 }
 
-// unreachable reports whether a request has had no answer.
-func unreachable(err error) bool {
+// IsUnreachable reports whether a request has had no answer.
+func IsUnreachable(err error) bool {
 	_, is := errors.AsType[*url.Error](err)
 	return is
 }

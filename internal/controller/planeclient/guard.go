@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		ends.Stop()
 		cancel()
 		if request.Context().Err() == nil && ctx.Err() != nil {
-			return nil, errNoAnswer
+			return nil, ErrNoAnswer
 		}
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestBreaker(t *testing.T) {
 		"no answer":             {errors.New("connection refused"), true},
 		"none in time":          {context.DeadlineExceeded, true},
 		"nobody waits any more": {context.Canceled, false},
-		"others wait already":   {errBusy, false},
+		"others wait already":   {ErrBusy, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestBreaker(t *testing.T) {
 				if err := ask(t, b); !errors.Is(err, tc.err) {
 					t.Errorf("got error %v", err)
 				}
-				if err := ask(t, b); errors.Is(err, errNoAnswer) != tc.pause || (asked == 1) != tc.pause {
+				if err := ask(t, b); errors.Is(err, ErrNoAnswer) != tc.pause || (asked == 1) != tc.pause {
 					t.Errorf("asked %d times, then %v", asked, err)
 				}
 				time.Sleep(minPause)
@@ -66,7 +66,7 @@ func TestProbes(t *testing.T) {
 		answer := errors.New("none")
 		b := &breaker{next: answers(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
-			time.Sleep(answerTimeout)
+			time.Sleep(AnswerTimeout)
 			return &http.Response{}, answer
 		})}
 		const many = 20
@@ -80,7 +80,7 @@ func TestProbes(t *testing.T) {
 			if got := int(asked.Load() - before); got != want {
 				t.Errorf("%d requests were sent at once, want %d", got, want)
 			}
-			time.Sleep(answerTimeout)
+			time.Sleep(AnswerTimeout)
 			synctest.Wait()
 		}
 		askAll(many)

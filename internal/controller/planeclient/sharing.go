@@ -1,4 +1,4 @@
-package hosttenant
+package planeclient
 
 import (
 	"bytes"
@@ -15,21 +15,22 @@ import (
 // tenantBytes is how large an answer about one object may be: etcd stores no larger ones.
 const tenantBytes = 4 << 20
 
-// errBusy ends what is beyond the share of a ControlPlane.
-var errBusy = errors.New("enough workers wait for its servers")
+// ErrBusy ends what is beyond the share of a ControlPlane.
+var ErrBusy = errors.New("enough workers wait for its servers")
 
-// workerShares are the shares of ControlPlanes in the workers, of which each request keeps one.
-type workerShares = shares.Shares[types.NamespacedName]
+// Shares are the shares of ControlPlanes in the workers, of which each request keeps one.
+type Shares = shares.Shares[types.NamespacedName]
 
-func newWorkerShares(workers int) *workerShares {
-	return shares.New[types.NamespacedName](workers, errBusy)
+// NewShares returns the shares in so many workers.
+func NewShares(workers int) *Shares {
+	return shares.New[types.NamespacedName](workers, ErrBusy)
 }
 
 // sharing gives a ControlPlane its share of the workers. An answer is read here, so that one that
 // comes byte by byte counts.
 type sharing struct {
 	next   http.RoundTripper
-	shares *workerShares
+	shares *Shares
 	// of names the ControlPlane.
 	of types.NamespacedName
 }
@@ -48,8 +49,8 @@ func (s *sharing) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil:
 		return response, nil
-	case errors.Is(context.Cause(ctx), errBusy):
-		return nil, errBusy
+	case errors.Is(context.Cause(ctx), ErrBusy):
+		return nil, ErrBusy
 	default:
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func readAll(response *http.Response, of string) error {
 	}
 	content, err := io.ReadAll(&bounded{ReadCloser: body, of: of, most: tenantBytes, left: tenantBytes})
 	if err == nil {
-		err = checkAnswer(of, content, objectQuantities)
+		err = checkAnswer(of, content, ObjectQuantities)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(content))
 	return err

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/workloads/sync"
+)
+
+func newSyncerCommand() *cobra.Command {
+	options := sync.Options{LeaderElection: true}
+	path, hostPath := "", ""
+	var logs logFlags
+	cmd := &cobra.Command{
+		Use:   "syncer",
+		Short: "Run the syncer: the pods of spaces on a host cluster",
+		Long: `Runs the pods of all spaces on one host cluster, and says in the spaces what
+becomes of them. The servers need --host-kubeconfig, too.
+
+It needs a system user with every right (group system:masters) and, on the host
+cluster, the ServiceAccount syncer of config/workloads.`,
+		Example: `  tenantry syncer --kubeconfig admin.kubeconfig --host-kubeconfig syncer.kubeconfig --network-isolation=Unenforced`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			memory.Keep(cmd.Context(), 0)
+			if hostPath == "" {
+				return errors.New("--host-kubeconfig is missing: it names the cluster that runs the pods")
+			}
+			if err := options.Validate(); err != nil {
+				return err
+			}
+			var err error
+			options.Spaces, err = clientcmd.BuildConfigFromFlags("", path)
+			if clientcmd.IsEmptyConfig(err) {
+				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")
+			}
+			if err != nil {
+				return fmt.Errorf("reading --kubeconfig: %w", err)
+			}
+			if options.Host, err = clientcmd.BuildConfigFromFlags("", hostPath); err != nil {
+				return fmt.Errorf("reading --host-kubeconfig: %w", err)
+			}
+			ctx := cmd.Context()
+			logs.errorsUntil(ctx)
+			return sync.Run(ctx, options)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
+	fs.StringVar(&hostPath, "host-kubeconfig", "", "Kubeconfig of the host cluster, for its ServiceAccount syncer.")
+	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
+	options.AddFlags(fs)
+	logs.add(fs)
+	return cmd
+}

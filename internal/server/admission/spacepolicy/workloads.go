@@ -1,0 +1,124 @@
+package spacepolicy
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// later are subresources of pods that are not there yet for pods that run on a host cluster.
+var later = map[string]string{
+	"ephemeralcontainers": "ephemeral containers are not there yet for pods that run on a host cluster; use kubectl exec",
+	"resize":              "pods that run on a host cluster are not resized in place yet; change the resources of what makes them",
+}
+
+// checkWorkloads refuses pods, and templates of pods, that a host cluster must not get, whoever brings
+// them. What there was before may stay as it is. Where pods do not run, nothing is refused.
+func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
+	if p.rules.Workloads == nil {
+		return nil
+	}
+	if a.GetResource().GroupResource() == core.Resource("pods") {
+		if reason, ok := later[a.GetSubresource()]; ok {
+			return forbidden(a, reason)
+		}
+	}
+	if binding, ok := a.GetObject().(*core.Binding); ok || changesHostUID(a) {
+		return checkByPlatform(a, binding != nil)
+	}
+	if a.GetSubresource() != "" {
+		return nil
+	}
+	found, err := p.unfit(a.GetObject(), n)
+	if err != nil {
+		return forbidden(a, err.Error())
+	}
+	if pod, ok := a.GetObject().(*core.Pod); ok && a.GetOperation() == admission.Create && pod.Spec.NodeName != "" {
+		found = append(found, field.Forbidden(field.NewPath("spec", "nodeName"), "the host cluster finds the node; remove it"))
+	}
+	if len(found) > 0 && a.GetOperation() == admission.Update {
+		before, err := p.unfit(a.GetOldObject(), n)
+		if err != nil {
+			before = nil
+		}
+		found = slices.DeleteFunc(found, func(e *field.Error) bool {
+			return slices.ContainsFunc(before, func(b *field.Error) bool { return b.Field == e.Field && b.Detail == e.Detail })
+		})
+	}
+	if len(found) > 0 {
+		return forbidden(a, found.ToAggregate().Error())
+	}
+	return nil
+}
+
+// changesHostUID reports whether a change of a pod, by whatever subresource, is about where it runs.
+func changesHostUID(a admission.Attributes) bool {
+	now, ok := a.GetObject().(*core.Pod)
+	before, was := a.GetOldObject().(*core.Pod)
+	return ok && was && before != nil && now.Annotations[names.HostUIDAnnotation] != before.Annotations[names.HostUIDAnnotation]
+}
+
+// checkByPlatform refuses to anybody but system users what says where a pod runs: the host's scheduler finds
+// the node.
+func checkByPlatform(a admission.Attributes, binds bool) error {
+	user, err := tenant.OfUser(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if user == tenant.System {
+		return nil
+	}
+	if binds {
+		return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
+	}
+	return forbidden(a, "metadata.annotations["+names.HostUIDAnnotation+"] says where the pod runs; leave it as it is")
+}
+
+// unfit returns what a host must not get of an object's pod or template.
+func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
+	spec, path := podSpecOf(obj)
+	if spec == nil {
+		return nil, nil
+	}
+	var versioned corev1.PodSpec
+	if err := corev1conversion.Convert_core_PodSpec_To_v1_PodSpec(spec, &versioned, nil); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return p.rules.Workloads(n).Check(podMetaOf(obj), &versioned, field.NewPath(path)), nil
+}
+
+// podMetaOf returns the labels and annotations that pods of an object of podSpecOf have.
+func podMetaOf(obj runtime.Object) *metav1.ObjectMeta {
+	switch o := obj.(type) {
+	case *core.Pod:
+		return &o.ObjectMeta
+	case *core.PodTemplate:
+		return &o.Template.ObjectMeta
+	case *core.ReplicationController:
+		return &o.Spec.Template.ObjectMeta
+	case *apps.Deployment:
+		return &o.Spec.Template.ObjectMeta
+	case *apps.ReplicaSet:
+		return &o.Spec.Template.ObjectMeta
+	case *apps.StatefulSet:
+		return &o.Spec.Template.ObjectMeta
+	case *batch.Job:
+		return &o.Spec.Template.ObjectMeta
+	case *batch.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template.ObjectMeta
+	default:
+		return &metav1.ObjectMeta{}
+	}
+}

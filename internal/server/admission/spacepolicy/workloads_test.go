@@ -1,0 +1,110 @@
+package spacepolicy
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+// admin is a user of the system tenant, and apiserver the server's own controllers.
+var (
+	admin     = &user.DefaultInfo{Name: "admin", Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}
+	apiserver = &user.DefaultInfo{Name: user.APIServerUser, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}
+)
+
+func placed(uid string) *core.Pod {
+	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/host-uid": uid}}}
+}
+
+func onHost(n tenant.Name) translate.Rules {
+	if n == "a" {
+		return translate.Rules{Level: translate.Privileged}
+	}
+	return translate.Rules{}
+}
+
+func TestWorkloads(t *testing.T) {
+	hosted := core.PodSpec{HostNetwork: true}
+	template := core.PodTemplateSpec{Spec: hosted}
+	labelled := core.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"workloads.tenantry.io/installation": "x"}}}
+	privileged := core.PodSpec{Containers: []core.Container{{Name: "c", SecurityContext: &core.SecurityContext{Privileged: new(true)}}}}
+	rule := "Forbidden: pods of a space have nothing of the host's nodes"
+	for name, tc := range map[string]struct {
+		space       tenant.Name
+		user        user.Info
+		subresource string
+		object, old runtime.Object
+		want        string
+	}{
+		"a pod":                            {object: &core.Pod{Spec: hosted}, want: "SpacePolicy: spec.hostNetwork: " + rule},
+		"a pod of an administrator":        {user: admin, object: &core.Pod{Spec: hosted}, want: "spec.hostNetwork: " + rule},
+		"a pod of a controller":            {user: apiserver, object: &core.Pod{Spec: hosted}, want: "spec.hostNetwork: " + rule},
+		"a pod of the system space":        {space: tenant.System, user: admin, object: &core.Pod{Spec: hosted}},
+		"a template":                       {object: &core.PodTemplate{Template: template}, want: "template.spec.hostNetwork: " + rule},
+		"a replication controller":         {object: &core.ReplicationController{Spec: core.ReplicationControllerSpec{Template: &template}}, want: "spec.template.spec.hostNetwork: " + rule},
+		"a replication controller of none": {object: &core.ReplicationController{}},
+		"a deployment":                     {object: &apps.Deployment{Spec: apps.DeploymentSpec{Template: template}}, want: "spec.template.spec.hostNetwork: " + rule},
+		"a replica set":                    {object: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Template: template}}, want: "spec.template.spec.hostNetwork: " + rule},
+		"a stateful set":                   {object: &apps.StatefulSet{Spec: apps.StatefulSetSpec{Template: template}}, want: "spec.template.spec.hostNetwork: " + rule},
+		"a job":                            {object: &batch.Job{Spec: batch.JobSpec{Template: template}}, want: "spec.template.spec.hostNetwork: " + rule},
+		"a cron job":                       {object: &batch.CronJob{Spec: batch.CronJobSpec{JobTemplate: batch.JobTemplateSpec{Spec: batch.JobSpec{Template: template}}}}, want: "spec.jobTemplate.spec.template.spec.hostNetwork: " + rule},
+		"labels of a template":             {object: &apps.Deployment{Spec: apps.DeploymentSpec{Template: labelled}}, want: "metadata.labels[workloads.tenantry.io/installation]"},
+		"what was so before":               {object: &apps.Deployment{Spec: apps.DeploymentSpec{Template: template}}, old: &apps.Deployment{Spec: apps.DeploymentSpec{Template: template}}},
+		"what was not so before":           {object: &apps.Deployment{Spec: apps.DeploymentSpec{Template: template}}, old: &apps.Deployment{}, want: "hostNetwork"},
+		"a status":                         {subresource: "status", object: &core.Pod{Spec: hosted}, old: &core.Pod{}},
+		"a privileged pod":                 {space: "b", user: admin, object: &core.Pod{Spec: privileged}, want: "it violates the Pod Security level baseline of the Tenant"},
+		"a privileged pod that may be":     {object: &core.Pod{Spec: privileged}},
+		"a node":                           {user: admin, object: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}, want: "spec.nodeName: Forbidden: the host cluster finds the node"},
+		"a pod that has got a node":        {user: admin, object: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}, old: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}},
+		"a binding":                        {subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}, want: "the host cluster finds the nodes of pods"},
+		"the host's binding":               {user: admin, subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}},
+		"another place":                    {object: placed("other"), old: placed("one"), want: "metadata.annotations[workloads.tenantry.io/host-uid] says where the pod runs"},
+		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the pod runs"},
+		"the same place":                   {object: placed("one"), old: placed("one")},
+		"a place of the platform":          {user: admin, object: placed("one"), old: &core.Pod{}},
+		"an ephemeral container":           {subresource: "ephemeralcontainers", object: &core.Pod{}, old: &core.Pod{}, want: "ephemeral containers are not there yet"},
+		"a resize":                         {subresource: "resize", object: &core.Pod{}, old: &core.Pod{}, want: "not resized in place yet"},
+		"something else":                   {object: &core.ConfigMap{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operation := admission.Create
+			if tc.old != nil {
+				operation = admission.Update
+			}
+			if tc.space == "" {
+				tc.space = "a"
+			}
+			if tc.user == nil {
+				tc.user = member
+			}
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "x", core.Resource("pods").WithVersion("v1"),
+				tc.subresource, operation, nil, false, tc.user)
+			header := "apiVersion: config.tenantry.io/v1alpha1\nkind: SpacePolicyConfiguration\nnodePlacement: {mode: Enabled}\n"
+			for enabled, want := range map[bool]string{true: tc.want, false: ""} {
+				rules := Rules{}
+				if enabled {
+					rules.Workloads = onHost
+				}
+				plugin, err := New(strings.NewReader(header), rules)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = plugin.Validate(tenant.WithSpace(t.Context(), tc.space), a, nil)
+				if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("where pods run %v: got %v, want %q", enabled, err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,330 @@
+package connect
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	podrest "k8s.io/kubernetes/pkg/registry/core/pod/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+var shop = names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
+
+// space is the storage of the one pod of a space.
+type space struct{ pod *core.Pod }
+
+// Get implements rest.Getter.
+func (s space) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	if s.pod == nil || name != s.pod.Name {
+		return nil, apierrors.NewNotFound(core.Resource("pods"), name)
+	}
+	return s.pod, nil
+}
+
+// New and Destroy implement rest.Storage.
+func (space) New() runtime.Object { return &core.Pod{} }
+func (space) Destroy()            {}
+
+// forged is a pod whose tenant has written what it could into it.
+func forged() *core.Pod {
+	return &core.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "shop", UID: "p", Annotations: map[string]string{names.HostUIDAnnotation: "other"}},
+		Spec:       core.PodSpec{NodeName: "169.254.169.254", Containers: []core.Container{{Name: "c"}}},
+		Status:     core.PodStatus{PodIP: "127.0.0.1", HostIP: "127.0.0.1", PodIPs: []core.PodIP{{IP: "127.0.0.1"}}},
+	}
+}
+
+// cluster is a host with one pod, whose marks can be changed.
+type cluster struct {
+	*httptest.Server
+	marks map[string]string
+	// got are the requests but those for metadata.
+	got chan *http.Request
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{marks: shop.MarksOf("web-0", "p"), got: make(chan *http.Request, 1)}
+	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch path := strings.TrimPrefix(req.URL.Path, "/base/api/v1/namespaces/"+shop.Host()+"/pods/web-0"); path {
+		case "":
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+				ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: c.marks},
+			})
+		case "/log":
+			c.got <- req
+			fmt.Fprint(w, "hello")
+		case "/exec":
+			c.got <- req
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+			_, _ = io.Copy(conn, buffered)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *cluster) config() Config {
+	return Config{
+		Host: &restclient.Config{Host: c.URL + "/base", BearerToken: "ours", TLSClientConfig: restclient.TLSClientConfig{
+			CAData: pemOf(c.Certificate()),
+		}},
+		HomeOf:  func(context.Context, tenant.Name, string) (names.Namespace, error) { return shop, nil },
+		Streams: 1,
+	}
+}
+
+func inShop(t *testing.T, verb string) context.Context {
+	ctx := genericapirequest.WithNamespace(tenant.WithSpace(t.Context(), "acme"), "shop")
+	ctx = genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: "jane"})
+	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb, Resource: "pods", Subresource: "exec", Namespace: "shop", Name: "web-0"})
+}
+
+// TestLocate checks that a connection goes to the host's pod with the UIDs of the tenant, the namespace and the
+// pod, or nowhere.
+func TestLocate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod    func(*core.Pod)
+		marks  map[string]string
+		ctx    func(context.Context) context.Context
+		closed bool
+		fail   func(error) bool
+	}{
+		"the pod":                {},
+		"a pod without a node":   {pod: func(p *core.Pod) { p.Spec.NodeName = "" }, fail: apierrors.IsBadRequest},
+		"a pod that is not here": {pod: func(p *core.Pod) { p.Name = "other" }, fail: apierrors.IsNotFound},
+		"a successor":            {pod: func(p *core.Pod) { p.UID = "next" }, fail: apierrors.IsConflict},
+		"a pod without marks":    {marks: map[string]string{}, fail: apierrors.IsConflict},
+		"a pod of another tenant": {marks: func() map[string]string {
+			other := shop
+			other.TenantUID = "other"
+			return other.MarksOf("web-0", "p")
+		}(), fail: apierrors.IsConflict},
+		"the system space":         {ctx: func(ctx context.Context) context.Context { return tenant.WithSpace(ctx, tenant.System) }, fail: apierrors.IsBadRequest},
+		"a host that is not there": {closed: true, fail: apierrors.IsServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			if tc.marks != nil {
+				c.marks = tc.marks
+			}
+			pod := forged()
+			if tc.pod != nil {
+				tc.pod(pod)
+			}
+			h, err := newHost(c.config(), space{pod})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.closed {
+				c.Close()
+			}
+			ctx := inShop(t, "create")
+			if tc.ctx != nil {
+				ctx = tc.ctx(ctx)
+			}
+			got, err := h.locate(ctx, "web-0", "exec", &core.PodExecOptions{Container: "c&stdin=true", Command: []string{"a b", "../x"}, Stdout: true})
+			if tc.fail != nil {
+				if !tc.fail(err) {
+					t.Errorf("got %v, %v", got, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.URL + "/base/api/v1/namespaces/" + shop.Host() + "/pods/web-0/exec?command=a+b&command=..%2Fx&container=c%26stdin%3Dtrue&stdout=true"
+			if diff := cmp.Diff(want, got.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLogs(t *testing.T) {
+	c := newCluster(t)
+	storages := storagesOf(forged())
+	if err := Wrap(storages, c.config(), nil); err != nil {
+		t.Fatal(err)
+	}
+	getter := storages["pods/log"].(rest.GetterWithOptions)
+	if _, err := getter.Get(inShop(t, "get"), "web-0", &core.PodLogOptions{InsecureSkipTLSVerifyBackend: true}); !apierrors.IsBadRequest(err) {
+		t.Errorf("got %v", err)
+	}
+	open := func() (io.ReadCloser, error) {
+		got, err := getter.Get(inShop(t, "get"), "web-0", &core.PodLogOptions{Container: "c", TailLines: new(int64(3))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, _, _, err := got.(rest.ResourceStreamer).InputStream(inShop(t, "get"), "", "")
+		return stream, err
+	}
+	stream, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("a second stream: %v", err)
+	}
+	content, err := io.ReadAll(stream)
+	if err != nil || string(content) != "hello" {
+		t.Errorf("got %q, %v", content, err)
+	}
+	if err := stream.Close(); err != nil {
+		t.Error(err)
+	}
+	if req := <-c.got; req.Header.Get("Authorization") != "Bearer ours" || req.URL.Query().Get("tailLines") != "3" {
+		t.Errorf("the host got %s, %v", req.URL, req.Header)
+	}
+	again, err := open()
+	if err != nil {
+		t.Fatalf("after the first one: %v", err)
+	}
+	again.Close()
+}
+
+// storagesOf returns those that Wrap changes, for one pod.
+func storagesOf(pod *core.Pod) map[string]rest.Storage {
+	return map[string]rest.Storage{
+		"pods": space{pod}, "pods/log": &podrest.LogREST{}, "pods/exec": &podrest.ExecREST{},
+		"pods/attach": &podrest.AttachREST{}, "pods/portforward": &podrest.PortForwardREST{},
+	}
+}
+
+// TestExec checks that a stream goes through with nothing of the client's but what is about it, and ends with
+// the request.
+func TestExec(t *testing.T) {
+	c := newCluster(t)
+	storages := storagesOf(forged())
+	if err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(nil)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	suspended, suspend := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer close(ended)
+		ctx, cancel := context.WithCancel(inShop(t, "create"))
+		context.AfterFunc(suspended, cancel)
+		handler, err := storages["pods/exec"].(rest.Connecter).Connect(ctx, "web-0", &core.PodExecOptions{Command: []string{"cat"}, Stdin: true}, responder{t})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		handler.ServeHTTP(w, req.WithContext(ctx))
+	}))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST /x?command=evil HTTP/1.1\r\nHost: evil\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4\r\n"+
+		"Authorization: Bearer theirs\r\nImpersonate-User: root\r\nX-Remote-User: root\r\nCookie: a=b\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v, %v", response, err)
+	}
+	got := <-c.got
+	for _, name := range []string{"Impersonate-User", "X-Remote-User", "Cookie"} {
+		if value := got.Header.Get(name); value != "" {
+			t.Errorf("the host got %s: %s", name, value)
+		}
+	}
+	if got.Header.Get("Authorization") != "Bearer ours" || got.Header.Get("X-Stream-Protocol-Version") != "v4" || got.Host == "evil" || got.URL.RawQuery != "command=cat&stdin=true" {
+		t.Errorf("the host got %s %s, %v", got.Host, got.URL, got.Header)
+	}
+	fmt.Fprint(conn, "ping")
+	echo := make([]byte, 4)
+	if _, err := io.ReadFull(reader, echo); err != nil || string(echo) != "ping" {
+		t.Errorf("got %q, %v", echo, err)
+	}
+	suspend()
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Fatalf("after the end: %v", err)
+	}
+	<-ended
+}
+
+// TestCreates checks that a WebSocket, which begins with a GET, needs the right to create.
+func TestCreates(t *testing.T) {
+	c := newCluster(t)
+	for decision, allowed := range map[authorizer.Decision]bool{authorizer.DecisionAllow: true, authorizer.DecisionNoOpinion: false, authorizer.DecisionDeny: false} {
+		storages := storagesOf(forged())
+		var asked []string
+		if err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			asked = append(asked, a.GetVerb()+" "+a.GetResource()+"/"+a.GetSubresource())
+			return decision, "", nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+		_, err := storages["pods/exec"].(rest.Connecter).Connect(inShop(t, "get"), "web-0", &core.PodExecOptions{}, responder{t})
+		if (err == nil) != allowed || err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("with %v: %v", decision, err)
+		}
+		if diff := cmp.Diff([]string{"create pods/exec"}, asked); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestAsOurs checks that no credentials of a client are in what the host gets.
+func TestAsOurs(t *testing.T) {
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	req.Header.Set("Authorization", "Bearer theirs")
+	req.Header.Add("Sec-Websocket-Protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.dG9rZW4")
+	req.Header.Add("Sec-Websocket-Protocol", "base64url.bearer.authorization.k8s.io.eA, v4.channel.k8s.io")
+	want := http.Header{"Sec-Websocket-Protocol": {"v5.channel.k8s.io, v4.channel.k8s.io"}}
+	if diff := cmp.Diff(want, asOurs(req).Header); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type responder struct{ t *testing.T }
+
+// Object implements rest.Responder.
+func (r responder) Object(int, runtime.Object) {}
+
+// Error implements rest.Responder.
+func (r responder) Error(err error) { r.t.Error(err) }
+
+func pemOf(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+}

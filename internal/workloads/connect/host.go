@@ -1,0 +1,143 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/metadata"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// Config says how pods are found on the host.
+type Config struct {
+	// Host is the configuration of the ServiceAccount that connects.
+	Host *restclient.Config
+	// HomeOf returns a namespace of a space with its UID and that of its tenant.
+	HomeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)
+	// Streams is how many connections a tenant may have at once. Zero is DefaultStreams.
+	Streams int
+}
+
+// DefaultStreams is how many connections a tenant may have at once on a server.
+const DefaultStreams = 100
+
+// host connects to the pods of the host.
+type host struct {
+	config    Config
+	base      *url.URL
+	transport http.RoundTripper
+	upgrades  proxy.UpgradeRequestRoundTripper
+	pods      metadata.Getter
+	// pod reads a pod of the request's space.
+	pod     rest.Getter
+	streams *streams
+}
+
+func newHost(config Config, pod rest.Getter) (*host, error) {
+	h := &host{config: config, pod: pod, streams: newStreams(config.Streams)}
+	var err error
+	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
+		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)
+	}
+	if h.transport, err = restclient.TransportFor(config.Host); err != nil {
+		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
+	}
+	if h.upgrades, err = upgradesOf(config.Host); err != nil {
+		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
+	}
+	client, err := metadata.NewForConfig(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of the host cluster: %w", err)
+	}
+	h.pods = client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	return h, nil
+}
+
+// upgradesOf makes connections that become streams, with the credentials of a configuration.
+func upgradesOf(config *restclient.Config) (proxy.UpgradeRequestRoundTripper, error) {
+	transportConfig, err := config.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := transport.TLSConfigFor(transportConfig)
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := transport.HTTPWrappersForConfig(transportConfig, proxy.MirrorRequest)
+	if err != nil {
+		return nil, err
+	}
+	// Without HTTP/2, in which nothing is upgraded.
+	connections := utilnet.SetOldTransportDefaults(&http.Transport{TLSClientConfig: tlsConfig})
+	return proxy.NewUpgradeRequestRoundTripper(connections, credentials), nil
+}
+
+// locate returns the URL of a subresource of the pod on the host that runs a pod of the request's space.
+// options are written anew from what has been decoded.
+func (h *host) locate(ctx context.Context, name, subresource string, options runtime.Object) (*url.URL, error) {
+	n, err := tenant.SpaceFrom(ctx)
+	if err != nil || !n.IsSpace() {
+		return nil, apierrors.NewBadRequest("pods of the system space do not run on the host cluster")
+	}
+	found, err := h.pod.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pod, ok := found.(*core.Pod)
+	if !ok {
+		return nil, fmt.Errorf("unexpected pod %T", found)
+	}
+	if pod.Spec.NodeName == "" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", name))
+	}
+	home, err := h.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if err := h.check(ctx, home, pod); err != nil {
+		return nil, err
+	}
+	query, err := legacyscheme.ParameterCodec.EncodeParameters(options, corev1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("writing the options: %w", err)
+	}
+	location := h.base.JoinPath("api", "v1", "namespaces", home.Host(), "pods", pod.Name, subresource)
+	location.RawQuery = query.Encode()
+	return location, nil
+}
+
+// check returns an error if the host's pod is not made of this one.
+func (h *host) check(ctx context.Context, home names.Namespace, pod *core.Pod) error {
+	there, err := h.pods.Namespace(home.Host()).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // there are no rights where there is no namespace
+		return notThere(pod.Name)
+	case err != nil:
+		return apierrors.NewServiceUnavailable("the host cluster, which runs the pods, cannot be reached")
+	}
+	of, complete := names.Of(there.Labels, there.Annotations)
+	if !complete || of != home || there.Annotations[names.NameAnnotation] != pod.Name || there.Annotations[names.UIDAnnotation] != string(pod.UID) {
+		return notThere(pod.Name)
+	}
+	return nil
+}
+
+func notThere(name string) error {
+	return apierrors.NewConflict(core.Resource("pods"), name, fmt.Errorf("it is not on the host cluster now; try again when it runs"))
+}

@@ -1,0 +1,121 @@
+package names
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// Prefix is that of all labels and annotations of ours on a host. Nothing in a space has them.
+const Prefix = "workloads.tenantry.io/"
+
+// Labels of objects on a host.
+const (
+	// InstallationLabel is on everything there, with the UID of the namespace kube-system of the
+	// system space: it is stored in etcd, and no other installation has it.
+	InstallationLabel = Prefix + "installation"
+	// TenantUIDLabel is on namespaces.
+	TenantUIDLabel = Prefix + "tenant-uid"
+)
+
+// Annotations of objects on a host: of what they are made.
+const (
+	TenantAnnotation       = Prefix + "tenant"
+	TenantUIDAnnotation    = Prefix + "tenant-uid"
+	NamespaceAnnotation    = Prefix + "namespace"
+	NamespaceUIDAnnotation = Prefix + "namespace-uid"
+	NameAnnotation         = Prefix + "name"
+	UIDAnnotation          = Prefix + "uid"
+)
+
+// HostUIDAnnotation is on pods of spaces that run on a host, with the UID of the host's pod. It comes with
+// the binding, and a space's users do not change it.
+const HostUIDAnnotation = Prefix + "host-uid"
+
+const (
+	hostPrefix  = "tn-"
+	tenantLen   = 20
+	spaceLen    = 26
+	digestLen   = 10
+	copyPrefix  = "tn-"
+	longPrefix  = "tnx-"
+	longNameLen = 180
+)
+
+// Namespace is a namespace of a tenant's space, in one of its lives.
+type Namespace struct {
+	// Installation is the value of InstallationLabel.
+	Installation string
+	Tenant       tenant.Name
+	TenantUID    types.UID
+	// Name is the name in the space.
+	Name string
+	UID  types.UID
+}
+
+// Host returns the name of the namespace on the host, which is at most 61 characters long. The
+// names in it are for people: they may be cut. The digest at its end is of the installation and of
+// both UIDs.
+func (n Namespace) Host() string {
+	return hostPrefix + cut(string(n.Tenant), tenantLen) + "-" + cut(n.Name, spaceLen) + "-" +
+		Digest(n.Installation, string(n.TenantUID), string(n.UID))[:digestLen]
+}
+
+// Flat returns the name in the flattened view.
+func (n Namespace) Flat() tenant.Flat { return tenant.Flatten(n.Tenant, n.Name) }
+
+// Marks returns the annotations of the host's namespace.
+func (n Namespace) Marks() map[string]string {
+	return map[string]string{
+		TenantAnnotation: string(n.Tenant), TenantUIDAnnotation: string(n.TenantUID),
+		NamespaceAnnotation: n.Name, NamespaceUIDAnnotation: string(n.UID),
+	}
+}
+
+// Labels returns the labels of the host's namespace by which it is found.
+func (n Namespace) Labels() map[string]string {
+	return map[string]string{InstallationLabel: n.Installation, TenantUIDLabel: string(n.TenantUID)}
+}
+
+// MarksOf returns the annotations of the host's object for one of a namespace.
+func (n Namespace) MarksOf(name string, uid types.UID) map[string]string {
+	marks := n.Marks()
+	marks[NameAnnotation], marks[UIDAnnotation] = name, string(uid)
+	return marks
+}
+
+// Of reads the namespace from the labels and annotations of a host's object, and reports whether
+// they are complete.
+func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
+	n = Namespace{
+		Installation: labels[InstallationLabel],
+		Tenant:       tenant.Name(annotations[TenantAnnotation]), TenantUID: types.UID(annotations[TenantUIDAnnotation]),
+		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]),
+	}
+	return n, n.Installation != "" && n.Tenant.IsSpace() && n.TenantUID != "" && n.Name != "" && n.UID != ""
+}
+
+// Copy returns the name on the host of a copy of a ConfigMap or Secret: hosts put a ConfigMap of
+// their own, kube-root-ca.crt, into every namespace.
+func Copy(name string) string {
+	if len(copyPrefix)+len(name) <= validation.DNS1123SubdomainMaxLength {
+		return copyPrefix + name
+	}
+	return longPrefix + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
+}
+
+// cut returns the beginning of a name.
+func cut(name string, most int) string {
+	return strings.TrimRight(name[:min(len(name), most)], "-")
+}
+
+// Digest returns 52 characters, of some texts, that may be in names.
+func Digest(of ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
+	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+}

@@ -1,0 +1,84 @@
+package names
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+var shop = Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
+
+func TestHost(t *testing.T) {
+	for name, change := range map[string]func(*Namespace){
+		"another installation": func(n *Namespace) { n.Installation = "j" },
+		"another tenant":       func(n *Namespace) { n.TenantUID = "u" },
+		"another life":         func(n *Namespace) { n.UID = "o" },
+		"a shifted border":     func(n *Namespace) { n.TenantUID, n.UID = "tn", "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := shop
+			change(&other)
+			if shop.Host() == other.Host() {
+				t.Errorf("both are %q", shop.Host())
+			}
+		})
+	}
+	if got := shop.Host(); !strings.HasPrefix(got, "tn-acme-shop-") || got != shop.Host() {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHostIsLabel(t *testing.T) {
+	for _, names := range [][2]string{
+		{"a", "b"}, {strings.Repeat("a", 63), strings.Repeat("b", 63)},
+		{strings.Repeat("a", 19) + "-x", strings.Repeat("b", 25) + "-x"}, {"a--b", "c--------------------------d"},
+	} {
+		n := shop
+		n.Tenant, n.Name = tenant.Name(names[0]), names[1]
+		host := n.Host()
+		if problems := validation.IsDNS1123Label(host); len(problems) > 0 || len(host) > 61 {
+			t.Errorf("%v: %q has %d characters, %v", names, host, len(host), problems)
+		}
+	}
+}
+
+func TestOf(t *testing.T) {
+	got, complete := Of(shop.Labels(), shop.MarksOf("web-0", "p"))
+	if diff := cmp.Diff(shop, got); diff != "" || !complete {
+		t.Error(diff)
+	}
+	for key := range shop.Marks() {
+		marks := shop.Marks()
+		delete(marks, key)
+		if _, complete := Of(shop.Labels(), marks); complete {
+			t.Errorf("complete without %s", key)
+		}
+	}
+	if _, complete := Of(nil, shop.Marks()); complete {
+		t.Error("complete without the installation")
+	}
+	system := shop
+	system.Tenant = "system"
+	if _, complete := Of(system.Labels(), system.Marks()); complete {
+		t.Error("the system space has workloads")
+	}
+}
+
+func TestCopy(t *testing.T) {
+	long := strings.Repeat("a", 251)
+	seen := map[string]string{}
+	for _, name := range []string{"kube-root-ca.crt", "x-a", "a", long, long + "b", strings.Repeat("a", 179) + "." + strings.Repeat("c", 73)} {
+		got := Copy(name)
+		if problems := validation.IsDNS1123Subdomain(got); len(problems) > 0 {
+			t.Errorf("%q: %v", got, problems)
+		}
+		if before, taken := seen[got]; taken || got == name {
+			t.Errorf("%q is of %q and %q", got, before, name)
+		}
+		seen[got] = name
+	}
+}

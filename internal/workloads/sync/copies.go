@@ -1,0 +1,244 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// versionAnnotation says which version of its source a copy is.
+const versionAnnotation = names.Prefix + "version"
+
+// copies are what the host has of ConfigMaps and Secrets, by its namespaces. A namespace is read when a
+// copy in it is first asked for: there is no right to watch Secrets of the host, and no need to.
+type copies struct {
+	mu sync.Mutex
+	in map[string]*copiesIn
+}
+
+// copiesIn are the copies in one namespace of the host. The lock is held while they are written.
+type copiesIn struct {
+	mu sync.Mutex
+	// read is whether have is what there is.
+	read bool
+	// have are the versions of the sources of which there are copies, and the UIDs of these.
+	have map[reference]copied
+}
+
+type copied struct {
+	version string
+	uid     types.UID
+}
+
+func (c *copies) of(host string) *copiesIn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in[host] == nil {
+		c.in[host] = &copiesIn{have: map[reference]copied{}}
+	}
+	return c.in[host]
+}
+
+func (c *copies) forget(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.in, host)
+}
+
+// syncCopy makes the copy of a ConfigMap or Secret that live pods name what its source is, and takes away
+// what none names.
+func (s *syncer) syncCopy(ctx context.Context, i item) error {
+	home, _, err := s.homeOf(tenant.Flat(i.namespace))
+	if err != nil {
+		return nil //nolint:nilerr // what was there goes with the host's namespace
+	}
+	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
+		return err // there is no copy, and no pod yet
+	}
+	return s.ensureCopy(ctx, home, reference{i.kind, i.namespace, i.name})
+}
+
+// ensureCopy makes a copy what it is to be.
+func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref reference) error {
+	in := s.copies.of(home.Host())
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.read {
+		if err := s.readCopies(ctx, home, in); err != nil {
+			return err
+		}
+		in.read = true
+	}
+	has := in.have[ref]
+	if s.references.has(ref) {
+		version, known := s.sourceVersion(ref)
+		if known && version == has.version {
+			return nil
+		}
+		source, err := s.source(ctx, ref)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading %q of a space: %w", ref.name, err)
+		}
+		if err == nil {
+			return s.writeCopy(ctx, home, in, ref, source)
+		}
+	}
+	if has.uid == "" {
+		return nil
+	}
+	return s.removeCopy(ctx, home, in, ref, has)
+}
+
+// readCopies reads which copies there are in a namespace of the host, and has those looked at that no
+// pod names.
+func (s *syncer) readCopies(ctx context.Context, home names.Namespace, in *copiesIn) error {
+	in.have = map[reference]copied{}
+	options := metav1.ListOptions{LabelSelector: labels.Set{names.InstallationLabel: s.installation}.String()}
+	for kind, resource := range copiedResources {
+		list, err := s.hostMetadata.Resource(resource).Namespace(home.Host()).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing %s of the host's namespace %q: %w", resource.Resource, home.Host(), err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			of, complete := names.Of(o.Labels, o.Annotations)
+			name := o.Annotations[names.NameAnnotation]
+			if !complete || of != home || o.Name != names.Copy(name) {
+				continue // it is reported when its name is needed
+			}
+			ref := reference{kind, home.Flat().String(), name}
+			in.have[ref] = copied{o.Annotations[versionAnnotation], o.UID}
+			if !s.references.has(ref) {
+				s.queue.Add(item{kind, home.Tenant, ref.namespace, name})
+			}
+		}
+	}
+	return nil
+}
+
+// sourceVersion returns the version of a source, if the cache knows it.
+func (s *syncer) sourceVersion(ref reference) (string, bool) {
+	var o metav1.Object
+	var err error
+	if ref.kind == secretItem {
+		o, err = s.secrets.Secrets(ref.namespace).Get(ref.name)
+	} else {
+		o, err = s.configMaps.ConfigMaps(ref.namespace).Get(ref.name)
+	}
+	if err != nil {
+		return "", false
+	}
+	return versionOf(o), true
+}
+
+func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }
+
+// content is what a copy has of its source.
+type content struct {
+	of         metav1.Object
+	data       map[string]string
+	binary     map[string][]byte
+	secretType corev1.SecretType
+}
+
+// source reads a ConfigMap or Secret of a space, of which the cache has no content.
+func (s *syncer) source(ctx context.Context, ref reference) (content, error) {
+	if ref.kind == secretItem {
+		secret, err := s.spaces.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		if err != nil {
+			return content{}, err
+		}
+		return content{of: secret, binary: secret.Data, secretType: copiedType(secret.Type)}, nil
+	}
+	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	if err != nil {
+		return content{}, err
+	}
+	return content{of: configMap, data: configMap.Data, binary: configMap.BinaryData}, nil
+}
+
+// copiedType returns the type of a Secret's copy. Those by which kubelets pull images have theirs. A host does
+// things of its own with others: it puts a token of its own into one of the type service-account-token.
+func copiedType(of corev1.SecretType) corev1.SecretType {
+	if of == corev1.SecretTypeDockercfg || of == corev1.SecretTypeDockerConfigJson {
+		return of
+	}
+	return corev1.SecretTypeOpaque
+}
+
+// writeCopy makes a copy, or changes it.
+func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, source content) error {
+	meta := metav1.ObjectMeta{
+		Name: names.Copy(ref.name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
+		Annotations: home.MarksOf(ref.name, source.of.GetUID()),
+	}
+	meta.Annotations[versionAnnotation] = versionOf(source.of)
+	written, err := s.putCopy(ctx, ref.kind, meta, source, in.have[ref])
+	if apierrors.IsAlreadyExists(err) {
+		in.read = false // it may be ours, of which an answer was lost
+		return fmt.Errorf("the host's namespace %q has %q already, which is not of this installation; whoever administers the host is to remove it", home.Host(), meta.Name)
+	}
+	if err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+			in.read = false // somebody else has changed it
+		}
+		return fmt.Errorf("copying %q to the host's namespace %q: %w", ref.name, home.Host(), err)
+	}
+	in.have[ref] = copied{meta.Annotations[versionAnnotation], written.GetUID()}
+	return nil
+}
+
+// putCopy creates a copy or, with the UID of the one that there is, replaces it. A Secret's type cannot be
+// changed: it is made again.
+func (s *syncer) putCopy(ctx context.Context, kind kind, meta metav1.ObjectMeta, source content, before copied) (metav1.Object, error) {
+	meta.UID = before.uid
+	if kind == secretItem {
+		secret := &corev1.Secret{ObjectMeta: meta, Data: source.binary, Type: source.secretType}
+		client := s.host.CoreV1().Secrets(meta.Namespace)
+		if before.uid == "" {
+			return client.Create(ctx, secret, metav1.CreateOptions{})
+		}
+		updated, err := client.Update(ctx, secret, metav1.UpdateOptions{})
+		if !apierrors.IsInvalid(err) {
+			return updated, err
+		}
+		if err := client.Delete(ctx, meta.Name, *metav1.NewPreconditionDeleteOptions(string(before.uid))); err != nil {
+			return nil, err
+		}
+		secret.UID = ""
+		return client.Create(ctx, secret, metav1.CreateOptions{})
+	}
+	configMap := &corev1.ConfigMap{ObjectMeta: meta, Data: source.data, BinaryData: source.binary}
+	client := s.host.CoreV1().ConfigMaps(meta.Namespace)
+	if before.uid == "" {
+		return client.Create(ctx, configMap, metav1.CreateOptions{})
+	}
+	return client.Update(ctx, configMap, metav1.UpdateOptions{})
+}
+
+// removeCopy deletes a copy.
+func (s *syncer) removeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, has copied) error {
+	options := *metav1.NewPreconditionDeleteOptions(string(has.uid))
+	name := names.Copy(ref.name)
+	err := s.hostMetadata.Resource(copiedResources[ref.kind]).Namespace(home.Host()).Delete(ctx, name, options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %q of the host's namespace %q: %w", name, home.Host(), err)
+	}
+	delete(in.have, ref)
+	return nil
+}
+
+var copiedResources = map[kind]schema.GroupVersionResource{
+	configMapItem: corev1.SchemeGroupVersion.WithResource("configmaps"),
+	secretItem:    corev1.SchemeGroupVersion.WithResource("secrets"),
+}

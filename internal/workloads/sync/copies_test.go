@@ -1,0 +1,125 @@
+package sync
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+func reading(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}},
+		{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+	}
+}
+
+func secret(of corev1.SecretType, version string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "acme|shop", UID: "su", ResourceVersion: version, Finalizers: []string{"f"},
+			Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}, Labels: map[string]string{"l": "v"}},
+		Type: of, Data: map[string][]byte{"k": []byte(version)}, Immutable: new(true),
+	}
+}
+
+// TestCopies checks that what a pod names is on the host before it, and as it is in the space, but for
+// what a host would act on.
+func TestCopies(t *testing.T) {
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "acme|shop", UID: "cu", ResourceVersion: "1"},
+		Data: map[string]string{"k": "v"}, BinaryData: map[string][]byte{"b": {0}}}
+	unnamed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "unnamed", Namespace: "acme|shop"}}
+	w := newWorld(t, hostSpace(), configMap, secret(corev1.SecretTypeServiceAccountToken, "1"), unnamed, spacePod(reading))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := w.onHost.CoreV1().Secrets(home.Host()).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []corev1.Secret{{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "tn-s", Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: "i"},
+			Annotations: map[string]string{
+				names.TenantAnnotation: "acme", names.TenantUIDAnnotation: "t", names.NamespaceAnnotation: "shop", names.NamespaceUIDAnnotation: "n",
+				names.NameAnnotation: "s", names.UIDAnnotation: "su", versionAnnotation: "su/1",
+			},
+		},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"k": []byte("1")},
+	}}
+	if diff := cmp.Diff(want, secrets.Items, cmpopts.IgnoreTypes(metav1.TypeMeta{}, []metav1.ManagedFieldsEntry{})); diff != "" {
+		t.Errorf("secrets of the host (-want +got):\n%s", diff)
+	}
+	got, err := w.onHost.CoreV1().ConfigMaps(home.Host()).Get(t.Context(), "tn-c", metav1.GetOptions{})
+	if err != nil || got.Data["k"] != "v" || len(got.BinaryData["b"]) != 1 {
+		t.Errorf("the config map is %+v, %v", got, err)
+	}
+	order := did(w.onHost)
+	if order[len(order)-1] != "create pods" {
+		t.Errorf("did %v", order)
+	}
+}
+
+// TestCopyFollows checks that a copy changes with its source, and goes with it or with the last pod that names it.
+func TestCopyFollows(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"the source goes": func(w *world) {
+			if err := w.space.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), "acme|shop", "s"); err != nil {
+				w.t.Fatal(err)
+			}
+			if err := w.informers.Core().V1().Secrets().Informer().GetIndexer().Delete(secret("", "")); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"no pod names it": func(w *world) { w.references.set(podName{"acme|shop", "web-0"}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+			ref := reference{secretItem, "acme|shop", "s"}
+			sync := func() {
+				t.Helper()
+				if err := w.syncCopy(t.Context(), item{ref.kind, "acme", ref.namespace, ref.name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sync()
+			in := w.copies.of(home.Host())
+			in.have[ref] = copied{in.have[ref].version, "copy"} // the fake gives no UIDs
+			w.onHost.ClearActions()
+			sync()
+			w.expect(nil, nil)
+
+			changed := secret(corev1.SecretTypeOpaque, "2")
+			if err := w.space.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), changed, "acme|shop"); err != nil {
+				t.Fatal(err)
+			}
+			w.see(changed)
+			sync()
+			w.expect(nil, []string{"update secrets"})
+			if got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tn-s", metav1.GetOptions{}); err != nil || string(got.Data["k"]) != "2" {
+				t.Errorf("the copy is %+v, %v", got, err)
+			}
+			in.have[ref] = copied{in.have[ref].version, "copy"}
+			end(w)
+			sync()
+			if _, has := in.have[ref]; has {
+				t.Error("it is still there")
+			}
+		})
+	}
+}
+
+// TestForeignCopy checks that what is not ours stays as it is.
+func TestForeignCopy(t *testing.T) {
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tn-s", Namespace: home.Host()}, Data: map[string][]byte{"k": []byte("own")}}
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+	w.add(w.onHost, foreign)
+	if err := w.look(); err == nil || apierrors.IsAlreadyExists(err) {
+		t.Errorf("got %v", err)
+	}
+	w.expect(nil, []string{"create secrets"})
+}

@@ -1,0 +1,67 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilpod "k8s.io/kubernetes/pkg/util/pod"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+const (
+	// component is the source of events that the syncer itself has to tell.
+	component = "tenantry-syncer"
+	// reasonRefused is the reason of the condition and of the event of a pod that does not get to the host.
+	reasonRefused = "RefusedByHost"
+	// messageLen is how long a message of an event may be.
+	messageLen = 1024
+)
+
+// refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
+// comes when the pod, its namespace or its Tenant changes.
+func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error {
+	status := *pod.Status.DeepCopy()
+	condition := corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reasonRefused, Message: why, LastTransitionTime: metav1.NewTime(s.clock.Now()),
+	}
+	for i := range status.Conditions {
+		if has := status.Conditions[i]; has.Type == condition.Type && has.Status == condition.Status {
+			condition.LastTransitionTime = has.LastTransitionTime
+			if has.Reason == condition.Reason && has.Message == condition.Message {
+				return nil
+			}
+		}
+	}
+	status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
+	if _, _, _, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, status); err != nil {
+		return fmt.Errorf("writing why the pod does not run: %w", err)
+	}
+	return s.tell(ctx, pod, reasonRefused, why)
+}
+
+// tell makes an event about a pod in its space. The same one is made once.
+func (s *syncer) tell(ctx context.Context, pod *corev1.Pod, reason, message string) error {
+	if len(message) > messageLen {
+		message = strings.ToValidUTF8(message[:messageLen], "")
+	}
+	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(pod.UID), reason, message), Namespace: pod.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		},
+		Reason: reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	_, err := s.spaces.CoreV1().Events(pod.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("telling of the pod: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package sync
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func hostEvent(uid, about types.UID, message string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "e", Namespace: home.Host(), UID: uid},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: home.Host(), Name: "web-0", UID: about},
+		Reason:         "FailedScheduling", Message: message, Count: 1,
+	}
+}
+
+// TestHostEvents checks which events of the host a space is told, and what of them.
+func TestHostEvents(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), hostPod(spacePod(nil), nil))
+	w.events = &hostEvents{clock: w.clock, enqueue: w.eventSeen, pending: map[item]*corev1.Event{}, told: map[tenant.Name]int{}}
+	told := func() []corev1.Event {
+		t.Helper()
+		for w.queue.Len() > 0 {
+			i, _ := w.queue.Get()
+			if err := w.sync(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+			w.queue.finished(i)
+		}
+		all, err := w.space.CoreV1().Events("acme|shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all.Items
+	}
+	for name, event := range map[string]*corev1.Event{
+		"of another pod of the name": hostEvent("1", "other", ""),
+		"of a pod of the host":       {ObjectMeta: metav1.ObjectMeta{UID: "2"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "web-0"}},
+	} {
+		if err := w.events.Add(event); err != nil || len(told()) > 0 {
+			t.Errorf("%s: told %v, %v", name, told(), err)
+		}
+	}
+	event := hostEvent("3", "host-p", "0/37 nodes are available: 37 Insufficient cpu.")
+	for range 2 {
+		if err := w.events.Add(event); err != nil {
+			t.Fatal(err)
+		}
+		all := told()
+		if len(all) != 1 || all[0].InvolvedObject.UID != "p" || all[0].Message != "no node of the host cluster can run the pod now: Insufficient cpu" {
+			t.Fatalf("told %+v", all)
+		}
+		again := *event
+		again.Count = 2
+		event = &again
+	}
+	if len(w.events.pending) > 0 {
+		t.Errorf("kept are %v", w.events.pending)
+	}
+}
+
+// TestHostEventsAreLimited checks that no pod of a tenant fills the queue with events.
+func TestHostEventsAreLimited(t *testing.T) {
+	w := newWorld(t)
+	e := &hostEvents{clock: w.clock, told: map[tenant.Name]int{}}
+	count := func(n tenant.Name) (told int) {
+		for range 2 * eventsPerMinute {
+			if e.mayTell(n) {
+				told++
+			}
+		}
+		return told
+	}
+	if got := count("acme"); got != eventsPerMinute {
+		t.Errorf("%d are told", got)
+	}
+	if got := count("globex"); got != eventsPerMinute {
+		t.Errorf("%d of another are told", got)
+	}
+	w.clock.Step(time.Minute + time.Second)
+	if got := count("acme"); got != eventsPerMinute || len(e.told) != 1 {
+		t.Errorf("a minute later %d are told, and there is something for %d", got, len(e.told))
+	}
+}
+
+// TestPatch checks that a change is of one pod alone, and leaves what the host's components have added.
+func TestPatch(t *testing.T) {
+	before := spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"gone": "x", "kept": "x"} })
+	host := hostPod(before, func(p *corev1.Pod) {
+		p.Labels["host"], p.Annotations["host"] = "x", "x"
+	})
+	now := hostPod(spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"kept": "y"} }), nil)
+	patch := patchOf(now, host)["metadata"].(map[string]any)
+	labels := patch["labels"].(map[string]any)
+	if _, named := labels["host"]; named || labels["kept"] != "y" || patch["uid"] != host.UID {
+		t.Errorf("the patch is %v", patch)
+	}
+	if value, named := labels["gone"]; !named || value != nil {
+		t.Errorf("a label stays: %v", labels)
+	}
+	if _, named := patch["annotations"].(map[string]any)["host"]; named {
+		t.Errorf("an annotation of the host is changed: %v", patch)
+	}
+}

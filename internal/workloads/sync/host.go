@@ -1,0 +1,137 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+const (
+	// bySource indexes the host's objects by what they are made of.
+	bySource = "source"
+	// byTenant indexes the host's namespaces by their tenants.
+	byTenant = "tenant"
+)
+
+// hostState is what the syncer knows of the host: what has the label of the installation.
+type hostState struct {
+	pods, namespaces cache.SharedIndexInformer
+}
+
+func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
+		}))
+	h := &hostState{pods: factory.Core().V1().Pods().Informer(), namespaces: factory.Core().V1().Namespaces().Informer()}
+	if err := h.pods.AddIndexers(cache.Indexers{bySource: podSource}); err != nil {
+		return nil, fmt.Errorf("indexing the host's pods: %w", err)
+	}
+	if err := h.namespaces.AddIndexers(cache.Indexers{bySource: namespaceSource, byTenant: namespaceTenant}); err != nil {
+		return nil, fmt.Errorf("indexing the host's namespaces: %w", err)
+	}
+	return h, nil
+}
+
+// run runs the informers until ctx ends, and returns when they know what there is.
+func (h *hostState) run(ctx context.Context) bool {
+	go h.pods.RunWithContext(ctx)
+	go h.namespaces.RunWithContext(ctx)
+	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.namespaces.HasSynced)
+}
+
+// podsOf returns the host's pods for a pod of a space and its predecessors of the name.
+func (h *hostState) podsOf(namespace, name string) ([]*corev1.Pod, error) {
+	return indexed[*corev1.Pod](h.pods, bySource, namespace+"/"+name)
+}
+
+// namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
+func (h *hostState) namespacesOf(flat tenant.Flat) ([]*corev1.Namespace, error) {
+	return indexed[*corev1.Namespace](h.namespaces, bySource, flat.String())
+}
+
+// namespacesOfTenant returns the host's namespaces for a tenant and its predecessors of the name.
+func (h *hostState) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, error) {
+	return indexed[*corev1.Namespace](h.namespaces, byTenant, string(n))
+}
+
+// namespace returns a namespace of the host, nil if there is none with the installation's label.
+func (h *hostState) namespace(name string) (*corev1.Namespace, error) {
+	found, exists, err := h.namespaces.GetIndexer().GetByKey(name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return found.(*corev1.Namespace), nil
+}
+
+func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]T, error) {
+	found, err := informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil, fmt.Errorf("reading the cache of the host: %w", err)
+	}
+	all := make([]T, len(found))
+	for i := range found {
+		all[i] = found[i].(T)
+	}
+	return all, nil
+}
+
+// sourceOf returns the pod of a space that a host's pod is made of, by its marks, and whether they
+// are those of the namespace that it is in.
+func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
+	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
+	name = host.GetAnnotations()[names.NameAnnotation]
+	return n, name, complete && name != "" && n.Host() == host.GetNamespace()
+}
+
+func podSource(obj any) ([]string, error) {
+	n, name, ok := sourceOf(obj.(metav1.Object))
+	if !ok {
+		return nil, nil
+	}
+	return []string{n.Flat().String() + "/" + name}, nil
+}
+
+// namespaceOf returns the namespace of a space that a host's is made of, by its marks, and whether it
+// is called as it would be.
+func namespaceOf(host metav1.Object) (names.Namespace, bool) {
+	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
+	return n, complete && n.Host() == host.GetName()
+}
+
+func namespaceSource(obj any) ([]string, error) {
+	n, ok := namespaceOf(obj.(metav1.Object))
+	if !ok {
+		return nil, nil
+	}
+	return []string{n.Flat().String()}, nil
+}
+
+func namespaceTenant(obj any) ([]string, error) {
+	n, ok := namespaceOf(obj.(metav1.Object))
+	if !ok {
+		return nil, nil
+	}
+	return []string{string(n.Tenant)}, nil
+}
+
+// slim drops what is not read of the host's objects: the hash of what was written stands for the spec.
+func slim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		o.ManagedFields, o.OwnerReferences = nil, nil
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
+	case *corev1.Namespace:
+		o.ManagedFields = nil
+	}
+	return obj, nil
+}

@@ -1,0 +1,180 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// eventsPerMinute is how many events of the host a space is told in a minute.
+	eventsPerMinute = 300
+	// eventAge is how old an event may be when a syncer that starts tells of it.
+	eventAge = time.Minute
+)
+
+// hostEvents are events of the host that are to be told in spaces: what a Reflector has read of them. None is
+// kept once it has been told.
+type hostEvents struct {
+	clock   clock.PassiveClock
+	enqueue func(*corev1.Event)
+
+	mu      sync.Mutex
+	pending map[item]*corev1.Event
+	// told is how many each tenant was told since the beginning of a minute.
+	told   map[tenant.Name]int
+	minute time.Time
+}
+
+var _ cache.ReflectorStore = &hostEvents{}
+
+// watchEvents returns what watches the host's events of pods.
+func (s *syncer) watchEvents(ctx context.Context) (run func(), err error) {
+	s.events = &hostEvents{clock: s.clock, enqueue: s.eventSeen, pending: map[item]*corev1.Event{}, told: map[tenant.Name]int{}}
+	lw := cache.NewListWatchFromClient(s.host.CoreV1().RESTClient(), "events", metav1.NamespaceAll, fields.OneTermEqualSelector("involvedObject.kind", "Pod"))
+	reflector := cache.NewReflector(lw, &corev1.Event{}, s.events, 0)
+	return func() { reflector.RunWithContext(ctx) }, nil
+}
+
+// eventSeen has an event looked at if it is about a pod of a space.
+func (s *syncer) eventSeen(event *corev1.Event) {
+	about := event.InvolvedObject
+	found, exists, err := s.hostState.pods.GetIndexer().GetByKey(about.Namespace + "/" + about.Name)
+	if err != nil || !exists {
+		return
+	}
+	host := found.(*corev1.Pod)
+	n, _, ok := sourceOf(host)
+	if !ok || host.UID != about.UID || !s.events.mayTell(n.Tenant) {
+		return
+	}
+	i := item{eventItem, n.Tenant, n.Flat().String(), string(event.UID)}
+	s.events.put(i, event)
+	s.queue.Add(i)
+}
+
+// syncEvent tells of an event of the host in the space of its pod.
+func (s *syncer) syncEvent(ctx context.Context, i item) error {
+	event := s.events.get(i)
+	if event == nil {
+		return nil
+	}
+	pod, err := s.pods.Pods(i.namespace).Get(event.InvolvedObject.Name)
+	found, exists, indexErr := s.hostState.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
+	if err != nil || indexErr != nil || !exists || uidOf(found.(*corev1.Pod)) != pod.UID {
+		s.events.done(i, event)
+		return nil //nolint:nilerr // the pod is gone
+	}
+	of, _, _ := sourceOf(found.(*corev1.Pod))
+	if err := s.putEvent(ctx, eventIn(event, pod, of)); err != nil {
+		return err
+	}
+	s.events.done(i, event)
+	return nil
+}
+
+// eventIn returns an event of the host as the space is told of it.
+func eventIn(event *corev1.Event, pod *corev1.Pod, of names.Namespace) *corev1.Event {
+	message := translate.Text(event.Message, pod, of)
+	if event.Reason == "FailedScheduling" {
+		message = translate.Unschedulable(message)
+	}
+	if len(message) > messageLen {
+		message = strings.ToValidUTF8(message[:messageLen], "")
+	}
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: event.InvolvedObject.FieldPath,
+		},
+		Reason: event.Reason, Message: message, Type: event.Type, Source: event.Source,
+		FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, Count: event.Count, EventTime: event.EventTime,
+		Action: event.Action, ReportingController: event.ReportingController, ReportingInstance: event.ReportingInstance,
+	}
+}
+
+// putEvent creates an event, or says how often it has come again.
+func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
+	client := s.spaces.CoreV1().Events(event.Namespace)
+	_, err := client.Create(ctx, event, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		patch := fmt.Sprintf(`{"count":%d,"lastTimestamp":%q}`, event.Count, event.LastTimestamp.UTC().Format(time.RFC3339))
+		_, err = client.Patch(ctx, event.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return fmt.Errorf("telling of the pod: %w", err)
+	}
+	return nil
+}
+
+// mayTell counts an event of a tenant, and reports whether it is within the limit.
+func (e *hostEvents) mayTell(n tenant.Name) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := e.clock.Now(); now.Sub(e.minute) > time.Minute {
+		e.minute, e.told = now, map[tenant.Name]int{}
+	}
+	e.told[n]++
+	return e.told[n] <= eventsPerMinute
+}
+
+func (e *hostEvents) put(i item, event *corev1.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pending[i] = event
+}
+
+func (e *hostEvents) get(i item) *corev1.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pending[i]
+}
+
+// done forgets an event, unless another version of it has come.
+func (e *hostEvents) done(i item, event *corev1.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pending[i] == event {
+		delete(e.pending, i)
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (e *hostEvents) Add(obj any) error {
+	e.enqueue(obj.(*corev1.Event))
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (e *hostEvents) Update(obj any) error { return e.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (e *hostEvents) Delete(any) error { return nil }
+
+// Replace implements cache.ReflectorStore. Of what was there before, old events have been told already.
+func (e *hostEvents) Replace(all []any, _ string) error {
+	for _, obj := range all {
+		event := obj.(*corev1.Event)
+		if e.clock.Since(event.LastTimestamp.Time) < eventAge {
+			e.enqueue(event)
+		}
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (e *hostEvents) Resync() error { return nil }

@@ -1,0 +1,231 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/pod-security-admission/api"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// idleNamespace is how long a host's namespace stays without a pod.
+	idleNamespace = time.Hour
+	// boundAnnotation says on a host's namespace that its RoleBinding has been made.
+	boundAnnotation = names.Prefix + "bound"
+	// namespaceRole and connectRole are the ClusterRoles that the syncer, and what connects to pods, has in each of
+	// the host's namespaces, by RoleBindings of these names.
+	namespaceRole = "tenantry-workloads-namespace"
+	connectRole   = "tenantry-workloads-connect"
+	// connectAccount is the ServiceAccount that connects to pods.
+	connectAccount = "connect"
+)
+
+// errNoHome is that a namespace is not there, or its tenant.
+var errNoHome = errors.New("there is no such namespace")
+
+// homeOf returns where what is in a namespace of a space is on the host.
+func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, error) {
+	n, name := flat.Split()
+	t, err := s.tenantNamed(n)
+	if err != nil {
+		return names.Namespace{}, nil, err
+	}
+	namespace, err := s.namespaces.Get(flat.String())
+	if apierrors.IsNotFound(err) || t == nil {
+		return names.Namespace{}, nil, errNoHome
+	}
+	if err != nil {
+		return names.Namespace{}, nil, err
+	}
+	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID}, t, nil
+}
+
+// rulesOf returns what a tenant's pods are held to.
+func rulesOf(t *v1alpha1.Tenant) translate.Rules {
+	if t.Spec.Workloads == nil {
+		return translate.Rules{}
+	}
+	return translate.Rules{Level: translate.Level(t.Spec.Workloads.PodSecurity)}
+}
+
+// ensureNamespace makes the host's namespace, if there is none, and returns its UID.
+func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v1alpha1.Tenant) (types.UID, error) {
+	found, err := s.hostState.namespace(home.Host())
+	if err != nil {
+		return "", err
+	}
+	wanted := hostNamespace(home, rulesOf(t).Level)
+	if found == nil {
+		if found, err = s.createNamespace(ctx, wanted); err != nil {
+			return "", err
+		}
+	}
+	switch has, ok := namespaceOf(found); {
+	case !ok || has != home:
+		return "", fmt.Errorf("the host's namespace %q is not of this namespace: it has marks of %q of tenant %q; whoever administers the host is to remove it", home.Host(), has.Name, has.Tenant)
+	case found.DeletionTimestamp != nil:
+		return "", fmt.Errorf("the host's namespace %q is being deleted", home.Host())
+	}
+	if found.Annotations[boundAnnotation] == "" {
+		if err := s.bindNamespace(ctx, found); err != nil {
+			return "", err
+		}
+	}
+	return found.UID, s.labelNamespace(ctx, found, wanted)
+}
+
+// hostNamespace returns the host's namespace as it is to be.
+func hostNamespace(home names.Namespace, level translate.Level) *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home.Host(), Labels: home.Labels(), Annotations: home.Marks()}}
+	n.Labels[api.EnforceLevelLabel] = string(level.Or())
+	return n
+}
+
+func (s *syncer) createNamespace(ctx context.Context, wanted *corev1.Namespace) (*corev1.Namespace, error) {
+	made, err := s.host.CoreV1().Namespaces().Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		made, err = s.host.CoreV1().Namespaces().Get(ctx, wanted.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the host's namespace %q: %w", wanted.Name, err)
+	}
+	return made, nil
+}
+
+// bindNamespace gives the syncer, and what connects to pods, their rights in a namespace.
+func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace) error {
+	connecting := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: hostNamespaceOfOurs, Name: connectAccount}}
+	if s.connects {
+		connecting = append(connecting, s.subjects...)
+	}
+	for role, subjects := range map[string][]rbacv1.Subject{namespaceRole: s.subjects, connectRole: connecting} {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role, Labels: map[string]string{names.InstallationLabel: s.installation}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   subjects,
+		}
+		_, err := s.host.RbacV1().RoleBindings(namespace.Name).Create(ctx, binding, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("binding %s in the host's namespace %q: %w", role, namespace.Name, err)
+		}
+	}
+	return s.patchNamespace(ctx, namespace, metav1.ObjectMeta{Annotations: map[string]string{boundAnnotation: "true"}})
+}
+
+// labelNamespace makes the labels of a namespace what they are to be: the level of its pods may change.
+func (s *syncer) labelNamespace(ctx context.Context, found, wanted *corev1.Namespace) error {
+	labels := maps.Clone(wanted.Labels)
+	maps.DeleteFunc(labels, func(key, value string) bool { return found.Labels[key] == value })
+	if len(labels) == 0 {
+		return nil
+	}
+	return s.patchNamespace(ctx, found, metav1.ObjectMeta{Labels: labels})
+}
+
+// patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
+func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change metav1.ObjectMeta) error {
+	change.UID = of.UID
+	patch, err := json.Marshal(map[string]any{"metadata": change})
+	if err != nil {
+		return err
+	}
+	if _, err := s.host.CoreV1().Namespaces().Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("changing the host's namespace %q: %w", of.Name, err)
+	}
+	return nil
+}
+
+// syncHostNamespace deletes a host's namespace whose own is gone, or that has been idle for an hour.
+func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
+	found, err := s.hostState.namespace(i.name)
+	if err != nil || found == nil || found.DeletionTimestamp != nil {
+		s.idle.forget(i.name)
+		return err
+	}
+	of, ok := namespaceOf(found)
+	if !ok {
+		return fmt.Errorf("the host's namespace %q has the label of this installation and not the marks of its name; whoever administers the host is to remove it", i.name)
+	}
+	home, t, err := s.homeOf(of.Flat())
+	if err != nil && !errors.Is(err, errNoHome) {
+		return err
+	}
+	if err != nil || home != of {
+		s.idle.forget(i.name)
+		return s.removeNamespace(ctx, found, of)
+	}
+	if err := s.labelNamespace(ctx, found, hostNamespace(home, rulesOf(t).Level)); err != nil {
+		return err
+	}
+	used, err := s.isUsed(of, i.name)
+	if err != nil || used {
+		s.idle.forget(i.name)
+		return err
+	}
+	if left := s.idle.left(i.name); left > 0 {
+		s.queue.AddAfter(i, left)
+		return nil
+	}
+	return s.deleteNamespace(ctx, found)
+}
+
+// isUsed reports whether there is a pod in a namespace of a space, or in the host's.
+func (s *syncer) isUsed(of names.Namespace, host string) (bool, error) {
+	for _, in := range []struct {
+		indexer   cache.Indexer
+		namespace string
+	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}} {
+		found, err := in.indexer.IndexKeys(cache.NamespaceIndex, in.namespace)
+		if err != nil {
+			return false, fmt.Errorf("looking for pods in %q: %w", in.namespace, err)
+		}
+		if len(found) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// removeNamespace deletes a host's namespace whose own is gone, once the space says so, too.
+func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
+	live, err := s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{})
+	if err == nil && live.UID == of.UID {
+		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
+			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
+		}
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("looking whether a namespace is gone: %w", err)
+	}
+	_, seen := s.deleted.of(of.UID)
+	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
+		if err := s.orphans.allow(len(s.hostState.pods.GetIndexer().ListKeys())); err != nil {
+			return err
+		}
+	}
+	return s.deleteNamespace(ctx, found)
+}
+
+func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
+	err := s.host.CoreV1().Namespaces().Delete(ctx, found.Name, *metav1.NewPreconditionDeleteOptions(string(found.UID)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the host's namespace %q: %w", found.Name, err)
+	}
+	s.copies.forget(found.Name)
+	return nil
+}

@@ -1,0 +1,87 @@
+package sync
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+func TestHostNamespaces(t *testing.T) {
+	gone := func(w *world) {
+		if err := w.informers.Core().V1().Namespaces().Informer().GetIndexer().Delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop"}}); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.space.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("namespaces"), "", "acme|shop"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		before  func(*world)
+		onHost  []string
+		fail    string
+	}{
+		"one with a pod":                {objects: []runtime.Object{hostSpace(), spacePod(nil)}},
+		"one with a pod that ends":      {objects: []runtime.Object{hostSpace(), hostPod(spacePod(nil), nil)}, before: func(w *world) { w.clock.Step(2 * time.Hour) }},
+		"one that has just become idle": {objects: []runtime.Object{hostSpace()}},
+		"one that has been idle": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.idle.left(home.Host())
+			w.clock.Step(idleNamespace)
+		}, onHost: []string{"delete namespaces h"}},
+		"one whose own is gone": {objects: []runtime.Object{hostSpace()}, before: gone, onHost: []string{"delete namespaces h"}},
+		"one whose own is gone, with many": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			gone(w)
+			w.orphans.limit = 0
+		}, fail: "orphans"},
+		"one whose own somebody has deleted": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			gone(w)
+			w.orphans.limit = 0
+			w.deleted.note("n", false)
+		}, onHost: []string{"delete namespaces h"}},
+		"one of an earlier tenant": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "next"}})
+		}, onHost: []string{"delete namespaces h"}},
+		"one of which the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			gone(w)
+			w.add(w.space, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})
+		}, fail: "behind"},
+		"one with another level": {objects: []runtime.Object{hostSpace(), spacePod(nil)}, before: func(w *world) {
+			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"},
+				Spec: v1alpha1.TenantSpec{Workloads: &v1alpha1.Workloads{PodSecurity: "restricted"}}})
+		}, onHost: []string{"patch namespaces"}},
+		"one with others' marks": {objects: []runtime.Object{func() *corev1.Namespace {
+			n := hostSpace()
+			n.Annotations[names.TenantUIDAnnotation] = "other"
+			return n
+		}()}, fail: "not the marks of its name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.objects...)
+			if tc.before != nil {
+				tc.before(w)
+			}
+			err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()})
+			if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
+				t.Errorf("got error %v, want %q", err, tc.fail)
+			}
+			w.expect(nil, tc.onHost)
+		})
+	}
+}
+
+// TestForeignNamespace checks that a namespace of the host is not taken that has not the marks.
+func TestForeignNamespace(t *testing.T) {
+	w := newWorld(t, spacePod(nil))
+	w.add(w.onHost, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home.Host()}})
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "is not of this namespace") {
+		t.Errorf("got %v", err)
+	}
+	w.expect(nil, []string{"create namespaces"})
+}

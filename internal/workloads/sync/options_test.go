@@ -1,0 +1,83 @@
+package sync
+
+import (
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func TestValidate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"accepted":            {options: Options{NetworkIsolation: "Unenforced"}},
+		"nobody has accepted": {want: "--network-isolation=Unenforced"},
+		"what is not there":   {options: Options{NetworkIsolation: "Enforced"}, want: `--network-isolation is "Enforced"`},
+		"a negative limit":    {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.options.Validate()
+			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestConfined checks that it is seen whether the host keeps its client within bounds.
+func TestConfined(t *testing.T) {
+	denied := func(why string) error {
+		return apierrors.NewForbidden(corev1.Resource("namespaces"), notOurs, &apierrors.StatusError{ErrStatus: apierrors.NewBadRequest(why).Status()})
+	}
+	for name, tc := range map[string]struct {
+		answer error
+		want   string
+	}{
+		"by the policy":        {answer: denied("ValidatingAdmissionPolicy 'tenantry-workloads' with binding 'tenantry-workloads' denied request: no")},
+		"not at all":           {want: "is missing, or does not hold"},
+		"by something else":    {answer: denied("RBAC: no"), want: "it cannot be seen whether"},
+		"by a host that fails": {answer: apierrors.NewInternalError(denied("no")), want: "looking whether"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := fake.NewClientset()
+			host.PrependReactor("create", "namespaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				create := action.(clienttesting.CreateActionImpl)
+				if dry := create.CreateOptions.DryRun; len(dry) != 1 || dry[0] != "All" {
+					t.Errorf("a namespace is made: %v", create.CreateOptions)
+				}
+				return true, create.Object, tc.answer
+			})
+			err := confined(t.Context(), host)
+			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestSubjectOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"system:serviceaccount:tenantry-workloads:syncer": "",
+		"system:serviceaccount:default:syncer":            "must be a ServiceAccount in the namespace tenantry-workloads",
+		"admin":                                           `is user "admin" of the host cluster`,
+	} {
+		host := fake.NewClientset()
+		host.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: name}}}, nil
+		})
+		subjects, err := subjectOf(t.Context(), host)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err == nil && (len(subjects) != 1 || subjects[0].Name != "syncer" || subjects[0].Namespace != "tenantry-workloads") {
+			t.Errorf("%s: got %v", name, subjects)
+		}
+	}
+}

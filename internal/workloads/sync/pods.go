@@ -1,0 +1,280 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilpod "k8s.io/kubernetes/pkg/util/pod"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+// fieldManager owns what the syncer writes on the host.
+const fieldManager = "tenantry-syncer"
+
+// syncPod makes the host's pod what the space's asks for, and the space's what the host's says.
+func (s *syncer) syncPod(ctx context.Context, i item) error {
+	pod, err := s.pods.Pods(i.namespace).Get(i.name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if apierrors.IsNotFound(err) {
+		pod = nil
+	}
+	all, err := s.hostState.podsOf(i.namespace, i.name)
+	if err != nil {
+		return err
+	}
+	var host *corev1.Pod
+	var errs []error
+	for _, h := range all {
+		if pod != nil && uidOf(h) == pod.UID {
+			if !s.isAtHome(h) {
+				return fmt.Errorf("the host's pod %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
+			}
+			host = h
+			continue
+		}
+		errs = append(errs, s.removeOrphan(ctx, i, h))
+	}
+	switch {
+	case pod == nil:
+	case pod.DeletionTimestamp != nil:
+		errs = append(errs, s.end(ctx, pod, host))
+	case host != nil:
+		errs = append(errs, s.follow(ctx, pod, host))
+	case len(pod.Spec.SchedulingGates) == 0:
+		errs = append(errs, s.begin(ctx, pod))
+	}
+	return errors.Join(errs...)
+}
+
+// uidOf returns the UID of the pod that a host's is made of.
+func uidOf(host *corev1.Pod) types.UID { return types.UID(host.Annotations[names.UIDAnnotation]) }
+
+// isAtHome reports whether a host's pod is where the pods of its namespace and tenant are now.
+func (s *syncer) isAtHome(host *corev1.Pod) bool {
+	of, _, ok := sourceOf(host)
+	home, _, err := s.homeOf(of.Flat())
+	return ok && err == nil && home == of
+}
+
+// begin makes the host's pod.
+func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
+	if isOver(pod) {
+		return nil
+	}
+	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
+	if err != nil {
+		return fmt.Errorf("finding the place of a pod: %w", err)
+	}
+	if pod.Spec.NodeName != "" {
+		return s.lost(ctx, pod, home)
+	}
+	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return s.refuse(ctx, pod, errs.ToAggregate().Error())
+	}
+	hostUID, err := s.ensureNamespace(ctx, home, t)
+	if err != nil {
+		return err
+	}
+	for _, ref := range referencesOf(pod) {
+		if err := s.ensureCopy(ctx, home, ref); err != nil {
+			return err
+		}
+	}
+	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID})
+}
+
+// create creates the host's pod. Another one of its name is the predecessor's, whose end brings this
+// one back, or nobody's.
+func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Home) error {
+	wanted := s.translated(pod, home)
+	_, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		there, err := s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the host's pod: %w", err)
+		}
+		if of, name, ok := sourceOf(there); !ok || of != home.Namespace || name != pod.Name {
+			return s.refuse(ctx, pod, "the host cluster has another pod in its place; whoever administers the host is to remove it")
+		}
+		if uidOf(there) != pod.UID {
+			return fmt.Errorf("the pod of this name that there was before is still on the host")
+		}
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
+	case err != nil:
+		return fmt.Errorf("creating the host's pod: %w", err)
+	}
+	return nil
+}
+
+// lost deletes a pod that has run on the host and is there no more: nobody starts it again.
+func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace) error {
+	if pod.Annotations[names.HostUIDAnnotation] == "" {
+		return nil // it runs elsewhere
+	}
+	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+		return err
+	}
+	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
+		return err
+	}
+	return s.deletePod(ctx, pod, 0)
+}
+
+// isOnHost asks the host itself whether it has the pod: the cache may be behind.
+func (s *syncer) isOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
+	there, err := s.host.CoreV1().Pods(home.Host()).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the host's pod: %w", err)
+	}
+	of, _, ok := sourceOf(there)
+	return ok && of == home && uidOf(there) == pod.UID, nil
+}
+
+// follow takes the binding, the status and the deletion of the host's pod into the space, and changes of
+// the space's pod to the host.
+func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
+	if pod.Spec.NodeName == "" && host.Spec.NodeName != "" {
+		if err := s.bind(ctx, pod, host); err != nil {
+			return err
+		}
+	}
+	if err := s.putStatus(ctx, pod, host); err != nil {
+		return err
+	}
+	if host.DeletionTimestamp != nil {
+		// Somebody drains its node, or the host evicts it.
+		return s.deletePod(ctx, pod, graceOf(host))
+	}
+	return s.update(ctx, pod, host)
+}
+
+func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
+	err := s.spaces.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Annotations: map[string]string{names.HostUIDAnnotation: string(host.UID)},
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("binding the pod: %w", err)
+	}
+	return nil
+}
+
+func (s *syncer) putStatus(ctx context.Context, pod, host *corev1.Pod) error {
+	of, _, _ := sourceOf(host)
+	status := translate.Status(host, pod, of)
+	if _, _, _, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, status); err != nil {
+		return fmt.Errorf("writing the status of the pod: %w", err)
+	}
+	return nil
+}
+
+// end has a pod end on the host as it is to end in the space, and lets it go there when it has.
+func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
+	if host == nil {
+		return s.letGo(ctx, pod)
+	}
+	if err := s.putStatus(ctx, pod, host); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	// Never 0: the host would forget the pod while its containers run.
+	grace := max(1, graceOf(pod))
+	if host.DeletionTimestamp != nil && graceOf(host) <= grace {
+		return nil
+	}
+	return s.deleteHost(ctx, host, &grace)
+}
+
+// letGo deletes a pod of a space for good that has run on the host.
+func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
+	if pod.Spec.NodeName == "" || pod.Annotations[names.HostUIDAnnotation] == "" {
+		return nil // it ends by itself
+	}
+	home, _, err := s.homeOf(tenant.Flat(pod.Namespace))
+	if err != nil {
+		return fmt.Errorf("finding the place of a pod: %w", err)
+	}
+	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+		return err
+	}
+	return s.deletePod(ctx, pod, 0)
+}
+
+// removeOrphan deletes a pod of the host whose own is gone, or was another one.
+func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) error {
+	if host.DeletionTimestamp != nil {
+		return nil
+	}
+	uid := uidOf(host)
+	live, err := s.spaces.CoreV1().Pods(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
+	if err == nil && live.UID == uid {
+		return errors.New("the cache of pods is behind")
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("looking whether a pod is gone: %w", err)
+	}
+	seen, ok := s.deleted.of(uid)
+	if !ok {
+		if err := s.orphans.allow(len(s.hostState.pods.GetIndexer().ListKeys())); err != nil {
+			return err
+		}
+	}
+	if seen.forced {
+		return s.deleteHost(ctx, host, new(int64(1)))
+	}
+	return s.deleteHost(ctx, host, nil)
+}
+
+// deleteHost deletes one pod of the host, and no other one of its name. Without a grace period it has
+// its own.
+func (s *syncer) deleteHost(ctx context.Context, host *corev1.Pod, grace *int64) error {
+	options := metav1.NewPreconditionDeleteOptions(string(host.UID))
+	options.GracePeriodSeconds = grace
+	err := s.host.CoreV1().Pods(host.Namespace).Delete(ctx, host.Name, *options)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the host's pod: %w", err)
+	}
+	return nil
+}
+
+// deletePod deletes one pod of a space, and no other one of its name.
+func (s *syncer) deletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
+	options := metav1.NewPreconditionDeleteOptions(string(pod.UID))
+	options.GracePeriodSeconds = &grace
+	err := s.spaces.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the pod: %w", err)
+	}
+	return nil
+}
+
+// graceOf returns how long, in seconds, a pod that is being deleted still may run.
+func graceOf(pod *corev1.Pod) int64 {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return *pod.DeletionGracePeriodSeconds
+}
+
+// isOver reports whether a pod has come to its end.
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

@@ -1,0 +1,423 @@
+package sync
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+var home = names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
+
+// world is a syncer whose caches a test fills, with what it has asked for.
+type world struct {
+	*syncer
+	t             *testing.T
+	clock         *testingclock.FakeClock
+	space, onHost *fake.Clientset
+}
+
+// newWorld returns one with the namespace shop of tenant acme and what is in the space, and on the host.
+func newWorld(t *testing.T, objects ...runtime.Object) *world {
+	t.Helper()
+	w := &world{t: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0))}
+	var inSpace, onHost []runtime.Object
+	for _, o := range objects {
+		if strings.HasPrefix(o.(metav1.Object).GetNamespace(), "tn-") || strings.HasPrefix(o.(metav1.Object).GetName(), "tn-") {
+			onHost = append(onHost, o)
+		} else {
+			inSpace = append(inSpace, o)
+		}
+	}
+	inSpace = append(inSpace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})
+	w.space, w.onHost = fake.NewClientset(), fake.NewClientset()
+	for _, o := range inSpace {
+		w.add(w.space, o)
+	}
+	for _, o := range onHost {
+		w.add(w.onHost, o)
+	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &syncer{
+		installation: "i", clock: w.clock, spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme),
+		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
+		queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
+		idle:    &idleSince{clock: w.clock, since: map[string]time.Time{}},
+		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
+	}
+	core := s.informers.Core().V1()
+	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
+	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
+	var err error
+	if s.hostState, err = newHostState(w.onHost, "i"); err != nil {
+		t.Fatal(err)
+	}
+	w.syncer = s
+	w.cache(s.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}})
+	for _, o := range slices.Concat(inSpace, onHost) {
+		w.see(o)
+	}
+	t.Cleanup(s.queue.ShutDown)
+	return w
+}
+
+// add has a client know an object.
+func (w *world) add(client *fake.Clientset, o runtime.Object) {
+	w.t.Helper()
+	if err := client.Tracker().Add(o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cache(informer cache.SharedIndexInformer, o runtime.Object) {
+	w.t.Helper()
+	if err := informer.GetIndexer().Add(o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// see puts an object into the cache of its side.
+func (w *world) see(o runtime.Object) {
+	w.t.Helper()
+	isHost := strings.HasPrefix(o.(metav1.Object).GetNamespace(), "tn-") || strings.HasPrefix(o.(metav1.Object).GetName(), "tn-")
+	core := w.informers.Core().V1()
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if isHost {
+			w.cache(w.hostState.pods, o)
+			return
+		}
+		w.cache(core.Pods().Informer(), o)
+		w.references.set(podName{o.Namespace, o.Name}, referencesOf(o))
+	case *corev1.Namespace:
+		if isHost {
+			w.cache(w.hostState.namespaces, o)
+			return
+		}
+		w.cache(core.Namespaces().Informer(), o)
+	case *corev1.ConfigMap:
+		w.cache(core.ConfigMaps().Informer(), o)
+	case *corev1.Secret:
+		w.cache(core.Secrets().Informer(), o)
+	}
+}
+
+// look has the syncer look at the pod web-0 once.
+func (w *world) look() error {
+	return w.syncPod(w.t.Context(), item{podItem, "acme", "acme|shop", "web-0"})
+}
+
+// did returns what was asked for but reads: verb, resource and name, and how long a deletion waits.
+func did(client *fake.Clientset) []string {
+	var all []string
+	for _, action := range client.Actions() {
+		switch a := action.(type) {
+		case clienttesting.GetAction, clienttesting.ListAction:
+			if a.GetVerb() == "get" || a.GetVerb() == "list" {
+				continue
+			}
+		}
+		what := action.GetVerb() + " " + action.GetResource().Resource
+		if sub := action.GetSubresource(); sub != "" {
+			what += "/" + sub
+		}
+		if d, ok := action.(clienttesting.DeleteActionImpl); ok {
+			what += " " + string(*d.DeleteOptions.Preconditions.UID)
+			if grace := d.DeleteOptions.GracePeriodSeconds; grace != nil {
+				what += " " + time.Duration(*grace*int64(time.Second)).String()
+			}
+		}
+		all = append(all, what)
+	}
+	return all
+}
+
+// expect checks what was done on both sides.
+func (w *world) expect(inSpace, onHost []string) {
+	w.t.Helper()
+	if diff := cmp.Diff(inSpace, did(w.space)); diff != "" {
+		w.t.Errorf("in the space (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(onHost, did(w.onHost)); diff != "" {
+		w.t.Errorf("on the host (-want +got):\n%s", diff)
+	}
+	w.space.ClearActions()
+	w.onHost.ClearActions()
+}
+
+func spacePod(change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "acme|shop", UID: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+// hostPod returns the host's pod for one of the space, as the cache has it.
+func hostPod(of *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
+	s := &syncer{}
+	pod := s.translated(of, translate.Home{Namespace: home, HostUID: "h"})
+	pod.UID = types.UID("host-" + string(of.UID))
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+	pod.Status.Phase = corev1.PodPending
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+func hostSpace() *corev1.Namespace {
+	n := hostNamespace(home, "")
+	n.UID = "h"
+	n.Annotations[boundAnnotation] = "true"
+	return n
+}
+
+func bound(p *corev1.Pod) {
+	p.Spec.NodeName, p.Annotations = "node", map[string]string{names.HostUIDAnnotation: "host-p"}
+}
+
+func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }
+
+func ending(grace int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(900, 0)}, &grace
+	}
+}
+
+func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for _, change := range changes {
+			change(p)
+		}
+	}
+}
+
+func TestBegin(t *testing.T) {
+	w := newWorld(t, spacePod(nil))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create pods"})
+	made, err := w.onHost.CoreV1().Pods(home.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil || made.Annotations[names.UIDAnnotation] != "p" {
+		t.Errorf("made is %+v, %v", made, err)
+	}
+	namespace, err := w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{})
+	if err != nil || namespace.Labels["pod-security.kubernetes.io/enforce"] != "baseline" {
+		t.Errorf("its namespace is %+v, %v", namespace, err)
+	}
+	w.onHost.ClearActions()
+	// The cache does not have it yet, as after a restart: it is made once.
+	w.see(namespace)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create pods"})
+}
+
+func TestPods(t *testing.T) {
+	old := spacePod(func(p *corev1.Pod) { p.UID = "old" })
+	for name, tc := range map[string]struct {
+		objects         []runtime.Object
+		before          func(*world)
+		inSpace, onHost []string
+		fail            string
+	}{
+		"what waits for a gate": {objects: []runtime.Object{spacePod(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })}},
+		"what is over":          {objects: []runtime.Object{spacePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}},
+		"what runs elsewhere":   {objects: []runtime.Object{spacePod(func(p *corev1.Pod) { p.Spec.NodeName = "node" })}},
+		"what ends by itself":   {objects: []runtime.Object{spacePod(ending(30))}},
+		"what a host must not get": {
+			objects: []runtime.Object{spacePod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
+			inSpace: []string{"patch pods/status", "create events"},
+		},
+		"a binding": {
+			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(spacePod(nil), onNode)},
+			inSpace: []string{"create pods/binding"},
+		},
+		"a status": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "node", corev1.PodRunning })},
+			inSpace: []string{"patch pods/status"},
+		},
+		"nothing new": {objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), onNode)}},
+		"another label": {
+			objects: []runtime.Object{hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil)},
+			onHost:  []string{"patch pods"},
+		},
+		"a deletion": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30))), hostPod(spacePod(nil), onNode)},
+			onHost:  []string{"delete pods host-p 30s"},
+		},
+		"a deletion at once": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(0))), hostPod(spacePod(nil), both(onNode, ending(30)))},
+			onHost:  []string{"delete pods host-p 1s"},
+		},
+		"a deletion under way": {objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30))), hostPod(spacePod(nil), both(onNode, ending(30)))}},
+		"a deletion that has come to its end": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30)))},
+			inSpace: []string{"delete pods p 0s"},
+		},
+		"a deletion on the host": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), both(onNode, ending(5)))},
+			inSpace: []string{"delete pods p 5s"},
+		},
+		"what the host has lost": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			inSpace: []string{"delete pods p 0s"},
+		},
+		"more than a host loses": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			before: func(w *world) {
+				for range 2 {
+					if err := w.losses.allow(1); err != nil {
+						w.t.Fatal(err)
+					}
+				}
+			},
+			fail: "losses",
+		},
+		"a predecessor": {
+			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(old, nil)},
+			onHost:  []string{"delete pods host-old", "create pods"},
+		},
+		"what somebody has deleted": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
+			before: func(w *world) {
+				w.orphans.limit = 0
+				w.deleted.note("old", false)
+			},
+			onHost: []string{"delete pods host-old"},
+		},
+		"what somebody has deleted by force": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
+			before:  func(w *world) { w.deleted.note("old", true) },
+			onHost:  []string{"delete pods host-old 1s"},
+		},
+		"more than go by themselves": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
+			before:  func(w *world) { w.orphans.limit = 0 },
+			fail:    "orphans",
+		},
+		"what halted at the start": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
+			before: func(w *world) {
+				if w.orphans.begin(3, 3) == nil {
+					w.t.Error("three of three may go")
+				}
+			},
+			fail: "3 of 3 orphans",
+		},
+		"somebody else's": {objects: []runtime.Object{hostSpace(), spacePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), hostPod(old, func(p *corev1.Pod) { p.Annotations[names.NamespaceUIDAnnotation] = "other" })}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.objects...)
+			if tc.before != nil {
+				tc.before(w)
+			}
+			err := w.look()
+			if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
+				t.Errorf("got error %v, want %q", err, tc.fail)
+			}
+			w.expect(tc.inSpace, tc.onHost)
+		})
+	}
+}
+
+// TestBehind checks that nothing is deleted of which the cache alone says that it is gone.
+func TestBehind(t *testing.T) {
+	w := newWorld(t, hostSpace(), hostPod(spacePod(nil), nil))
+	w.add(w.space, spacePod(nil))
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "behind") {
+		t.Errorf("got %v", err)
+	}
+	w.expect(nil, nil)
+
+	w = newWorld(t, hostSpace(), spacePod(bound))
+	w.add(w.onHost, hostPod(spacePod(nil), nil))
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, nil)
+}
+
+// TestAnotherLife checks that what runs for a namespace is not taken for its successor's.
+func TestAnotherLife(t *testing.T) {
+	w := newWorld(t, hostSpace(), hostPod(spacePod(nil), nil), spacePod(nil))
+	w.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "other"}})
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "is not where its namespace is") {
+		t.Errorf("got %v", err)
+	}
+	w.expect(nil, nil)
+}
+
+// TestForeignInPlace checks that a pod of the host that is nobody's stays, and that the space says so.
+func TestForeignInPlace(t *testing.T) {
+	foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: home.Host(), UID: "x"}}
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	w.add(w.onHost, foreign)
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, []string{"create pods"})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPredecessor checks that a pod waits until the one of its name has ended on the host.
+func TestPredecessor(t *testing.T) {
+	old := hostPod(spacePod(func(p *corev1.Pod) { p.UID = "old" }), ending(30))
+	w := newWorld(t, hostSpace(), spacePod(nil), old)
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "is still on the host") {
+		t.Errorf("got %v", err)
+	}
+	w.expect(nil, []string{"create pods"})
+}
+
+// TestRefusedByHost checks that the space is told, once, in its own names.
+func TestRefusedByHost(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	w.onHost.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", context.DeadlineExceeded)
+	})
+	if err := w.look(); err == nil {
+		t.Error("it is not tried again")
+	}
+	w.expect([]string{"patch pods/status", "create events"}, []string{"create pods"})
+	told, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil || len(told.Status.Conditions) != 1 || told.Status.Conditions[0].Reason != reasonRefused {
+		t.Fatalf("the pod says %+v, %v", told.Status, err)
+	}
+	w.see(told)
+	w.space.ClearActions()
+	if err := w.look(); err == nil {
+		t.Error("it is not tried again")
+	}
+	w.expect(nil, []string{"create pods"})
+}

@@ -1,0 +1,127 @@
+package sync
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// kind is what an item of the queue is about.
+type kind uint8
+
+const (
+	podItem kind = iota
+	configMapItem
+	secretItem
+	hostNamespaceItem
+	eventItem
+)
+
+// item is something to look at. Of objects of a space namespace is the flattened one; of a host's
+// namespace, name is all there is.
+type item struct {
+	kind            kind
+	tenant          tenant.Name
+	namespace, name string
+}
+
+const (
+	minBackoff = 50 * time.Millisecond
+	// maxBackoff is how long what the host refuses waits at most.
+	maxBackoff = 5 * time.Minute
+)
+
+type queue struct {
+	workqueue.TypedRateLimitingInterface[item]
+	turns *turns
+}
+
+// newQueue returns a queue for so many workers.
+func newQueue(workers int) *queue {
+	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name][]item{}, active: map[tenant.Name]int{}}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)
+	return &queue{turns: t, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[item]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[item]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Queue: t}),
+		}),
+	})}
+}
+
+// finished says that a worker has done with an item.
+func (q *queue) finished(i item) {
+	q.turns.finished(i.tenant)
+	q.Done(i)
+}
+
+// turns has tenants take turns: it implements workqueue.Queue. A tenant that has a quarter of the
+// workers waits while another does.
+type turns struct {
+	mu   sync.Mutex
+	most int
+	// waiting are the items of each tenant, and order the tenants that have some.
+	waiting map[tenant.Name][]item
+	order   []tenant.Name
+	// active is how many workers each tenant has.
+	active map[tenant.Name]int
+	length int
+}
+
+// Touch implements workqueue.Queue.
+func (t *turns) Touch(item) {}
+
+// Push implements workqueue.Queue.
+func (t *turns) Push(i item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting[i.tenant]) == 0 {
+		t.order = append(t.order, i.tenant)
+	}
+	t.waiting[i.tenant] = append(t.waiting[i.tenant], i)
+	t.length++
+}
+
+// Len implements workqueue.Queue.
+func (t *turns) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.length
+}
+
+// Pop implements workqueue.Queue: it returns an item of the first tenant that has less than its share
+// of the workers or, if all have theirs, of the first one.
+func (t *turns) Pop() item {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := 0
+	for i, n := range t.order {
+		if t.active[n] < t.most {
+			next = i
+			break
+		}
+	}
+	n := t.order[next]
+	t.order = append(t.order[:next], t.order[next+1:]...)
+	items := t.waiting[n]
+	first := items[0]
+	if len(items) == 1 {
+		delete(t.waiting, n)
+	} else {
+		items[0] = item{}
+		t.waiting[n] = items[1:]
+		t.order = append(t.order, n)
+	}
+	t.length--
+	t.active[n]++
+	return first
+}
+
+func (t *turns) finished(n tenant.Name) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.active[n]--; t.active[n] <= 0 {
+		delete(t.active, n)
+	}
+}

@@ -1,0 +1,68 @@
+package sync
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// TestTurns checks that a tenant with much to do keeps nobody waiting.
+func TestTurns(t *testing.T) {
+	q := newQueue(8).turns // two workers are a share
+	push := func(n tenant.Name, names ...string) {
+		for _, name := range names {
+			q.Push(item{tenant: n, name: name})
+		}
+	}
+	pop := func(times int) (got []string) {
+		for range times {
+			i := q.Pop()
+			got = append(got, string(i.tenant)+i.name)
+		}
+		return got
+	}
+	push("a", "1", "2", "3", "4", "5")
+	push("b", "1")
+	if diff := cmp.Diff([]string{"a1", "b1", "a2", "a3"}, pop(4)); diff != "" {
+		t.Errorf("alone it goes on: %s", diff)
+	}
+	push("c", "1", "2")
+	if diff := cmp.Diff([]string{"c1", "c2", "a4"}, pop(3)); diff != "" {
+		t.Errorf("a has its share: %s", diff)
+	}
+	push("b", "2")
+	for range 3 {
+		q.finished("a")
+	}
+	if diff := cmp.Diff([]string{"a5", "b2"}, pop(2)); diff != "" {
+		t.Errorf("a has less than its share: %s", diff)
+	}
+	for n, times := range map[tenant.Name]int{"a": 2, "b": 2, "c": 2} {
+		for range times {
+			q.finished(n)
+		}
+	}
+	if q.Len() != 0 || len(q.waiting) != 0 || len(q.active) != 0 || len(q.order) != 0 {
+		t.Errorf("of idle tenants there are %v, %v, %v", q.waiting, q.active, q.order)
+	}
+}
+
+// TestQueue checks that an item is worked on once at a time.
+func TestQueue(t *testing.T) {
+	q := newQueue(4)
+	defer q.ShutDown()
+	i := item{tenant: "a", name: "x"}
+	q.Add(i)
+	q.Add(i)
+	got, _ := q.Get()
+	q.Add(i)
+	if got != i || q.Len() != 0 {
+		t.Errorf("got %v, and %d wait", got, q.Len())
+	}
+	q.finished(i)
+	if q.Len() != 1 {
+		t.Errorf("%d wait", q.Len())
+	}
+}

@@ -1,0 +1,22 @@
+package sync
+
+import "testing"
+
+func TestReferences(t *testing.T) {
+	r := newReferences()
+	a, b := reference{configMapItem, "acme|shop", "a"}, reference{secretItem, "acme|shop", "a"}
+	one, two := podName{"acme|shop", "one"}, podName{"acme|shop", "two"}
+	r.set(one, []reference{a, b})
+	r.set(two, []reference{a})
+	if before := r.set(one, []reference{b}); len(before) != 2 || !r.has(a) || !r.has(b) {
+		t.Errorf("it had %v", before)
+	}
+	r.set(two, nil)
+	if r.has(a) || !r.has(b) {
+		t.Error("what no pod names is named")
+	}
+	r.set(one, nil)
+	if len(r.by) != 0 || len(r.ofPod) != 0 {
+		t.Errorf("left are %v and %v", r.by, r.ofPod)
+	}
+}

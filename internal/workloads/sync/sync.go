@@ -1,0 +1,253 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+// requestTimeout is how long a worker waits for an answer: webhooks of tenants may take their time.
+const requestTimeout = 10 * time.Second
+
+// syncer is what runs while the leases are held.
+type syncer struct {
+	installation string
+	subjects     []rbacv1.Subject
+	// connects is whether the syncer's ServiceAccount connects to pods as well.
+	connects bool
+	options  translate.Options
+	clock    clock.Clock
+
+	// spaces writes by flattened names.
+	spaces       kubernetes.Interface
+	host         kubernetes.Interface
+	hostMetadata metadata.Interface
+
+	informers  informers.SharedInformerFactory
+	podIndexer cache.Indexer
+	pods       corelisters.PodLister
+	namespaces corelisters.NamespaceLister
+	configMaps corelisters.ConfigMapLister
+	secrets    corelisters.SecretLister
+	tenants    cache.SharedIndexInformer
+	hostState  *hostState
+
+	queue      *queue
+	references *references
+	copies     *copies
+	deleted    *deletions
+	idle       *idleSince
+	orphans    *guard
+	losses     *guard
+	events     *hostEvents
+}
+
+// Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
+// known any longer.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	s, err := newSyncer(ctx, o)
+	if err != nil {
+		return err
+	}
+	return o.elected(ctx, s.spaces, s.host, s.installation, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+}
+
+func (o *Options) workers() int {
+	if o.Workers == 0 {
+		return DefaultWorkers
+	}
+	return o.Workers
+}
+
+// asSyncer returns the configuration of clients that act as the syncer.
+func asSyncer(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: tenant.Syncer, Groups: []string{user.SystemPrivilegedGroup}, Extra: map[string][]string{tenant.UserExtraKey: {tenant.System.String()}},
+	}
+	config.UserAgent = fieldManager
+	config.QPS = -1
+	return config
+}
+
+func newSyncer(ctx context.Context, o Options) (*syncer, error) {
+	s := &syncer{
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: o.Informers, connects: o.Connects,
+		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
+		deleted: newDeletions(clock.RealClock{}), idle: &idleSince{clock: clock.RealClock{}, since: map[string]time.Time{}},
+	}
+	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
+	s.orphans = &guard{clock: s.clock, limit: o.OrphanLimit, what: "objects on the host are made of what no space has", wayOut: wayOut}
+	s.losses = &guard{clock: s.clock, limit: o.OrphanLimit, what: "pods of spaces have run on a host, and are not on this one", wayOut: wayOut}
+	if err := s.connect(ctx, o); err != nil {
+		return nil, err
+	}
+	core := s.informers.Core().V1()
+	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
+	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
+	var err error
+	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
+		return nil, err
+	}
+	s.hostState, err = newHostState(s.host, s.installation)
+	return s, err
+}
+
+// connect makes the clients of both sides, and looks whether the host keeps its own within bounds.
+func (s *syncer) connect(ctx context.Context, o Options) error {
+	writing := spaces.NewClientConfig(asSyncer(o.Spaces), spaces.WithTimeout(requestTimeout))
+	var err error
+	if s.spaces, err = kubernetes.NewForConfig(writing); err != nil {
+		return fmt.Errorf("creating the client of all spaces: %w", err)
+	}
+	if s.informers == nil {
+		if s.informers, err = spaces.NewInformerFactory(asSyncer(o.Spaces), 0); err != nil {
+			return err
+		}
+	}
+	host := rest.CopyConfig(o.Host)
+	host.QPS, host.UserAgent = -1, fieldManager
+	if s.host, err = kubernetes.NewForConfig(host); err != nil {
+		return fmt.Errorf("creating the client of the host cluster: %w", err)
+	}
+	if s.hostMetadata, err = metadata.NewForConfig(host); err != nil {
+		return fmt.Errorf("creating the metadata client of the host cluster: %w", err)
+	}
+	if s.installation, err = Installation(ctx, s.spaces); err != nil {
+		return err
+	}
+	if s.subjects, err = subjectOf(ctx, s.host); err != nil {
+		return err
+	}
+	return confined(ctx, s.host)
+}
+
+// Installation returns what marks the objects of an installation on hosts: the UID of the namespace kube-system
+// of the system space, which is in etcd. The client is one of the flattened view, or of the system space.
+func Installation(ctx context.Context, client kubernetes.Interface) (string, error) {
+	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the id of this installation: %w", err)
+	}
+	return string(system.UID), nil
+}
+
+// run reads both sides, and works until ctx ends.
+func (s *syncer) run(ctx context.Context, workers int) error {
+	defer s.queue.ShutDown()
+	remove, synced, err := s.watch()
+	defer remove()
+	if err != nil {
+		return err
+	}
+	s.informers.StartWithContext(ctx)
+	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return ctx.Err()
+	}
+	if err := s.countOrphans(); err != nil {
+		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
+	}
+	s.enqueueHostNamespaces()
+	events, err := s.watchEvents(ctx)
+	if err != nil {
+		return err
+	}
+	go events()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for s.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	s.queue.ShutDown()
+	running.Wait()
+	return ctx.Err()
+}
+
+// work works on one item, and reports whether there may be another.
+func (s *syncer) work(ctx context.Context) bool {
+	i, shutdown := s.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer s.queue.finished(i)
+	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
+	defer cancel()
+	if err := s.sync(ctx, i); err != nil {
+		s.report(ctx, i, err)
+		s.queue.AddRateLimited(i)
+		return true
+	}
+	s.queue.Forget(i)
+	return true
+}
+
+// loudRequeues is how often something must have failed to be an error: caches are often behind, and what is
+// changed at the same time is a conflict.
+const loudRequeues = 6
+
+// report logs why an item is to be looked at again.
+func (s *syncer) report(ctx context.Context, i item, err error) {
+	logger := klog.FromContext(ctx).WithValues("tenant", i.tenant, "namespace", i.namespace, "name", i.name)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case s.queue.NumRequeues(i) == loudRequeues:
+		logger.Error(err, "Synchronising with the host cluster fails again and again")
+	default:
+		logger.V(2).Info("Synchronising with the host cluster failed; trying again", "err", err)
+	}
+}
+
+func (s *syncer) sync(ctx context.Context, i item) error {
+	switch i.kind {
+	case podItem:
+		return s.syncPod(ctx, i)
+	case hostNamespaceItem:
+		return s.syncHostNamespace(ctx, i)
+	case eventItem:
+		return s.syncEvent(ctx, i)
+	default:
+		return s.syncCopy(ctx, i)
+	}
+}
+
+// countOrphans stops the deletion of orphans before the first one goes, if there are too many.
+func (s *syncer) countOrphans() error {
+	all := s.hostState.pods.GetIndexer().List()
+	orphans := 0
+	for _, obj := range all {
+		host := obj.(*corev1.Pod)
+		of, name, ok := sourceOf(host)
+		if !ok {
+			continue
+		}
+		if pod, err := s.pods.Pods(of.Flat().String()).Get(name); err != nil || pod.UID != uidOf(host) {
+			orphans++
+		}
+	}
+	return s.orphans.begin(orphans, len(all))
+}

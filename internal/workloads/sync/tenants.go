@@ -1,0 +1,63 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// newTenants returns an informer of Tenants, of which it keeps what pods need. config names the
+// system space.
+func newTenants(config *rest.Config) (cache.SharedIndexInformer, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, v1alpha1.GroupVersion)
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.QPS = -1
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
+	}
+	lw := cache.NewListWatchFromClient(client, "tenants", metav1.NamespaceAll, fields.Everything())
+	informer := cache.NewSharedIndexInformer(lw, &v1alpha1.Tenant{}, 0, nil)
+	return informer, informer.SetTransform(slimTenant)
+}
+
+func slimTenant(obj any) (any, error) {
+	if t, ok := obj.(*v1alpha1.Tenant); ok {
+		return &v1alpha1.Tenant{
+			ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion},
+			Spec:       v1alpha1.TenantSpec{Workloads: t.Spec.Workloads},
+		}, nil
+	}
+	return obj, nil
+}
+
+// tenantNamed returns a Tenant, nil if there is none.
+func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
+	found, exists, err := s.tenants.GetIndexer().GetByKey(string(n))
+	if err != nil || !exists {
+		return nil, err
+	}
+	return found.(*v1alpha1.Tenant), nil
+}
+
+// runTenants runs the informer until ctx ends, and returns when it knows what there is.
+func (s *syncer) runTenants(ctx context.Context) bool {
+	go s.tenants.RunWithContext(ctx)
+	return cache.WaitForCacheSync(ctx.Done(), s.tenants.HasSynced)
+}

@@ -1,0 +1,120 @@
+package sync
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// hashAnnotation has the hash of what can be changed of the host's pod, as it was last written.
+	hashAnnotation = names.Prefix + "hash"
+	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
+	// the host's own components add stay.
+	keysAnnotation = names.Prefix + "keys"
+)
+
+// changeable is what can be changed of a pod.
+type changeable struct {
+	Labels      map[string]string
+	Annotations map[string]string
+	Images      map[string]string
+	Deadline    *int64
+	Tolerations []corev1.Toleration
+}
+
+// translated returns the host's pod, with the hash of what can be changed of it.
+func (s *syncer) translated(pod *corev1.Pod, home translate.Home) *corev1.Pod {
+	host := s.options.Pod(pod, home)
+	hash := changeableOf(host).hash()
+	keys := slices.Sorted(maps.Keys(host.Labels))
+	host.Annotations[keysAnnotation] = strings.Join(append(keys, slices.Sorted(maps.Keys(host.Annotations))...), ",")
+	host.Annotations[hashAnnotation] = hash
+	return host
+}
+
+func changeableOf(host *corev1.Pod) changeable {
+	c := changeable{Labels: host.Labels, Annotations: host.Annotations, Images: map[string]string{},
+		Deadline: host.Spec.ActiveDeadlineSeconds, Tolerations: host.Spec.Tolerations}
+	for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
+		for i := range containers {
+			c.Images[containers[i].Name] = containers[i].Image
+		}
+	}
+	return c
+}
+
+func (c changeable) hash() string {
+	written, err := json.Marshal(c)
+	if err != nil {
+		return err.Error() // maps and slices of strings and numbers have none
+	}
+	sum := sha256.Sum256(written)
+	return hex.EncodeToString(sum[:8])
+}
+
+// update takes what has been changed of a pod in the space to the host.
+func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
+	of, _, _ := sourceOf(host)
+	wanted := s.translated(pod, translate.Home{Namespace: of})
+	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] {
+		return nil
+	}
+	patch, err := json.Marshal(patchOf(wanted, host))
+	if err != nil {
+		return err
+	}
+	_, err = s.host.CoreV1().Pods(host.Namespace).Patch(ctx, host.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return fmt.Errorf("changing the host's pod: %w", err)
+	}
+	return nil
+}
+
+// patchOf returns a strategic merge patch of what can be changed. The UID makes it one of this pod alone.
+func patchOf(wanted, host *corev1.Pod) map[string]any {
+	labels, annotations := map[string]any{}, map[string]any{}
+	for _, key := range strings.Split(host.Annotations[keysAnnotation], ",") {
+		if _, ok := host.Labels[key]; ok {
+			labels[key] = nil
+		}
+		if _, ok := host.Annotations[key]; ok {
+			annotations[key] = nil
+		}
+	}
+	for key, value := range wanted.Labels {
+		labels[key] = value
+	}
+	for key, value := range wanted.Annotations {
+		annotations[key] = value
+	}
+	images := func(of []corev1.Container) (all []map[string]any) {
+		for i := range of {
+			all = append(all, map[string]any{"name": of[i].Name, "image": of[i].Image})
+		}
+		return all
+	}
+	spec := map[string]any{"containers": images(wanted.Spec.Containers)}
+	if len(wanted.Spec.InitContainers) > 0 {
+		spec["initContainers"] = images(wanted.Spec.InitContainers)
+	}
+	if wanted.Spec.ActiveDeadlineSeconds != nil {
+		spec["activeDeadlineSeconds"] = *wanted.Spec.ActiveDeadlineSeconds
+	}
+	return map[string]any{
+		"metadata": map[string]any{"uid": host.UID, "labels": labels, "annotations": annotations},
+		"spec":     spec,
+	}
+}

@@ -1,0 +1,205 @@
+package sync
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// watch has both sides fill the queue. remove ends that, synced say when everything there is has been seen.
+func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err error) {
+	var added []func()
+	remove = func() {
+		for _, f := range added {
+			f()
+		}
+	}
+	core := s.informers.Core().V1()
+	for _, w := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
+		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
+		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
+		{core.Namespaces().Informer(), handler{changed: func(any) {}, gone: s.namespaceGone}},
+		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
+		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
+	} {
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return remove, nil, fmt.Errorf("watching: %w", err)
+		}
+		added = append(added, func() { _ = w.informer.RemoveEventHandler(registration) })
+		synced = append(synced, registration.HasSynced)
+	}
+	return remove, synced, nil
+}
+
+// handler tells of what is there and of what is gone. seen is whether the deletion itself was seen, and not only
+// that something is missing.
+type handler struct {
+	changed func(obj any)
+	// updated, if set, is called in place of changed where both states are known.
+	updated func(before, obj any)
+	gone    func(obj any, seen bool)
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (h handler) OnAdd(obj any, _ bool) { h.changed(obj) }
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (h handler) OnUpdate(before, obj any) {
+	switch {
+	case before.(metav1.Object).GetResourceVersion() == obj.(metav1.Object).GetResourceVersion():
+	case h.updated != nil:
+		h.updated(before, obj)
+	default:
+		h.changed(obj)
+	}
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (h handler) OnDelete(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		if unknown.Obj != nil {
+			h.gone(unknown.Obj, false)
+		}
+		return
+	}
+	h.gone(obj, true)
+}
+
+func (s *syncer) podChanged(obj any) {
+	pod := obj.(*corev1.Pod)
+	n, ok := tenant.Flat(pod.Namespace).Tenant()
+	if !ok {
+		return // the system space's run elsewhere
+	}
+	s.refer(n, podName{pod.Namespace, pod.Name}, referencesOf(pod))
+	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+}
+
+func (s *syncer) podGone(obj any, seen bool) {
+	pod := obj.(*corev1.Pod)
+	n, ok := tenant.Flat(pod.Namespace).Tenant()
+	if !ok {
+		return
+	}
+	if seen {
+		s.deleted.note(pod.UID, pod.Spec.NodeName != "")
+	}
+	s.refer(n, podName{pod.Namespace, pod.Name}, nil)
+	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+}
+
+// refer notes what a pod names, and has copies looked at that none names any more.
+func (s *syncer) refer(n tenant.Name, p podName, now []reference) {
+	for _, ref := range s.references.set(p, now) {
+		if !s.references.has(ref) {
+			s.queue.Add(item{ref.kind, n, ref.namespace, ref.name})
+		}
+	}
+}
+
+func (s *syncer) sourceChanged(of kind) func(any) {
+	return func(obj any) {
+		o := obj.(metav1.Object)
+		n, ok := tenant.Flat(o.GetNamespace()).Tenant()
+		if ok && s.references.has(reference{of, o.GetNamespace(), o.GetName()}) {
+			s.queue.Add(item{of, n, o.GetNamespace(), o.GetName()})
+		}
+	}
+}
+
+func (s *syncer) sourceGone(of kind) func(any, bool) {
+	changed := s.sourceChanged(of)
+	return func(obj any, _ bool) { changed(obj) }
+}
+
+func (s *syncer) namespaceGone(obj any, seen bool) {
+	namespace := obj.(*corev1.Namespace)
+	flat := tenant.Flat(namespace.Name)
+	if _, ok := flat.Tenant(); !ok {
+		return
+	}
+	all, err := s.hostState.namespacesOf(flat)
+	if err != nil || len(all) == 0 {
+		return
+	}
+	if seen {
+		s.deleted.note(namespace.UID, false)
+	}
+	s.enqueueNamespaces(all)
+}
+
+// tenantUpdated has the namespaces and pods of a tenant looked at if they may something else now.
+func (s *syncer) tenantUpdated(before, obj any) {
+	t := obj.(*v1alpha1.Tenant)
+	if equality.Semantic.DeepEqual(before.(*v1alpha1.Tenant).Spec.Workloads, t.Spec.Workloads) {
+		return
+	}
+	s.enqueueTenant(tenant.Name(t.Name))
+	for _, key := range s.podIndexer.ListKeys() {
+		namespace, name, _ := strings.Cut(key, "/")
+		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
+			s.queue.Add(item{podItem, n, namespace, name})
+		}
+	}
+}
+
+// enqueueTenant has the host's namespaces of a tenant looked at.
+func (s *syncer) enqueueTenant(n tenant.Name) {
+	if all, err := s.hostState.namespacesOfTenant(n); err == nil {
+		s.enqueueNamespaces(all)
+	}
+}
+
+func (s *syncer) tenantGone(obj any, seen bool) {
+	t := obj.(*v1alpha1.Tenant)
+	if seen {
+		s.deleted.note(t.UID, false)
+	}
+	s.enqueueTenant(tenant.Name(t.Name))
+}
+
+func (s *syncer) hostPodChanged(obj any) {
+	n, name, ok := sourceOf(obj.(*corev1.Pod))
+	if !ok {
+		return
+	}
+	s.queue.Add(item{podItem, n.Tenant, n.Flat().String(), name})
+}
+
+func (s *syncer) hostPodGone(obj any, _ bool) {
+	s.hostPodChanged(obj)
+	if n, _, ok := sourceOf(obj.(*corev1.Pod)); ok { // it may have been the last one of its namespace
+		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
+	}
+}
+
+func (s *syncer) hostNamespaceChanged(obj any) {
+	s.enqueueNamespaces([]*corev1.Namespace{obj.(*corev1.Namespace)})
+}
+
+func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
+	for _, namespace := range all {
+		of, _ := namespaceOf(namespace)
+		s.queue.Add(item{kind: hostNamespaceItem, tenant: of.Tenant, name: namespace.Name})
+	}
+}
+
+// enqueueHostNamespaces has all namespaces of the host looked at.
+func (s *syncer) enqueueHostNamespaces() {
+	for _, obj := range s.hostState.namespaces.GetIndexer().List() {
+		s.enqueueNamespaces([]*corev1.Namespace{obj.(*corev1.Namespace)})
+	}
+}

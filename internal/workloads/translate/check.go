@@ -1,0 +1,168 @@
+package translate
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// tokenVolumes is the prefix of the volumes in which upstream's admission gives a pod its token.
+const tokenVolumes = "kube-api-access-"
+
+// Rules are what the pods of a tenant are held to.
+type Rules struct {
+	// Level is the Pod Security level. The zero value is Baseline.
+	Level Level
+	// Schedulers are the schedulers of the host that pods may name. If there are none,
+	// default-scheduler is.
+	Schedulers []string
+}
+
+// Check returns what of a pod, or of a template of pods, a host must not get. meta has its labels and
+// annotations, path is that of its spec.
+func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	errs := checkLabels(meta)
+	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
+	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)
+	errs = append(errs, checkFieldRefs(spec, path)...)
+	errs = append(errs, checkReferences(spec, path)...)
+	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
+		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
+			strings.Join(r.schedulers(), ", "))))
+	}
+	return append(errs, r.Level.check(meta, spec, path)...)
+}
+
+func (r Rules) schedulers() []string {
+	if len(r.Schedulers) == 0 {
+		return []string{corev1.DefaultSchedulerName}
+	}
+	return r.Schedulers
+}
+
+// checkLabels refuses labels by which the host's objects are known.
+func checkLabels(meta *metav1.ObjectMeta) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(meta.Labels)) {
+		if strings.HasPrefix(key, names.Prefix) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), "labels below "+names.Prefix+" are the platform's; remove it"))
+		}
+	}
+	return errs
+}
+
+// checkFields refuses what the table refuses or does not know, wherever it is set.
+func checkFields(v reflect.Value, path *field.Path) field.ErrorList {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return checkFields(v.Elem(), path)
+	case reflect.Slice:
+		var errs field.ErrorList
+		for i := range v.Len() {
+			errs = append(errs, checkFields(v.Index(i), path.Index(i))...)
+		}
+		return errs
+	case reflect.Struct:
+		if values[v.Type()] {
+			return nil
+		}
+		return checkStruct(v, path)
+	default: // maps have values without fields
+		return nil
+	}
+}
+
+func checkStruct(v reflect.Value, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	table := fields[v.Type()]
+	for i := range v.NumField() {
+		of, value := v.Type().Field(i), v.Field(i)
+		if !isSet(value) {
+			continue
+		}
+		at := path
+		if name, _, _ := strings.Cut(of.Tag.Get("json"), ","); name != "" {
+			at = path.Child(name)
+		}
+		switch treated, known := table[of.Name]; {
+		case !known:
+			errs = append(errs, field.Forbidden(at, "this version of Tenantry does not know what a host makes of it; remove it"))
+		case treated != same && treated != changed:
+			errs = append(errs, field.Forbidden(at, string(treated)))
+		default:
+			errs = append(errs, checkFields(value, at)...)
+		}
+	}
+	return errs
+}
+
+// isSet reports whether a field says anything. A pointer to false or zero says what nothing does.
+func isSet(v reflect.Value) bool {
+	if v.Kind() == reflect.Pointer && !v.IsNil() && v.Elem().Kind() != reflect.Struct {
+		return !v.Elem().IsZero()
+	}
+	if v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
+		return v.Len() > 0
+	}
+	return !v.IsZero()
+}
+
+// checkTokens refuses tokens of service accounts that somebody asks for. What upstream's admission
+// adds by itself is left out on the host.
+func checkTokens(volumes []corev1.Volume, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range volumes {
+		if volumes[i].Projected == nil || isTokenVolume(&volumes[i]) {
+			continue
+		}
+		for j, source := range volumes[i].Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"),
+					"tokens of service accounts are not there yet for pods that run on a host cluster; use a Secret"))
+			}
+		}
+	}
+	return errs
+}
+
+// isTokenVolume reports whether a volume is the one that upstream's admission adds.
+func isTokenVolume(v *corev1.Volume) bool {
+	return v.Projected != nil && strings.HasPrefix(v.Name, tokenVolumes)
+}
+
+// checkReferences refuses references to what can be no ConfigMap or Secret: their names become parts of others.
+func checkReferences(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	read := ReferencesOf(spec)
+	for _, all := range []map[string]bool{read.ConfigMaps, read.Secrets} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if len(validation.IsDNS1123Subdomain(name)) > 0 {
+				errs = append(errs, field.Forbidden(path, fmt.Sprintf("%q is the name of no ConfigMap or Secret; name one that there can be", name)))
+			}
+		}
+	}
+	return errs
+}
+
+// checkFieldRefs refuses fields of the pod that the downward API has not on a host.
+func checkFieldRefs(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	eachFieldRef(spec, path, func(ref *corev1.ObjectFieldSelector, at *field.Path) {
+		if _, ok := onHost(ref.FieldPath); !ok {
+			errs = append(errs, field.Forbidden(at.Child("fieldPath"), "this version of Tenantry does not know what a host has there; remove it"))
+		}
+	})
+	return errs
+}

@@ -1,0 +1,176 @@
+package translate
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// container returns a pod of one container.
+func container(change func(*corev1.Container)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { change(&p.Spec.Containers[0]) }
+}
+
+func volume(source corev1.VolumeSource) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
+	}
+}
+
+func projected(name string, source corev1.VolumeProjection) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}},
+		}})
+	}
+}
+
+func env(path string) func(*corev1.Pod) {
+	return container(func(c *corev1.Container) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "E", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}})
+	})
+}
+
+func security(s corev1.SecurityContext) func(*corev1.Pod) {
+	return container(func(c *corev1.Container) { c.SecurityContext = &s })
+}
+
+func plain() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "acme|shop", UID: "p"},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: "i", ImagePullPolicy: corev1.PullIfNotPresent}},
+			DNSPolicy:  corev1.DNSClusterFirst, SchedulerName: corev1.DefaultSchedulerName, ServiceAccountName: "default",
+		},
+	}
+}
+
+func TestCheck(t *testing.T) {
+	privileged, baseline, restricted := Rules{Level: Privileged}, Rules{}, Rules{Level: Restricted}
+	for name, tc := range map[string]struct {
+		rules  Rules
+		change func(*corev1.Pod)
+		want   string // the field and the rule; empty if it is allowed
+	}{
+		"a plain pod": {change: func(*corev1.Pod) {}},
+		"what says nothing": {change: func(p *corev1.Pod) {
+			p.Spec.SetHostnameAsFQDN, p.Spec.SecurityContext = new(false), &corev1.PodSecurityContext{}
+		}},
+		"hostPath":                  {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "spec.volumes[0].hostPath: Forbidden: volumes of this type reach"},
+		"an empty hostPath":         {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "spec.volumes[0].hostPath"},
+		"NFS":                       {privileged, volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), "spec.volumes[0].nfs"},
+		"a disk of the cloud":       {privileged, volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}), "spec.volumes[0].awsElasticBlockStore"},
+		"inline CSI":                {privileged, volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d"}}), "spec.volumes[0].csi"},
+		"a claim":                   {privileged, volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), "spec.volumes[0].persistentVolumeClaim: Forbidden: persistent volumes are not there yet"},
+		"an ephemeral claim":        {privileged, volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), "spec.volumes[0].ephemeral"},
+		"emptyDir":                  {change: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})},
+		"an image":                  {change: volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}})},
+		"a token":                   {privileged, projected("mine", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"the token of every pod":    {change: projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}})},
+		"a certificate":             {privileged, projected("mine", corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "s"}}), "spec.volumes[0].projected.sources[0].podCertificate"},
+		"certificates of the host":  {privileged, projected("kube-api-access-x", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "p"}}), "clusterTrustBundle"},
+		"the network of the node":   {privileged, func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "spec.hostNetwork: Forbidden: pods of a space have nothing of the host's nodes"},
+		"the processes of the node": {privileged, func(p *corev1.Pod) { p.Spec.HostPID = true }, "spec.hostPID"},
+		"the memory of the node":    {privileged, func(p *corev1.Pod) { p.Spec.HostIPC = true }, "spec.hostIPC"},
+		"a port of the node":        {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 1}} }), "spec.containers[0].ports[0].hostPort: Forbidden: pods of a space have no ports"},
+		"an address of the node":    {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostIP: "10.0.0.1"}} }), "spec.containers[0].ports[0].hostIP"},
+		"a port":                    {change: container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1}} })},
+		"a probe of another": {privileged, container(func(c *corev1.Container) {
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254", Port: intstr.FromInt32(80)}}}
+		}), "spec.containers[0].livenessProbe.httpGet.host: Forbidden: probes and hooks go to the pod itself"},
+		"a probe of another by TCP": {privileged, container(func(c *corev1.Container) {
+			c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "h"}}}
+		}), "spec.containers[0].startupProbe.tcpSocket.host"},
+		"a hook to another": {privileged, container(func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "h"}}}
+		}), "spec.containers[0].lifecycle.preStop.httpGet.host"},
+		"a block device":    {privileged, container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} }), "spec.containers[0].volumeDevices"},
+		"a device":          {privileged, container(func(c *corev1.Container) { c.Resources.Claims = []corev1.ResourceClaim{{Name: "d"}} }), "spec.containers[0].resources.claims"},
+		"claims of devices": {privileged, func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "d"}} }, "spec.resourceClaims"},
+		"an init container": {privileged, func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{HostPort: 1}}}}
+		}, "spec.initContainers[0].ports[0].hostPort"},
+		"an ephemeral container":  {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
+		"a privileged container":  {baseline, security(corev1.SecurityContext{Privileged: new(true)}), `spec: Forbidden: it violates the Pod Security level baseline of the Tenant: privileged`},
+		"privileged where it may": {rules: privileged, change: security(corev1.SecurityContext{Privileged: new(true)})},
+		"a capability":            {baseline, security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW"}}}), "baseline"},
+		"a root":                  {restricted, func(*corev1.Pod) {}, "restricted"},
+		"a root where it may":     {change: security(corev1.SecurityContext{RunAsUser: new(int64(0))})},
+		"a level of SELinux":      {privileged, security(corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c1"}}), "spec.containers[0].securityContext.seLinuxOptions.level"},
+		"a profile of the node":   {privileged, security(corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("p")}}), "spec.containers[0].securityContext.seccompProfile.localhostProfile"},
+		"a profile of AppArmor": {privileged, func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{LocalhostProfile: new("p")}}
+		}, "spec.securityContext.appArmorProfile.localhostProfile"},
+		"credentials of Windows":     {privileged, security(corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{GMSACredentialSpecName: new("g")}}), "gmsaCredentialSpecName"},
+		"a process of Windows' host": {privileged, security(corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}}), "hostProcess"},
+		"affinity elsewhere": {privileged, func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{NamespaceSelector: &metav1.LabelSelector{}}}}}
+		}, "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector"},
+		"affinity in a namespace": {privileged, func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"kube-system"}}}}}}
+		}, "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.namespaces"},
+		"a scheduler":                    {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
+		"a scheduler that is allowed":    {rules: Rules{Schedulers: []string{"mine"}}, change: func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }},
+		"a runtime":                      {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
+		"a readiness gate":               {privileged, func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "c"}} }, "spec.readinessGates"},
+		"the domain as host name":        {privileged, func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = new(true) }, "spec.setHostnameAsFQDN"},
+		"a scheduling group":             {privileged, func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }, "spec.schedulingGroup"},
+		"a responder":                    {privileged, func(p *corev1.Pod) { p.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: "r"}} }, "spec.evictionResponders"},
+		"a label of ours":                {privileged, func(p *corev1.Pod) { p.Labels = map[string]string{"workloads.tenantry.io/installation": "i"} }, "metadata.labels[workloads.tenantry.io/installation]"},
+		"our label by the downward API":  {privileged, env("metadata.labels['workloads.tenantry.io/installation']"), "fieldPath"},
+		"a field of a later Kubernetes":  {privileged, env("status.later"), "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"},
+		"fields of the pod":              {change: env("metadata.annotations['a']")},
+		"a node that it is on":           {change: func(p *corev1.Pod) { p.Spec.NodeName = "node" }},
+		"a gate that it waits for":       {change: func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }},
+		"users of the node":              {change: func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }},
+		"a name that leads elsewhere":    {privileged, volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "../../kube-system/x"}}), `"../../kube-system/x" is the name of no ConfigMap or Secret`},
+		"a hostPath of an unknown level": {Rules{Level: "none"}, func(*corev1.Pod) {}, "Internal error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := plain()
+			tc.change(pod)
+			got := tc.rules.Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")).ToAggregate()
+			if (got != nil) != (tc.want != "") || got != nil && !strings.Contains(got.Error(), tc.want) {
+				t.Errorf("got %v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestUnknownFields checks that what a later Kubernetes adds is refused until somebody has decided.
+func TestUnknownFields(t *testing.T) {
+	of := reflect.TypeFor[corev1.PodSpec]()
+	table := fields[of]
+	fields[of] = merged(table)
+	delete(fields[of], "Hostname")
+	defer func() { fields[of] = table }()
+	pod := plain()
+	if errs := (Rules{}).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
+		t.Errorf("where it is not set: %v", errs)
+	}
+	pod.Spec.Hostname = "h"
+	if errs := (Rules{}).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) != 1 || errs[0].Field != "spec.hostname" {
+		t.Errorf("got %v", errs)
+	}
+}
+
+func TestCheckPath(t *testing.T) {
+	pod := plain()
+	pod.Spec.HostNetwork = true
+	errs := Rules{Level: Privileged}.Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec", "template", "spec"))
+	if len(errs) != 1 || errs[0].Field != "spec.template.spec.hostNetwork" {
+		t.Errorf("got %v", errs)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	pod := plain()
+	for b.Loop() {
+		Rules{}.Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec"))
+	}
+}

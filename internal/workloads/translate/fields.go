@@ -1,0 +1,174 @@
+package translate
+
+import (
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// treatment is what becomes of a field: same, changed, or the reason for which it is refused.
+type treatment string
+
+const (
+	// same fields are the host's as they are, but for what the table says of fields below them.
+	same treatment = "same"
+	// changed fields are something else on the host, or nothing, see pod.go. If there is a condition for
+	// them it is in check.go.
+	changed treatment = "changed"
+)
+
+// What is refused, and the way out.
+const (
+	noNodes     treatment = "pods of a space have nothing of the host's nodes; remove it"
+	noPorts     treatment = "pods of a space have no ports of the host's nodes; use a Service"
+	noHosts     treatment = "probes and hooks go to the pod itself; remove it"
+	noVolume    treatment = "volumes of this type reach what is not the tenant's; use emptyDir, configMap, secret, projected, downwardAPI or image"
+	noStorage   treatment = "persistent volumes are not there yet for pods that run on a host cluster; use emptyDir"
+	noDevices   treatment = "devices and their claims are not there yet for pods that run on a host cluster; remove it"
+	noGroups    treatment = "groups of pods are not scheduled together on a host cluster; remove it"
+	noProfile   treatment = "profiles of the host's nodes are not for pods of a space; use RuntimeDefault"
+	noLevel     treatment = "SELinux levels keep the host's containers apart, and are chosen by the host; remove it"
+	noGMSA      treatment = "the host's credentials are not for pods of a space; remove it"
+	noRuntime   treatment = "RuntimeClasses are not there yet for pods that run on a host cluster; remove it"
+	noSpread    treatment = "affinity to pods is with those of the same namespace; remove it"
+	noGates     treatment = "readiness gates are not there yet for pods that run on a host cluster; remove it"
+	noFQDN      treatment = "the host has another domain; remove it, or use hostnameOverride"
+	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
+	noDebug     treatment = "ephemeral containers are not there yet for pods that run on a host cluster"
+	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
+)
+
+// fields is the table: what becomes of each field of a type.
+var fields = map[reflect.Type]map[string]treatment{
+	reflect.TypeFor[corev1.PodSpec](): {
+		"Volumes": changed, "InitContainers": same, "Containers": same, "EphemeralContainers": noDebug, "RestartPolicy": same,
+		"TerminationGracePeriodSeconds": same, "ActiveDeadlineSeconds": same, "DNSPolicy": changed, "NodeSelector": same,
+		"ServiceAccountName": changed, "DeprecatedServiceAccount": changed, "AutomountServiceAccountToken": changed,
+		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
+		"SecurityContext": same, "ImagePullSecrets": changed, "Hostname": same, "Subdomain": same, "Affinity": same,
+		"SchedulerName": changed, "Tolerations": same, "HostAliases": same, "PriorityClassName": changed, "Priority": changed,
+		"DNSConfig": same, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
+		"PreemptionPolicy": changed, "Overhead": noRuntime, "TopologySpreadConstraints": same, "SetHostnameAsFQDN": noFQDN, "OS": same,
+		"HostUsers": same, "SchedulingGates": changed, "ResourceClaims": noDevices, "Resources": same, "HostnameOverride": same,
+		"SchedulingGroup": noGroups, "EvictionResponders": noResponder,
+	},
+	reflect.TypeFor[corev1.Volume](): all(same, "Name", "VolumeSource"),
+	reflect.TypeFor[corev1.VolumeSource](): merged(
+		all(same, "EmptyDir", "DownwardAPI", "Image", "Projected", "Secret", "ConfigMap"),
+		all(noStorage, "PersistentVolumeClaim", "Ephemeral", "CSI"),
+		all(noVolume, "HostPath", "GCEPersistentDisk", "AWSElasticBlockStore", "GitRepo", "NFS", "ISCSI", "Glusterfs", "RBD", "FlexVolume",
+			"Cinder", "CephFS", "Flocker", "FC", "AzureFile", "VsphereVolume", "Quobyte", "AzureDisk", "PhotonPersistentDisk",
+			"PortworxVolume", "ScaleIO", "StorageOS")),
+	reflect.TypeFor[corev1.EmptyDirVolumeSource]():    all(same, "Medium", "SizeLimit", "Mode"),
+	reflect.TypeFor[corev1.SecretVolumeSource]():      merged(all(changed, "SecretName"), all(same, "Items", "DefaultMode", "Optional", "DefaultUser")),
+	reflect.TypeFor[corev1.ConfigMapVolumeSource]():   all(same, "LocalObjectReference", "Items", "DefaultMode", "Optional", "DefaultUser"),
+	reflect.TypeFor[corev1.KeyToPath]():               all(same, "Key", "Path", "Mode", "User"),
+	reflect.TypeFor[corev1.LocalObjectReference]():    all(changed, "Name"),
+	reflect.TypeFor[corev1.DownwardAPIVolumeSource](): all(same, "Items", "DefaultMode", "DefaultUser"),
+	reflect.TypeFor[corev1.DownwardAPIVolumeFile]():   all(same, "Path", "FieldRef", "ResourceFieldRef", "Mode", "User"),
+	reflect.TypeFor[corev1.ObjectFieldSelector]():     all(changed, "APIVersion", "FieldPath"),
+	reflect.TypeFor[corev1.ResourceFieldSelector]():   all(same, "ContainerName", "Resource", "Divisor"),
+	reflect.TypeFor[corev1.ProjectedVolumeSource]():   all(same, "Sources", "DefaultMode", "DefaultUser"),
+	reflect.TypeFor[corev1.VolumeProjection](): merged(all(same, "Secret", "DownwardAPI", "ConfigMap"),
+		all(changed, "ServiceAccountToken"), all(noBundles, "ClusterTrustBundle", "PodCertificate")),
+	reflect.TypeFor[corev1.SecretProjection]():              all(same, "LocalObjectReference", "Items", "Optional"),
+	reflect.TypeFor[corev1.ConfigMapProjection]():           all(same, "LocalObjectReference", "Items", "Optional"),
+	reflect.TypeFor[corev1.DownwardAPIProjection]():         all(same, "Items"),
+	reflect.TypeFor[corev1.ServiceAccountTokenProjection](): all(changed, "Audience", "ExpirationSeconds", "Path", "User"),
+	reflect.TypeFor[corev1.ImageVolumeSource]():             merged(all(same, "Reference"), all(changed, "PullPolicy")),
+	reflect.TypeFor[corev1.Container](): merged(
+		all(same, "Name", "Image", "Command", "Args", "WorkingDir", "Ports", "EnvFrom", "Env", "Resources", "ResizePolicy", "RestartPolicy",
+			"RestartPolicyRules", "VolumeMounts", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle",
+			"TerminationMessagePath", "TerminationMessagePolicy", "Stdin", "StdinOnce", "TTY"),
+		all(changed, "ImagePullPolicy", "SecurityContext"), all(noStorage, "VolumeDevices")),
+	reflect.TypeFor[corev1.ContainerPort]():                   merged(all(same, "Name", "ContainerPort", "Protocol"), all(noPorts, "HostPort", "HostIP")),
+	reflect.TypeFor[corev1.EnvFromSource]():                   all(same, "Prefix", "ConfigMapRef", "SecretRef"),
+	reflect.TypeFor[corev1.ConfigMapEnvSource]():              all(same, "LocalObjectReference", "Optional"),
+	reflect.TypeFor[corev1.SecretEnvSource]():                 all(same, "LocalObjectReference", "Optional"),
+	reflect.TypeFor[corev1.EnvVar]():                          all(same, "Name", "Value", "ValueFrom"),
+	reflect.TypeFor[corev1.EnvVarSource]():                    all(same, "FieldRef", "ResourceFieldRef", "ConfigMapKeyRef", "SecretKeyRef", "FileKeyRef"),
+	reflect.TypeFor[corev1.ConfigMapKeySelector]():            all(same, "LocalObjectReference", "Key", "Optional"),
+	reflect.TypeFor[corev1.SecretKeySelector]():               all(same, "LocalObjectReference", "Key", "Optional"),
+	reflect.TypeFor[corev1.FileKeySelector]():                 all(same, "VolumeName", "Path", "Key", "Optional"),
+	reflect.TypeFor[corev1.ResourceRequirements]():            merged(all(same, "Limits", "Requests"), all(noDevices, "Claims")),
+	reflect.TypeFor[corev1.ContainerResizePolicy]():           all(same, "ResourceName", "RestartPolicy"),
+	reflect.TypeFor[corev1.ContainerRestartRule]():            all(same, "Action", "ExitCodes"),
+	reflect.TypeFor[corev1.ContainerRestartRuleOnExitCodes](): all(same, "Operator", "Values"),
+	reflect.TypeFor[corev1.VolumeMount](): all(same, "Name", "ReadOnly", "RecursiveReadOnly", "MountPath", "SubPath", "MountPropagation",
+		"SubPathExpr", "BindMountOptions"),
+	reflect.TypeFor[corev1.Probe](): all(same, "ProbeHandler", "InitialDelaySeconds", "TimeoutSeconds", "PeriodSeconds", "SuccessThreshold",
+		"FailureThreshold", "TerminationGracePeriodSeconds"),
+	reflect.TypeFor[corev1.ProbeHandler]():     all(same, "Exec", "HTTPGet", "TCPSocket", "GRPC"),
+	reflect.TypeFor[corev1.ExecAction]():       all(same, "Command"),
+	reflect.TypeFor[corev1.HTTPGetAction]():    merged(all(same, "Path", "Port", "Scheme", "HTTPHeaders", "Protocol"), all(noHosts, "Host")),
+	reflect.TypeFor[corev1.HTTPHeader]():       all(same, "Name", "Value"),
+	reflect.TypeFor[corev1.TCPSocketAction]():  merged(all(same, "Port"), all(noHosts, "Host")),
+	reflect.TypeFor[corev1.GRPCAction]():       all(same, "Port", "Service", "Mode"),
+	reflect.TypeFor[corev1.Lifecycle]():        all(same, "PostStart", "PreStop", "StopSignal"),
+	reflect.TypeFor[corev1.LifecycleHandler](): all(same, "Exec", "HTTPGet", "TCPSocket", "Sleep"),
+	reflect.TypeFor[corev1.SleepAction]():      all(same, "Seconds"),
+	// What a security context may ask for is the Pod Security level's to say, see level.go.
+	reflect.TypeFor[corev1.SecurityContext](): merged(
+		all(same, "Privileged", "SELinuxOptions", "WindowsOptions", "RunAsUser", "RunAsGroup", "RunAsNonRoot", "ReadOnlyRootFilesystem",
+			"AllowPrivilegeEscalation", "ProcMount", "SeccompProfile", "AppArmorProfile"),
+		all(changed, "Capabilities")),
+	reflect.TypeFor[corev1.Capabilities]():                  all(changed, "Add", "Drop"),
+	reflect.TypeFor[corev1.SELinuxOptions]():                merged(all(same, "User", "Role", "Type"), all(noLevel, "Level")),
+	reflect.TypeFor[corev1.WindowsSecurityContextOptions](): merged(all(same, "RunAsUserName"), all(noGMSA, "GMSACredentialSpecName", "GMSACredentialSpec"), all(noNodes, "HostProcess")),
+	reflect.TypeFor[corev1.SeccompProfile]():                merged(all(same, "Type"), all(noProfile, "LocalhostProfile")),
+	reflect.TypeFor[corev1.AppArmorProfile]():               merged(all(same, "Type"), all(noProfile, "LocalhostProfile")),
+	reflect.TypeFor[corev1.PodSecurityContext](): all(same, "SELinuxOptions", "WindowsOptions", "RunAsUser", "RunAsGroup", "RunAsNonRoot",
+		"SupplementalGroups", "SupplementalGroupsPolicy", "FSGroup", "Sysctls", "FSGroupChangePolicy", "SeccompProfile", "AppArmorProfile",
+		"SELinuxChangePolicy"),
+	reflect.TypeFor[corev1.Sysctl](): all(same, "Name", "Value"),
+	// Which nodes a pod may choose is the Tenant's nodePlacement's to say, which admission asks.
+	reflect.TypeFor[corev1.Affinity]():                all(same, "NodeAffinity", "PodAffinity", "PodAntiAffinity"),
+	reflect.TypeFor[corev1.NodeAffinity]():            all(same, "RequiredDuringSchedulingIgnoredDuringExecution", "PreferredDuringSchedulingIgnoredDuringExecution"),
+	reflect.TypeFor[corev1.NodeSelector]():            all(same, "NodeSelectorTerms"),
+	reflect.TypeFor[corev1.NodeSelectorTerm]():        all(same, "MatchExpressions", "MatchFields"),
+	reflect.TypeFor[corev1.NodeSelectorRequirement](): all(same, "Key", "Operator", "Values"),
+	reflect.TypeFor[corev1.PreferredSchedulingTerm](): all(same, "Weight", "Preference"),
+	reflect.TypeFor[corev1.PodAffinity]():             all(same, "RequiredDuringSchedulingIgnoredDuringExecution", "PreferredDuringSchedulingIgnoredDuringExecution"),
+	reflect.TypeFor[corev1.PodAntiAffinity]():         all(same, "RequiredDuringSchedulingIgnoredDuringExecution", "PreferredDuringSchedulingIgnoredDuringExecution"),
+	reflect.TypeFor[corev1.WeightedPodAffinityTerm](): all(same, "Weight", "PodAffinityTerm"),
+	reflect.TypeFor[corev1.PodAffinityTerm](): merged(all(same, "LabelSelector", "TopologyKey"), all(changed, "MatchLabelKeys", "MismatchLabelKeys"),
+		all(noSpread, "Namespaces", "NamespaceSelector")),
+	reflect.TypeFor[corev1.TopologySpreadConstraint](): merged(all(changed, "MatchLabelKeys"),
+		all(same, "MaxSkew", "TopologyKey", "WhenUnsatisfiable", "LabelSelector", "MinDomains", "NodeAffinityPolicy", "NodeTaintsPolicy")),
+	reflect.TypeFor[corev1.Toleration]():         all(same, "Key", "Operator", "Value", "Effect", "TolerationSeconds"),
+	reflect.TypeFor[corev1.HostAlias]():          all(same, "IP", "Hostnames"),
+	reflect.TypeFor[corev1.PodDNSConfig]():       all(same, "Nameservers", "Searches", "Options"),
+	reflect.TypeFor[corev1.PodDNSConfigOption](): all(same, "Name", "Value"),
+	reflect.TypeFor[corev1.PodOS]():              all(same, "Name"),
+	reflect.TypeFor[corev1.PodSchedulingGate]():  all(changed, "Name"),
+}
+
+// values are types that are one value, whatever their fields are.
+var values = map[reflect.Type]bool{
+	reflect.TypeFor[resource.Quantity]():    true,
+	reflect.TypeFor[intstr.IntOrString]():   true,
+	reflect.TypeFor[metav1.LabelSelector](): true,
+}
+
+// all returns the same treatment of some fields.
+func all(t treatment, names ...string) map[string]treatment {
+	treated := map[string]treatment{}
+	for _, name := range names {
+		treated[name] = t
+	}
+	return treated
+}
+
+// merged returns the treatments of several groups of fields of one type.
+func merged(groups ...map[string]treatment) map[string]treatment {
+	treated := map[string]treatment{}
+	for _, group := range groups {
+		for name, t := range group {
+			treated[name] = t
+		}
+	}
+	return treated
+}

@@ -1,0 +1,210 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// PriorityClass is the PriorityClass of the host that all pods of spaces have. It preempts nobody.
+const PriorityClass = "tenantry-workloads"
+
+// netRaw is what a container can send packets in others' names with.
+const netRaw corev1.Capability = "NET_RAW"
+
+// allowedAnnotations are those that a host's pod has of the space's. Others lead out of it, or tell
+// the host's components what to do.
+var allowedAnnotations = []string{"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container"}
+
+// Options are what all pods of a host have in common.
+type Options struct {
+	// TrustLocalImages leaves the pull policy of images as it is. Otherwise it is Always: who names an
+	// image must be able to pull it, although another tenant's pod has put it on the node.
+	TrustLocalImages bool
+}
+
+// Home is where a pod is to be on the host.
+type Home struct {
+	names.Namespace
+	// HostUID is the UID of the host's namespace.
+	HostUID types.UID
+}
+
+// Pod returns the pod of the host for one of a space, which Rules.Check has nothing against. The
+// result shares nothing that is changed with its input.
+func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
+	spec := pod.Spec.DeepCopy()
+	host := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: home.Host(), Labels: labels(pod.Labels, home)}}
+	if metav1.GetControllerOf(pod) != nil {
+		// Whoever drains a node leaves pods without a controller, because nobody makes them again.
+		host.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Namespace", Name: home.Host(), UID: home.HostUID, Controller: new(true),
+		}}
+	}
+	host.Annotations = redirect(pod, spec)
+	for _, key := range allowedAnnotations {
+		if value, ok := pod.Annotations[key]; ok {
+			host.Annotations[key] = value
+		}
+	}
+	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
+	o.changeSpec(spec)
+	host.Spec = *spec
+	return host
+}
+
+// labels returns those of the host's pod.
+func labels(of map[string]string, home Home) map[string]string {
+	on := map[string]string{}
+	for key, value := range of {
+		if !strings.HasPrefix(key, names.Prefix) {
+			on[key] = value
+		}
+	}
+	on[names.InstallationLabel] = home.Installation
+	return on
+}
+
+// changeSpec makes a spec of a space the host's, but for what redirect does.
+func (o Options) changeSpec(spec *corev1.PodSpec) {
+	spec.NodeName = ""
+	spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", ""
+	spec.AutomountServiceAccountToken = new(false)
+	spec.EnableServiceLinks = new(false)
+	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = PriorityClass, nil, nil
+	spec.SchedulingGates = nil // the host's pod is made when there is none left
+	if spec.DNSPolicy != corev1.DNSNone {
+		// The host's DNS knows the Services of all tenants, and none of this space.
+		spec.DNSPolicy = corev1.DNSDefault
+	}
+	dropTokens(spec)
+	dropMatchedKeys(spec)
+	for i := range spec.ImagePullSecrets {
+		rename(&spec.ImagePullSecrets[i].Name)
+	}
+	for i := range spec.Volumes {
+		o.changeVolume(&spec.Volumes[i])
+	}
+	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { o.changeContainer(c) })
+}
+
+// dropTokens takes away the volumes with tokens that upstream's admission has added.
+func dropTokens(spec *corev1.PodSpec) {
+	gone := map[string]bool{}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		if isTokenVolume(&v) {
+			gone[v.Name] = true
+		}
+		return gone[v.Name]
+	})
+	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
+	})
+}
+
+// dropMatchedKeys takes away keys of labels that the space's server has made part of the selectors
+// beside them.
+func dropMatchedKeys(spec *corev1.PodSpec) {
+	for i := range spec.TopologySpreadConstraints {
+		spec.TopologySpreadConstraints[i].MatchLabelKeys = nil
+	}
+	if spec.Affinity == nil {
+		return
+	}
+	drop := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			required[i].MatchLabelKeys, required[i].MismatchLabelKeys = nil, nil
+		}
+		for i := range preferred {
+			preferred[i].PodAffinityTerm.MatchLabelKeys, preferred[i].PodAffinityTerm.MismatchLabelKeys = nil, nil
+		}
+	}
+	if a := spec.Affinity.PodAffinity; a != nil {
+		drop(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := spec.Affinity.PodAntiAffinity; a != nil {
+		drop(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func (o Options) changeVolume(v *corev1.Volume) {
+	switch {
+	case v.ConfigMap != nil:
+		rename(&v.ConfigMap.Name)
+	case v.Secret != nil:
+		rename(&v.Secret.SecretName)
+	case v.Image != nil:
+		o.pull(&v.Image.PullPolicy)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			source := &v.Projected.Sources[i]
+			if source.ConfigMap != nil {
+				rename(&source.ConfigMap.Name)
+			}
+			if source.Secret != nil {
+				rename(&source.Secret.Name)
+			}
+		}
+	}
+}
+
+func (o Options) changeContainer(c *corev1.Container) {
+	o.pull(&c.ImagePullPolicy)
+	for i := range c.EnvFrom {
+		if from := c.EnvFrom[i].ConfigMapRef; from != nil {
+			rename(&from.Name)
+		}
+		if from := c.EnvFrom[i].SecretRef; from != nil {
+			rename(&from.Name)
+		}
+	}
+	for i := range c.Env {
+		from := c.Env[i].ValueFrom
+		if from != nil && from.ConfigMapKeyRef != nil {
+			rename(&from.ConfigMapKeyRef.Name)
+		}
+		if from != nil && from.SecretKeyRef != nil {
+			rename(&from.SecretKeyRef.Name)
+		}
+	}
+	dropNetRaw(c)
+}
+
+// dropNetRaw takes from a container what lets it answer for others, unless the Pod Security level has
+// let it ask for that.
+func dropNetRaw(c *corev1.Container) {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	if c.SecurityContext.Capabilities == nil {
+		c.SecurityContext.Capabilities = &corev1.Capabilities{}
+	}
+	is := func(wanted corev1.Capability) bool {
+		plain := strings.TrimPrefix(strings.ToUpper(string(wanted)), "CAP_")
+		return plain == string(netRaw) || plain == "ALL"
+	}
+	capabilities := c.SecurityContext.Capabilities
+	if !slices.ContainsFunc(capabilities.Add, is) && !slices.ContainsFunc(capabilities.Drop, is) {
+		capabilities.Drop = append(capabilities.Drop, netRaw)
+	}
+}
+
+func (o Options) pull(policy *corev1.PullPolicy) {
+	if !o.TrustLocalImages {
+		*policy = corev1.PullAlways
+	}
+}
+
+// rename puts the name of a copy in the place of a ConfigMap's or Secret's.
+func rename(name *string) {
+	if *name != "" {
+		*name = names.Copy(*name)
+	}
+}

@@ -1,0 +1,212 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/fieldpath"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+var home = Home{Namespace: names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}, HostUID: "h"}
+
+func TestPod(t *testing.T) {
+	pod := plain()
+	pod.Labels = map[string]string{"app": "web", "workloads.tenantry.io/installation": "forged"}
+	pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "out", "workloads.tenantry.io/uid": "forged", "kubectl.kubernetes.io/default-container": "c"}
+	pod.Finalizers, pod.GenerateName = []string{"f"}, "web-"
+	pod.Spec.NodeName, pod.Spec.PriorityClassName, pod.Spec.Priority = "node", "mine", new(int32(1000000000))
+	pod.Spec.PreemptionPolicy = new(corev1.PreemptLowerPriority)
+	projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}})(pod)
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets"}, {Name: "v", MountPath: "/v"}}
+	before := pod.DeepCopy()
+	got := Options{}.Pod(pod, home)
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-0", Namespace: home.Host(),
+			Labels: map[string]string{"app": "web", names.InstallationLabel: "i"},
+			Annotations: map[string]string{
+				"kubectl.kubernetes.io/default-container": "c",
+				names.TenantAnnotation:                    "acme", names.TenantUIDAnnotation: "t",
+				names.NamespaceAnnotation: "shop", names.NamespaceUIDAnnotation: "n",
+				names.NameAnnotation: "web-0", names.UIDAnnotation: "p",
+			},
+		},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name: "c", Image: "i", ImagePullPolicy: corev1.PullAlways, VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}},
+				SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}},
+			}},
+			Volumes: []corev1.Volume{}, DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
+			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, pod); diff != "" {
+		t.Errorf("the pod of the space has changed:\n%s", diff)
+	}
+}
+
+// TestControlled checks that a host lets go of pods that somebody makes again.
+func TestControlled(t *testing.T) {
+	pod := plain()
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
+	owners := Options{}.Pod(pod, home).OwnerReferences
+	if len(owners) != 1 || owners[0].Kind != "Namespace" || owners[0].UID != "h" || owners[0].Name != home.Host() || !*owners[0].Controller {
+		t.Errorf("it has %v", owners)
+	}
+}
+
+func TestTrustLocalImages(t *testing.T) {
+	pod := plain()
+	volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i", PullPolicy: corev1.PullNever}})(pod)
+	always, trusting := Options{}.Pod(pod, home).Spec, Options{TrustLocalImages: true}.Pod(pod, home).Spec
+	if always.Containers[0].ImagePullPolicy != corev1.PullAlways || always.Volumes[0].Image.PullPolicy != corev1.PullAlways {
+		t.Error("an image of the node is used that nobody has pulled")
+	}
+	if trusting.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent || trusting.Volumes[0].Image.PullPolicy != corev1.PullNever {
+		t.Error("an image is pulled against its policy")
+	}
+}
+
+func TestNames(t *testing.T) {
+	configMap, secret := corev1.LocalObjectReference{Name: "c"}, corev1.LocalObjectReference{Name: "s"}
+	pod := plain()
+	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {}}
+	volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "vc"}}})(pod)
+	volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "vs"}})(pod)
+	projected("p", corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: configMap}, Secret: &corev1.SecretProjection{LocalObjectReference: secret}})(pod)
+	container(func(c *corev1.Container) {
+		c.EnvFrom = []corev1.EnvFromSource{{
+			ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "ec"}},
+			SecretRef:    &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "es"}},
+		}}
+		c.Env = []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "kc"}}}},
+			{ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "ks"}}}}}
+	})(pod)
+	set := func(all ...string) map[string]bool {
+		of := map[string]bool{}
+		for _, name := range all {
+			of[name] = true
+		}
+		return of
+	}
+	want := References{ConfigMaps: set("vc", "c", "ec", "kc"), Secrets: set("pull", "vs", "s", "es", "ks")}
+	if diff := cmp.Diff(want, ReferencesOf(&pod.Spec)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	host := Options{}.Pod(pod, home)
+	want = References{ConfigMaps: set("tn-vc", "tn-c", "tn-ec", "tn-kc"), Secrets: set("tn-pull", "tn-vs", "tn-s", "tn-es", "tn-ks")}
+	if diff := cmp.Diff(want, ReferencesOf(&host.Spec)); diff != "" {
+		t.Errorf("on the host (-want +got):\n%s", diff)
+	}
+}
+
+// TestDownward checks that the downward API of a host's pod has what that of the space's would have.
+func TestDownward(t *testing.T) {
+	for _, path := range []string{
+		"metadata.name", "metadata.namespace", "metadata.uid", "spec.serviceAccountName", "metadata.labels", "metadata.annotations",
+		"metadata.labels['app']", "metadata.labels['none']", "metadata.annotations['own']", "metadata.annotations['none']",
+		"metadata.annotations['workloads.tenantry.io/uid']", "metadata.annotations['kubectl.kubernetes.io/default-container']",
+	} {
+		t.Run(path, func(t *testing.T) {
+			pod := plain()
+			pod.Namespace, pod.Spec.ServiceAccountName = "shop", "robot"
+			pod.Labels = map[string]string{"app": "web"}
+			pod.Annotations = map[string]string{"own": "a\nb=\"c\"", "workloads.tenantry.io/uid": "forged", "kubectl.kubernetes.io/default-container": "c"}
+			volume(corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}}})(pod)
+			want := pod.Spec.ServiceAccountName
+			if path != "spec.serviceAccountName" {
+				var err error
+				if want, err = fieldpath.ExtractFieldPathAsString(pod, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			host := Options{}.Pod(pod, home)
+			got, err := fieldpath.ExtractFieldPathAsString(host, host.Spec.Volumes[0].DownwardAPI.Items[0].FieldRef.FieldPath)
+			if err != nil || got != want {
+				t.Errorf("got %q, want %q, error %v", got, want, err)
+			}
+			if host.Annotations[names.UIDAnnotation] != "p" {
+				t.Errorf("the mark is %q", host.Annotations[names.UIDAnnotation])
+			}
+		})
+	}
+}
+
+func TestNetRaw(t *testing.T) {
+	for name, tc := range map[string]struct{ add, drop, want []corev1.Capability }{
+		"nothing":        {want: []corev1.Capability{"NET_RAW"}},
+		"another":        {drop: []corev1.Capability{"CHOWN"}, want: []corev1.Capability{"CHOWN", "NET_RAW"}},
+		"all":            {drop: []corev1.Capability{"ALL"}, want: []corev1.Capability{"ALL"}},
+		"itself":         {drop: []corev1.Capability{"CAP_NET_RAW"}, want: []corev1.Capability{"CAP_NET_RAW"}},
+		"asked for":      {add: []corev1.Capability{"net_raw"}},
+		"all of the are": {add: []corev1.Capability{"ALL"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := plain()
+			security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: tc.add, Drop: tc.drop}})(pod)
+			got := Options{}.Pod(pod, home).Spec.Containers[0].SecurityContext.Capabilities
+			if diff := cmp.Diff(&corev1.Capabilities{Add: tc.add, Drop: tc.want}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDNS(t *testing.T) {
+	for policy, want := range map[corev1.DNSPolicy]corev1.DNSPolicy{
+		corev1.DNSClusterFirst: corev1.DNSDefault, corev1.DNSClusterFirstWithHostNet: corev1.DNSDefault, "": corev1.DNSDefault,
+		corev1.DNSDefault: corev1.DNSDefault, corev1.DNSNone: corev1.DNSNone,
+	} {
+		pod := plain()
+		pod.Spec.DNSPolicy = policy
+		if got := (Options{}).Pod(pod, home).Spec.DNSPolicy; got != want {
+			t.Errorf("%q became %q, want %q", policy, got, want)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	pod := plain()
+	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {Name: "pull-2"}}
+	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
+	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", Conditions: []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted,
+	}}
+	host := &corev1.Pod{Status: corev1.PodStatus{
+		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", PodIP: "10.0.0.1", ObservedGeneration: 7,
+		Message: "pod " + home.Host() + "/web-0",
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: 7,
+				Message: "0/37 nodes are available: 5 Insufficient cpu, 30 Insufficient memory, 2 node(s) had untolerated taint {secret: yes}."},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+		},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull"`,
+		}}}},
+	}}
+	want := corev1.PodStatus{
+		Phase: corev1.PodPending, QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", PodIP: "10.0.0.1", Message: "pod shop/web-0",
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+			evicted,
+		},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull"`,
+		}}}},
+	}
+	if diff := cmp.Diff(want, Status(host, pod, home.Namespace)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !strings.Contains(host.Status.Message, home.Host()) {
+		t.Error("the host's pod has changed")
+	}
+}

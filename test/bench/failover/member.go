@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+// memberEnvironment makes the process a member of etcd. It has the name, the directory, the addresses
+// for clients and members, and all members.
+const memberEnvironment = "TENANTRY_TEST_ETCD_MEMBER"
+
+// runIfMember runs a member of etcd, and ends the process, if a cluster has called it for that.
+func runIfMember() {
+	fields := strings.Fields(os.Getenv(memberEnvironment))
+	if len(fields) == 0 {
+		return
+	}
+	if err := runMember(fields[0], fields[1], fields[2], fields[3], fields[4]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runMember(name, dir, client, peer, all string) error {
+	config := embed.NewConfig()
+	config.Name, config.Dir, config.InitialCluster = name, filepath.Join(dir, "data"), all
+	config.LogLevel, config.LogOutputs = "error", []string{filepath.Join(dir, "log")}
+	config.EnableGRPCGateway = false
+	for address, into := range map[string][]*[]url.URL{
+		client: {&config.ListenClientUrls, &config.AdvertiseClientUrls}, peer: {&config.ListenPeerUrls, &config.AdvertisePeerUrls},
+	} {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		for _, urls := range into {
+			*urls = []url.URL{*parsed}
+		}
+	}
+	pki := filepath.Join(filepath.Dir(dir), "pki")
+	config.ClientTLSInfo = transport.TLSInfo{
+		CertFile: filepath.Join(pki, "server.crt"), KeyFile: filepath.Join(pki, "server.key"),
+		TrustedCAFile: filepath.Join(pki, "client-ca.crt"), ClientCertAuth: true,
+	}
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		return err
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, os.Interrupt)
+	select {
+	case <-ended:
+		server.Close()
+		return nil
+	case err := <-server.Err():
+		return err
+	}
+}
+
+// member is one of etcd.
+type member struct {
+	name, dir, client, peer string
+	process                 *exec.Cmd
+}
+
+// start runs the member, with what it has stored before.
+func (m *member) start(all []*member) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var initial []string
+	for _, each := range all {
+		initial = append(initial, each.name+"="+each.peer)
+	}
+	m.process = exec.Command(program)
+	m.process.Env = append(os.Environ(), memberEnvironment+"="+strings.Join([]string{m.name, m.dir, m.client, m.peer, strings.Join(initial, ",")}, " "))
+	m.process.Stderr = os.Stderr
+	return m.process.Start()
+}
+
+func (m *member) kill() { harness.End(m.process, syscall.SIGKILL) }
+
+// newMembers starts an etcd whose clients have certificates of the authority in dir/pki.
+func newMembers(dir string, count int) ([]*member, error) {
+	var all []*member
+	for i := range count {
+		client, err := harness.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		peer, err := harness.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		m := &member{
+			name: fmt.Sprintf("etcd-%d", i), client: fmt.Sprintf("https://%s:%d", loopback, client), peer: fmt.Sprintf("http://%s:%d", loopback, peer),
+		}
+		m.dir = filepath.Join(dir, m.name)
+		if err := os.MkdirAll(m.dir, 0o700); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	for _, m := range all {
+		if err := m.start(all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// healthy waits until a member answers by itself, and has what the others have.
+func (c *cluster) healthy(ctx context.Context, m *member) error {
+	tls, err := transport.TLSInfo{CertFile: c.etcd.cert, KeyFile: c.etcd.key, TrustedCAFile: c.etcd.authority}.ClientConfig()
+	if err != nil {
+		return err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, TLS: tls})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return until(ctx, "etcd's "+m.name+" answers", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := client.Get(ctx, "health") // linearised, so that it has caught up
+		return err
+	})
+}

@@ -1,0 +1,254 @@
+package workloads
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/test/env/suite"
+)
+
+var _ = Describe("Pods of spaces", func() {
+	It("run on the host, and end there", func(ctx SpecContext) {
+		pods := tenantry.Client(acme).CoreV1().Pods("default")
+		made, err := pods.Create(ctx, plainPod("life"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "life")
+		Expect(there.Annotations).To(HaveKeyWithValue(names.UIDAnnotation, string(made.UID)))
+		Expect(there.Spec.PriorityClassName).To(Equal("tenantry-workloads"))
+		Expect(*there.Spec.PreemptionPolicy).To(Equal(corev1.PreemptNever))
+		start(ctx, there)
+		Eventually(func(g Gomega) {
+			now, err := pods.Get(ctx, "life", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.Spec.NodeName).To(Equal("node"))
+			g.Expect(now.Status.Phase).To(Equal(corev1.PodRunning))
+			g.Expect(now.Status.PodIP).To(Equal("10.0.0.7"))
+		}).Should(Succeed())
+
+		Expect(pods.Delete(ctx, "life", metav1.DeleteOptions{})).To(Succeed())
+		hostPods := host.CoreV1().Pods(there.Namespace)
+		Eventually(func(g Gomega) {
+			now, err := hostPods.Get(ctx, "life", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.DeletionTimestamp).NotTo(BeNil())
+			g.Expect(*now.DeletionGracePeriodSeconds).To(Equal(int64(7)))
+		}).Should(Succeed())
+		now, err := pods.Get(ctx, "life", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred(), "it is there until the host's has ended")
+		Expect(now.DeletionTimestamp).NotTo(BeNil())
+		Expect(hostPods.Delete(ctx, "life", *metav1.NewDeleteOptions(0))).To(Succeed())
+		Eventually(func() error {
+			_, err := pods.Get(ctx, "life", metav1.GetOptions{})
+			return err
+		}).Should(Satisfy(apierrors.IsNotFound))
+	})
+
+	It("are of their tenant alone, whatever they are called", func(ctx SpecContext) {
+		for _, n := range []tenant.Name{acme, globex} {
+			_, err := tenantry.Client(n).CoreV1().Pods("default").Create(ctx, plainPod("same"), metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		one, other := onHost(ctx, acme, "same"), onHost(ctx, globex, "same")
+		Expect(one.Namespace).NotTo(Equal(other.Namespace))
+		start(ctx, one)
+		Eventually(func() (corev1.PodPhase, error) {
+			now, err := tenantry.Client(acme).CoreV1().Pods("default").Get(ctx, "same", metav1.GetOptions{})
+			return now.Status.Phase, err
+		}).Should(Equal(corev1.PodRunning))
+		now, err := tenantry.Client(globex).CoreV1().Pods("default").Get(ctx, "same", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(now.Status.Phase).To(Equal(corev1.PodPending))
+	})
+
+	It("have what they read, and nothing else is there", func(ctx SpecContext) {
+		core := tenantry.Client(acme).CoreV1()
+		for _, name := range []string{"read", "unread"} {
+			_, err := core.Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		pod := plainPod("reader")
+		pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "read"}}},
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "later"}}},
+		}
+		_, err := core.Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "reader")
+		Expect(there.Spec.Containers[0].EnvFrom[0].SecretRef.Name).To(Equal("tn-read"))
+		secrets := func() (found []string) {
+			list, err := host.CoreV1().Secrets(there.Namespace).List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			for _, secret := range list.Items {
+				found = append(found, secret.Name+"="+string(secret.Data["k"]))
+			}
+			return found
+		}
+		Eventually(secrets).Should(ConsistOf("tn-read=v"))
+
+		_, err = core.ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Data: map[string]string{"a": "b"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (map[string]string, error) {
+			found, err := host.CoreV1().ConfigMaps(there.Namespace).Get(ctx, "tn-later", metav1.GetOptions{})
+			return found.Data, err
+		}).Should(HaveKeyWithValue("a", "b"))
+		_, err = core.Secrets("default").Patch(ctx, "read", types.MergePatchType, []byte(`{"stringData":{"k":"w"}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(secrets).Should(ConsistOf("tn-read=w"))
+		Expect(core.Pods("default").Delete(ctx, "reader", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(secrets).Should(BeEmpty())
+	})
+
+	It("are refused with the field, in pods and templates, and what is refused reaches no host", func(ctx SpecContext) {
+		client := tenantry.Client(acme)
+		pod := plainPod("refused")
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		_, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("spec.volumes[0].hostPath"))))
+		labels := map[string]string{"app": "refused"}
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: plainPod("").Spec},
+		}}
+		deployment.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		_, err = client.AppsV1().Deployments("default").Create(ctx, deployment, metav1.CreateOptions{})
+		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("Pod Security level baseline"))))
+		_, err = client.CoreV1().Pods("default").Create(ctx, func() *corev1.Pod {
+			token := plainPod("token")
+			token.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}},
+			}}}}
+			return token
+		}(), metav1.CreateOptions{})
+		Expect(err).To(MatchError(ContainSubstring("serviceAccountToken")))
+		Expect(tenantry.SetSpec(ctx, acme, "workloads", `{"podSecurity":"most"}`)).To(MatchError(ContainSubstring("spec.workloads.podSecurity")))
+	})
+
+	It("may be what their Tenant allows, and say why they are not on the host", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "level")
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"privileged"}`)).To(Succeed())
+		pods := tenantry.Client(n).CoreV1().Pods("default")
+		waiting := plainPod("privileged")
+		waiting.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		waiting.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		Eventually(func() error {
+			_, err := pods.Create(ctx, waiting, metav1.CreateOptions{})
+			return err
+		}).Should(Succeed())
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"baseline"}`)).To(Succeed())
+		_, err := pods.Patch(ctx, "privileged", types.MergePatchType, []byte(`{"spec":{"schedulingGates":[]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (string, error) {
+			now, err := pods.Get(ctx, "privileged", metav1.GetOptions{})
+			if err != nil || len(now.Status.Conditions) == 0 {
+				return "", err
+			}
+			return now.Status.Conditions[0].Message, nil
+		}).Should(ContainSubstring("it violates the Pod Security level baseline"))
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"podSecurity":"privileged"}`)).To(Succeed())
+		there := onHost(ctx, n, "privileged")
+		namespace, err := host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(namespace.Labels).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "privileged"))
+	})
+
+	It("are not started by their users' own bindings", func(ctx SpecContext) {
+		pods := tenantry.Client(acme).CoreV1().Pods("default")
+		Expect(tenantry.SetSpec(ctx, acme, "nodePlacement", `{"mode":"Enabled"}`)).To(Succeed())
+		pod := plainPod("self")
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "self"}, Target: corev1.ObjectReference{Kind: "Node", Name: "x"}}, metav1.CreateOptions{})).
+			To(MatchError(ContainSubstring("the host cluster finds the nodes of pods")))
+		all, err := hostPods(ctx, "self")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(BeEmpty(), "it waits for its gate")
+		_, err = pods.Patch(ctx, "self", types.MergePatchType, []byte(`{"spec":{"schedulingGates":[]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		onHost(ctx, acme, "self")
+	})
+
+	It("of another life of a namespace are other pods", func(ctx SpecContext) {
+		client := tenantry.Client(globex)
+		create := func() *corev1.Pod {
+			GinkgoHelper()
+			Eventually(func() error {
+				_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twice"}}, metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+			Eventually(func() error {
+				_, err := client.CoreV1().Pods("twice").Create(ctx, plainPod("again"), metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+			return onHost(ctx, globex, "again")
+		}
+		first := create()
+		Expect(client.CoreV1().Namespaces().Delete(ctx, "twice", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() error {
+			_, err := host.CoreV1().Namespaces().Get(ctx, first.Namespace, metav1.GetOptions{})
+			return err
+		}).Should(Satisfy(apierrors.IsNotFound))
+		Expect(create().Namespace).NotTo(Equal(first.Namespace))
+	})
+
+	It("of a deleted tenant are gone, with its namespaces on the host", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "going")
+		_, err := tenantry.Client(n).CoreV1().Pods("default").Create(ctx, plainPod("going"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, n, "going")
+		start(ctx, there)
+		Eventually(func() (string, error) {
+			now, err := tenantry.Client(n).CoreV1().Pods("default").Get(ctx, "going", metav1.GetOptions{})
+			return now.Spec.NodeName, err
+		}).Should(Equal("node"))
+		Expect(tenantry.Tenants().Delete(ctx, n.String(), metav1.DeleteOptions{})).To(Succeed())
+		pods := host.CoreV1().Pods(there.Namespace)
+		Eventually(func(g Gomega) { // as a kubelet does
+			now, err := pods.Get(ctx, "going", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.DeletionTimestamp).NotTo(BeNil())
+		}).Should(Succeed())
+		Expect(pods.Delete(ctx, "going", *metav1.NewDeleteOptions(0))).To(Succeed())
+		tenantry.DeleteTenant(ctx, n)
+		Eventually(func() error {
+			_, err := host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
+			return err
+		}).Should(Satisfy(apierrors.IsNotFound))
+	})
+
+	It("cost an idle tenant nothing on the host", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "idle")
+		list, err := host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: names.InstallationLabel})
+		Expect(err).NotTo(HaveOccurred())
+		for _, namespace := range list.Items {
+			Expect(namespace.Annotations).NotTo(HaveKeyWithValue(names.TenantAnnotation, n.String()))
+		}
+	})
+})
+
+var _ = Describe("The rights of the syncer", func() {
+	It("do not reach beyond the namespaces of spaces", func(ctx SpecContext) {
+		config := tenantry.Config(tenant.System)
+		config.Impersonate.UserName = "system:serviceaccount:tenantry-workloads:syncer"
+		config.Impersonate.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:tenantry-workloads", "system:authenticated"}
+		stolen := suite.Client(config)
+		policy := "ValidatingAdmissionPolicy 'tenantry-workloads'"
+		Eventually(func() error { // the policy holds some time after it has been made
+			_, err := stolen.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring(policy)))
+		_, err := stolen.CoreV1().Namespaces().Patch(ctx, "kube-system", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":"x","pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{})
+		Expect(err).To(MatchError(ContainSubstring(policy)))
+		Expect(stolen.CoreV1().Namespaces().Delete(ctx, "tenantry-workloads", metav1.DeleteOptions{})).To(MatchError(ContainSubstring(policy)))
+		_, err = stolen.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
+		Expect(err).To(Satisfy(apierrors.IsForbidden))
+		_, err = stolen.CoreV1().Secrets("tenantry-workloads").List(ctx, metav1.ListOptions{})
+		Expect(err).To(Satisfy(apierrors.IsForbidden))
+	})
+})

@@ -1,0 +1,188 @@
+//go:build node
+
+package node
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// standalone is a Tenantry on the node's machine whose pods run on the node.
+type standalone struct {
+	dir, hostKubeconfig string
+	process             *exec.Cmd
+}
+
+func (s *standalone) binary() string {
+	return filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "tenantry")
+}
+
+// start runs it, and waits until it answers.
+func (s *standalone) start() {
+	GinkgoHelper()
+	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
+		"--network-isolation=Unenforced", "--trust-local-images")
+	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(s.process.Start()).To(Succeed())
+	Eventually(func() error {
+		_, err := kubectl("--kubeconfig", s.admin(), "get", "--raw", "/readyz")
+		return err
+	}).Should(Succeed())
+}
+
+func (s *standalone) admin() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// as returns the flags of the administrator of a tenant, which is made if it is missing.
+func (s *standalone) as(tenant string) []string {
+	GinkgoHelper()
+	file := filepath.Join(s.dir, tenant+".kubeconfig")
+	if _, err := os.Stat(file); err == nil {
+		return []string{"--kubeconfig", file}
+	}
+	manifest := filepath.Join(s.dir, tenant+".yaml")
+	Expect(os.WriteFile(manifest, []byte(`{"apiVersion": "v1", "kind": "Tenant", "metadata": {"name": "`+tenant+`"}}`), 0o600)).To(Succeed())
+	must("--kubeconfig", s.admin(), "create", "-f", manifest)
+	must("--kubeconfig", s.admin(), "wait", "--for=condition=Ready", "tenant/"+tenant)
+	content, err := exec.Command(s.binary(), "kubeconfig", tenant, "--dir", s.dir).Output()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	return []string{"--kubeconfig", file}
+}
+
+// syncerKubeconfig writes a kubeconfig of the host's ServiceAccount syncer.
+func syncerKubeconfig(file string) {
+	GinkgoHelper()
+	token, err := exec.Command("kubectl", "create", "token", "syncer", "--namespace", "tenantry-workloads").Output()
+	Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.LoadFromFile(os.Getenv("KUBECONFIG"))
+	Expect(err).NotTo(HaveOccurred())
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(string(token))}
+	}
+	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
+}
+
+const webDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - name: c
+        image: localhost/pause:1
+        imagePullPolicy: IfNotPresent
+        args: ["hello from $(TENANT) in $(NAMESPACE)"]
+        env:
+        - {name: TENANT, valueFrom: {configMapKeyRef: {name: who, key: tenant}}}
+        - {name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+`
+
+var _ = Describe("workloads on a real node", Ordered, func() {
+	var tenantry *standalone
+
+	// output returns what a command prints, and its error as well.
+	output := func(tenant string, args ...string) func() string {
+		return func() string {
+			out, _ := kubectl(append(tenantry.as(tenant), args...)...)
+			return out
+		}
+	}
+
+	BeforeAll(func() {
+		must("apply", "-k", "config/workloads")
+		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--wait=false") })
+		dir, err := os.MkdirTemp("", "tenantry-workloads-")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(os.RemoveAll, dir)
+		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig")}
+		syncerKubeconfig(tenantry.hostKubeconfig)
+		tenantry.start()
+		DeferCleanup(func() {
+			Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
+			_ = tenantry.process.Wait()
+		})
+	})
+
+	AfterEach(func() {
+		if CurrentSpecReport().Failed() {
+			_, _ = kubectl("describe", "pods", "-A", "-l", "workloads.tenantry.io/installation")
+			_, _ = kubectl("--kubeconfig", filepath.Join(tenantry.dir, "acme.kubeconfig"), "describe", "pods")
+		}
+	})
+
+	It("run from a Deployment in a space, and show their logs", func() {
+		for _, tenant := range []string{"acme", "globex"} {
+			as := tenantry.as(tenant)
+			must(append(as, "create", "configmap", "who", "--from-literal=tenant="+tenant)...)
+			file := filepath.Join(tenantry.dir, "web.yaml")
+			Expect(os.WriteFile(file, []byte(webDeployment), 0o600)).To(Succeed())
+			must(append(as, "create", "-f", file)...)
+			must(append(as, "rollout", "status", "deployment/web", "--timeout=3m")...)
+			Eventually(output(tenant, "logs", "deployment/web")).Should(Equal("hello from " + tenant + " in default"))
+		}
+	})
+
+	It("run commands for their tenant", func() {
+		// Whatever an image has is called so in it.
+		Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
+	})
+
+	It("are not the tenant's that has one of the same name, nor anybody's who forges where they are", func() {
+		as := tenantry.as("globex")
+		pod := strings.TrimPrefix(must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
+		must(append(as, "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", `{"status":{"podIP":"10.244.0.1","podIPs":[{"ip":"10.244.0.1"}]}}`)...)
+		Expect(output("globex", "logs", pod)()).To(Equal("hello from globex in default"))
+		theirs := strings.TrimPrefix(must(append(tenantry.as("acme"), "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
+		Expect(output("globex", "logs", theirs)()).To(ContainSubstring("not found"))
+	})
+
+	It("are refused with the field and the rule", func() {
+		for field, patch := range map[string]string{
+			"spec.template.spec.hostNetwork":                     `{"hostNetwork":true}`,
+			"spec.template.spec.volumes[0].hostPath":             `{"volumes":[{"name":"v","hostPath":{"path":"/"}}]}`,
+			"spec.template.spec.containers[0].ports[0].hostPort": `{"containers":[{"name":"c","ports":[{"containerPort":80,"hostPort":80}]}]}`,
+			"Pod Security level baseline":                        `{"containers":[{"name":"c","securityContext":{"privileged":true}}]}`,
+		} {
+			Expect(output("acme", "patch", "deployment", "web", "-p", `{"spec":{"template":{"spec":`+patch+`}}}`)()).
+				To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring(field)))
+		}
+	})
+
+	It("go on while Tenantry is killed, and are the same afterwards", func() {
+		uids := func() string {
+			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}")
+		}
+		before := uids()
+		Expect(tenantry.process.Process.Kill()).To(Succeed())
+		_ = tenantry.process.Wait()
+		tenantry.start()
+		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
+		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
+		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
+		Expect(strings.Fields(uids())).To(And(HaveLen(3), ContainElements(strings.Fields(before))))
+	})
+
+	It("are gone from the host when they are deleted", func() {
+		for _, tenant := range []string{"acme", "globex"} {
+			must(append(tenantry.as(tenant), "delete", "deployment/web")...)
+			Eventually(output(tenant, "get", "pods", "-o", "name")).Should(BeEmpty())
+		}
+		Eventually(func() string {
+			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
+		}).Should(BeEmpty())
+	})
+})
