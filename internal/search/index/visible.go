@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -31,7 +32,7 @@ type seen struct {
 
 // maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of all
 // others are listed one by one.
-const maxGroups = 50
+const maxGroups = rights.ListedGroups
 
 // find returns what may be seen by the rights of a selection, and what of it the filters of places leave.
 func (x *Index) find(ctx context.Context, tx *sql.Tx, s Selection) (*visible, error) {
