@@ -70,7 +70,7 @@ type Tenant struct {
 }
 
 // TenantSpec is what the platform wants of a tenant.
-// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || size(self.suspendedReason) == 0 || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendedReason) || size(self.suspendedReason) == 0 || (has(self.suspended) && self.suspended)",message="suspendedReason needs suspended: true; remove suspendedReason, too"
 type TenantSpec struct {
 	// admins have every right in the space. Defaults to the user "admin".
 	// +optional

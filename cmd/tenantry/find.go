@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
@@ -132,7 +134,7 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 		if o.minRevision > 0 {
 			request.Param(search.ParameterMinRevision, strconv.FormatInt(o.minRevision, 10))
 		}
-		body, err := request.Do(ctx).Raw() // which has the message of an error, unlike DoRaw
+		body, err := searched(request.Do(ctx))
 		if err != nil {
 			return nil, fmt.Errorf("searching: %w", err)
 		}
@@ -147,6 +149,17 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 			return all, nil
 		}
 	}
+}
+
+// searched returns an answer, or what the server says instead: Raw alone would leave out the message of a Status.
+func searched(result rest.Result) ([]byte, error) {
+	switch err := result.Error(); {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w; does the server run with --search?", err)
+	case err != nil:
+		return nil, err
+	}
+	return result.Raw()
 }
 
 // shows are the forms of an answer, by the name that --output has for them.
