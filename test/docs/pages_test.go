@@ -119,7 +119,7 @@ func TestMakeTargets(t *testing.T) {
 }
 
 // upstream are parts of messages that are Kubernetes' own.
-var upstream = []string{"Unauthorized", "failed quota:"}
+var upstream = []string{"Unauthorized", "failed quota:", "exceeded quota:"}
 
 // TestMessagesAreReal checks that what the page on troubleshooting explains is what the
 // code says: each part of a message between "..." is in it.
