@@ -22,7 +22,7 @@ func TestErrors(t *testing.T) {
 	for _, err := range []error{nil, short, long, errors.New("the cache is not as new as written version 5")} {
 		utilruntime.HandleErrorWithContext(t.Context(), err, "syncing")
 	}
-	if len(logged) != 3 || logged[0] != nil || logged[1] != short {
+	if len(logged) != 3 || logged[0] != nil || !errors.Is(logged[1], short) {
 		t.Fatalf("logged %v", logged)
 	}
 	if text := logged[2].Error(); len(text) > maxError+40 || !strings.HasSuffix(text, "é... (8192 bytes)") {

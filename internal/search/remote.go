@@ -85,7 +85,6 @@ const maxAnswerSize = 256 << 20
 type remote struct {
 	servers []string
 	client  *http.Client
-	served  func(schema.GroupResource) []schema.GroupResource
 }
 
 // NewRemote returns a search that another process does, see Handler.

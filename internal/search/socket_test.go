@@ -65,7 +65,7 @@ func (f *socketFixture) dial(protocol string, headers ...string) (*websocket.Con
 	for i := 0; i < len(headers); i += 2 {
 		options.HTTPHeader.Set(headers[i], headers[i+1])
 	}
-	conn, response, err := websocket.Dial(f.Context(), f.url, options) //nolint:bodyclose // the library says that nobody need
+	conn, response, err := websocket.Dial(f.Context(), f.url, options)
 	if err != nil {
 		if response == nil {
 			f.Fatal(err)

@@ -39,7 +39,7 @@ func Unwatchedf(reason, format string, args ...any) *Problem {
 // all of them are: what may end by itself is tried again soon.
 func IsProblem(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // it unwraps by itself
 		case *Problem:
 			return true
 		case interface{ Unwrap() []error }:

@@ -254,7 +254,7 @@ func bare(object any) (any, error) {
 			n += len(q.Hard) + len(q.Used)
 		}
 		if n > planeclient.ObjectQuantities {
-			return nil, fmt.Errorf("Tenant %q has more than %d quantities: check what answers at the address of its ControlPlane", t.Name, planeclient.ObjectQuantities)
+			return nil, fmt.Errorf("the Tenant %q has more than %d quantities: check what answers at the address of its ControlPlane", t.Name, planeclient.ObjectQuantities)
 		}
 	}
 	return cache.TransformStripManagedFields()(object)

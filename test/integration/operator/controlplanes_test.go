@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -66,7 +67,11 @@ func made(cp *v1alpha1.ControlPlane) []client.Object { return append(owned(cp), 
 func createAvailable(ctx context.Context, cp *v1alpha1.ControlPlane) {
 	GinkgoHelper()
 	create(ctx, cp)
-	setReady(ctx, cp.Name)
+	Eventually(func() bool { // the operator may change what it has just made, and then that has to become ready, too
+		setReady(ctx, cp.Name)
+		all := get(ctx, newControlPlane(cp.Name), cp.Name).Status.Conditions
+		return meta.IsStatusConditionTrue(all, v1alpha1.ConditionAvailable) && meta.IsStatusConditionFalse(all, v1alpha1.ConditionProgressing)
+	}).Should(BeTrue())
 	expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
 	expectCondition(ctx, cp.Name, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonAsDesired)
 }
@@ -145,7 +150,7 @@ var _ = Describe("A ControlPlane", func() {
 		}
 		slices.Sort(mounted)
 		Expect(mounted).To(Equal([]string{"client-ca.crt", "client-ca.key", "front-proxy-client.crt", "front-proxy-client.key",
-			"server-ca.crt", "server.crt", "server.key", "service-account.key", "system-ca.crt", "tenant-limits.tenant-limits.yaml"}))
+			"server-ca.crt", "server.crt", "server.key", "service-account.key", "service-account.pub", "system-ca.crt", "tenant-limits.tenant-limits.yaml"}))
 	})
 
 	It("is reached by the names that it has been given, without new pods", func(ctx SpecContext) {

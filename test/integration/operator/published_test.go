@@ -94,6 +94,24 @@ var _ = Describe("What a ControlPlane publishes of the host", Ordered, func() {
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	})
 
+	DescribeTable("is written by a user that may", func(ctx SpecContext, verb, group, resource, in string, allowed bool) {
+		review, err := kubernetes.NewForConfigOrDie(home.admin).AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: hostpublish.PublisherUser, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: group, Resource: resource, Namespace: in,
+			}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(review.Status.Allowed).To(Equal(allowed))
+	},
+		Entry(nil, "publish", "", "configmaps", "", true),
+		Entry(nil, "update", "", "configmaps", "default", true),
+		Entry(nil, "update", "", "configmaps", "kube-system", false),
+		Entry(nil, "publish", "", "secrets", "", false),
+		Entry(nil, "get", "", "secrets", "default", false),
+		Entry(nil, "force-publish", "", "configmaps", "", false),
+		Entry(nil, "create", "tenantry.io", "tenants", "", false),
+	)
+
 	It("follows edits and deletions", func(ctx SpecContext) {
 		edited := &corev1.ConfigMap{}
 		change(ctx, edited, "shown", func(c *corev1.ConfigMap) { c.Data = map[string]string{"k": "2"} })
@@ -118,24 +136,6 @@ var _ = Describe("What a ControlPlane publishes of the host", Ordered, func() {
 		}).Should(BeTrue())
 		Eventually(func() []string { return get(ctx, newControlPlane("publisher"), "publisher").Status.Published }).Should(BeEmpty())
 	})
-
-	DescribeTable("is written by a user that may", func(ctx SpecContext, verb, group, resource, in string, allowed bool) {
-		review, err := kubernetes.NewForConfigOrDie(home.admin).AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: hostpublish.PublisherUser, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: verb, Group: group, Resource: resource, Namespace: in,
-			}},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(review.Status.Allowed).To(Equal(allowed))
-	},
-		Entry(nil, "publish", "", "configmaps", "", true),
-		Entry(nil, "update", "", "configmaps", "default", true),
-		Entry(nil, "update", "", "configmaps", "kube-system", false),
-		Entry(nil, "publish", "", "secrets", "", false),
-		Entry(nil, "get", "", "secrets", "default", false),
-		Entry(nil, "force-publish", "", "configmaps", "", false),
-		Entry(nil, "create", "tenantry.io", "tenants", "", false),
-	)
 })
 
 var _ = DescribeTable("The definition of ControlPlanes refuses to publish", func(ctx SpecContext, publish v1alpha1.ControlPlanePublish, message string) {

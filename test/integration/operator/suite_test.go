@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -224,22 +225,26 @@ func setReady(ctx context.Context, name string) {
 		setDeploymentReady(ctx, name+"-manager")
 		return
 	}
-	set := get(ctx, &appsv1.StatefulSet{}, name)
-	set.Status = appsv1.StatefulSetStatus{
-		ObservedGeneration: set.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentReplicas: 1, AvailableReplicas: 1,
-		CurrentRevision: "1", UpdateRevision: "1",
-	}
-	Expect(admin.Status().Update(ctx, set)).To(Succeed())
+	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		set := get(ctx, &appsv1.StatefulSet{}, name)
+		set.Status = appsv1.StatefulSetStatus{
+			ObservedGeneration: set.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, CurrentReplicas: 1, AvailableReplicas: 1,
+			CurrentRevision: "1", UpdateRevision: "1",
+		}
+		return admin.Status().Update(ctx, set)
+	})).To(Succeed())
 }
 
 func setDeploymentReady(ctx context.Context, name string) {
 	GinkgoHelper()
-	deployment := get(ctx, &appsv1.Deployment{}, name)
-	all := *deployment.Spec.Replicas
-	deployment.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: deployment.Generation, Replicas: all, ReadyReplicas: all, UpdatedReplicas: all, AvailableReplicas: all,
-	}
-	Expect(admin.Status().Update(ctx, deployment)).To(Succeed())
+	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		deployment := get(ctx, &appsv1.Deployment{}, name)
+		all := *deployment.Spec.Replicas
+		deployment.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation, Replicas: all, ReadyReplicas: all, UpdatedReplicas: all, AvailableReplicas: all,
+		}
+		return admin.Status().Update(ctx, deployment)
+	})).To(Succeed())
 }
 
 // expectCondition waits for a condition of a ControlPlane.
