@@ -46,7 +46,7 @@ func TestAdvances(t *testing.T) {
 				l := newTestLedger(t, s, s.quota.DeepCopy())
 				var stored int64
 				each := func(created bool) (writes int) {
-					before := s.writes
+					before := s.written()
 					for range 100 {
 						entry, err := l.Charge(t.Context(), sized(created, tc.bytes))
 						if err != nil {
@@ -62,7 +62,7 @@ func TestAdvances(t *testing.T) {
 						}
 						entry.Settle(storage.Written)
 					}
-					return s.writes - before
+					return s.written() - before
 				}
 				if writes := each(true); writes != tc.writes {
 					t.Errorf("%d writes of the quota for what is created, want %d", writes, tc.writes)
@@ -83,6 +83,12 @@ func TestAdvances(t *testing.T) {
 			})
 		})
 	}
+}
+
+func (s *fakeStore) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
 }
 
 func (s *fakeStore) bytes() int64 {
