@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -54,9 +54,7 @@ func (l Limits) Validate() error {
 // together as many as the database answers at once.
 type turns struct {
 	limits Limits
-
-	mu sync.Mutex
-	of map[turnKey]*turn
+	of     keyed.Map[turnKey, chan struct{}]
 	// all is taken by every search, and systems by those of system users, who leave some to tenants.
 	all, systems chan struct{}
 }
@@ -67,10 +65,8 @@ type turnKey struct {
 	user   string
 }
 
-// turn is what has been taken, and kept for who uses it.
-type turn struct {
-	taken chan struct{}
-	users int
+func newTurns(limits Limits) turns {
+	return turns{limits: limits, all: make(chan struct{}, index.Readers), systems: make(chan struct{}, index.Readers/2)}
 }
 
 var errTooMany = errors.New("too many searches wait")
@@ -84,11 +80,12 @@ func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) 
 	if !a.userTenant.IsSpace() {
 		key.user = a.user.GetName()
 	}
-	own, err := t.join(key)
-	if err != nil {
-		return nil, err
+	own, users, leave := t.of.Use(key, func() chan struct{} { return make(chan struct{}, t.limits.Concurrency) })
+	if users > maxWaiting+1 {
+		leave()
+		return nil, errTooMany
 	}
-	wanted := []chan struct{}{own.taken}
+	wanted := []chan struct{}{own}
 	if key.user != "" {
 		wanted = append(wanted, t.systems)
 	}
@@ -98,7 +95,7 @@ func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) 
 		for _, each := range wanted[:taken] {
 			<-each
 		}
-		t.leave(key, own)
+		leave()
 	}
 	for _, each := range wanted {
 		select {
@@ -110,30 +107,4 @@ func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) 
 		}
 	}
 	return release, nil
-}
-
-func (t *turns) join(key turnKey) (*turn, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of, t.all, t.systems = map[turnKey]*turn{}, make(chan struct{}, index.Readers), make(chan struct{}, index.Readers/2)
-	}
-	own := t.of[key]
-	if own == nil {
-		own = &turn{taken: make(chan struct{}, t.limits.Concurrency)}
-		t.of[key] = own
-	}
-	if own.users > maxWaiting {
-		return nil, errTooMany
-	}
-	own.users++
-	return own, nil
-}
-
-func (t *turns) leave(key turnKey, own *turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if own.users--; own.users == 0 {
-		delete(t.of, key)
-	}
 }

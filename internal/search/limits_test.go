@@ -14,7 +14,7 @@ import (
 
 // TestTurns has many search at once.
 func TestTurns(t *testing.T) {
-	turns := turns{limits: DefaultLimits}
+	turns := newTurns(DefaultLimits)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	asks := func(of tenant.Name, name string) *asker {
@@ -47,20 +47,25 @@ func TestTurns(t *testing.T) {
 	if _, err := turns.take(ended, asks(tenant.System, "z")); !errors.Is(err, context.Canceled) {
 		t.Errorf("users of the system leave nothing: %v", err)
 	}
+	if len(turns.systems) != cap(turns.systems) || cap(turns.systems) >= cap(turns.all) { // with what has ended, and room, take may do either
+		t.Errorf("%d of %d turns of users of the system are taken, of %d in all", len(turns.systems), cap(turns.systems), cap(turns.all))
+	}
 	take(asks("acme", "jane"))()
 	for _, release := range systems {
 		release()
 	}
-	if len(turns.of) > 0 || len(turns.all) > 0 || len(turns.systems) > 0 {
+	if turns.of.Len() > 0 || len(turns.all) > 0 || len(turns.systems) > 0 {
 		t.Error("turns are kept")
 	}
 	// Those who wait are bounded.
 	hold := take(asks("acme", "jane"))
-	turns.of[turnKey{tenant: "acme"}].users = maxWaiting + 1
+	for range maxWaiting {
+		_, _, leave := turns.of.Use(turnKey{tenant: "acme"}, nil)
+		defer leave()
+	}
 	if _, err := turns.take(t.Context(), asks("acme", "jane")); !errors.Is(err, errTooMany) {
 		t.Errorf("any number waits: %v", err)
 	}
-	turns.of[turnKey{tenant: "acme"}].users = 1
 	hold()
 }
 

@@ -84,7 +84,7 @@ type Service struct {
 func New(config Config) *Service {
 	config.Limits = config.Limits.orDefaults()
 	return &Service{
-		config: config, holder: index.NewHolder(), turns: turns{limits: config.Limits},
+		config: config, holder: index.NewHolder(), turns: newTurns(config.Limits),
 		sockets: sockets{renewal: renewEvery, ended: make(chan struct{})}, watches: watches{pause: watchPause},
 	}
 }

@@ -1,12 +1,10 @@
 package search
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,9 +13,9 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -83,9 +81,8 @@ type sockets struct {
 	renewal time.Duration
 	// ended is closed when the server ends.
 	ended chan struct{}
-
-	mu   sync.Mutex
-	open map[tenant.Name]int
+	// open are the connections of each tenant.
+	open keyed.Map[tenant.Name, struct{}]
 }
 
 func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.Request) {
@@ -128,34 +125,23 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 		s.unknown.Add(-1)
 		waits = false
 	}
-	if !s.enter(c.who.tenant) {
+	leave, ok := s.enter(c.who.tenant)
+	if !ok {
 		c.close(closeTooMany, fmt.Sprintf("the tenant has %d connections, and may not have more", maxConnections))
 		return
 	}
-	defer s.leave(c.who.tenant)
+	defer leave()
 	c.run(ctx, cancel, s)
 }
 
-// enter counts a connection of a tenant.
-func (s *sockets) enter(n tenant.Name) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[tenant.Name]int{}
+// enter counts a connection of a tenant until leave is called.
+func (s *sockets) enter(n tenant.Name) (leave func(), ok bool) {
+	_, connections, leave := s.open.Use(n, func() struct{} { return struct{}{} })
+	if connections > maxConnections {
+		leave()
+		return nil, false
 	}
-	if s.open[n] >= maxConnections {
-		return false
-	}
-	s.open[n]++
-	return true
-}
-
-func (s *sockets) leave(n tenant.Name) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[n]--; s.open[n] == 0 {
-		delete(s.open, n)
-	}
+	return leave, true
 }
 
 // connection is one web socket.
@@ -471,73 +457,4 @@ func (c *connection) write(ctx context.Context, m message) error {
 // close closes the connection with a reason, of which the protocol takes 123 bytes.
 func (c *connection) close(code websocket.StatusCode, reason string) {
 	_ = c.conn.Close(code, reason[:min(len(reason), 120)])
-}
-
-// buffered is an answer that no client reads as such.
-type buffered struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// maxBuffered is how many bytes of an answer are kept. There are only errors in it.
-const maxBuffered = 64 << 10
-
-// Header implements http.ResponseWriter.
-func (b *buffered) Header() http.Header { return b.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (b *buffered) WriteHeader(status int) { b.status = status }
-
-// Write implements http.ResponseWriter.
-func (b *buffered) Write(p []byte) (int, error) {
-	b.body.Write(p[:min(len(p), maxBuffered-b.body.Len())])
-	return len(p), nil
-}
-
-func (b *buffered) copyTo(w http.ResponseWriter) {
-	maps.Copy(w.Header(), b.header)
-	w.WriteHeader(b.status)
-	_, _ = w.Write(b.body.Bytes())
-}
-
-// message returns what the answer says in text.
-func (b *buffered) message() string {
-	var status struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(b.body.Bytes(), &status) == nil && status.Message != "" {
-		return status.Message
-	}
-	return http.StatusText(b.status)
-}
-
-// operation is a request by a web socket. It travels in the context of the request, where no client puts it.
-type operation struct {
-	// body is the request in GraphQL. Without one somebody asks who the user is.
-	body []byte
-	// next sends data.
-	next func(ctx context.Context, data any) error
-	// What has become of it: who the user is, what is wrong with the request, and why sending has failed.
-	who    *caller
-	errors graphql.Errors
-	err    error
-}
-
-type operationKey struct{}
-
-func withOperation(ctx context.Context, op *operation) context.Context {
-	return context.WithValue(ctx, operationKey{}, op)
-}
-
-func operationFrom(ctx context.Context) *operation {
-	op, _ := ctx.Value(operationKey{}).(*operation)
-	return op
-}
-
-// LongRunning reports which requests last: subscriptions, and those that others says.
-func LongRunning(others request.LongRunningRequestCheck) request.LongRunningRequestCheck {
-	return func(req *http.Request, info *request.RequestInfo) bool {
-		return operationFrom(req.Context()) != nil || others(req, info)
-	}
 }

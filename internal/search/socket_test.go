@@ -336,16 +336,24 @@ func TestLateClients(t *testing.T) {
 // TestManySubscriptions has a tenant with more of everything than it may have.
 func TestManySubscriptions(t *testing.T) {
 	var s sockets
-	for range maxConnections {
-		if !s.enter("acme") {
+	enter := func(n tenant.Name) (leave func()) {
+		leave, _ = s.enter(n)
+		return leave
+	}
+	for range maxConnections - 1 {
+		if enter("acme") == nil {
 			t.Fatal("too few connections")
 		}
 	}
-	if s.enter("acme") || !s.enter("globex") {
+	leave := enter("acme")
+	if leave == nil {
+		t.Fatal("too few connections")
+	}
+	if enter("acme") != nil || enter("globex") == nil {
 		t.Error("connections of one tenant are not counted apart")
 	}
-	s.leave("acme")
-	if !s.enter("acme") {
+	leave()
+	if enter("acme") == nil {
 		t.Error("a connection that has ended counts")
 	}
 	var w watches

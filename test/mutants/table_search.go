@@ -94,7 +94,7 @@ var searchTable = []mutant{
 	{"web sockets without credentials are closed", by("internal/search", "TestSocketCredentials"),
 		"internal/search/socket.go", `if c.look(ctx).status != http.StatusOK {`, `if c.look(ctx).status == http.StatusTeapot {`},
 	{"connections of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
-		"internal/search/socket.go", `if s.open[n] >= maxConnections {`, `if false && s.open[n] >= maxConnections {`},
+		"internal/search/socket.go", `if connections > maxConnections {`, `if false && connections > maxConnections {`},
 	{"subscriptions of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
 		"internal/search/watch.go", `if of >= maxWatches {`, `if false && of >= maxWatches {`},
 	{"the authorizer is asked about related objects", by("internal/search", "TestRelations"),

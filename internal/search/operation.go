@@ -1,0 +1,82 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/search/graphql"
+)
+
+// buffered is an answer that no client reads as such.
+type buffered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// maxBuffered is how many bytes of an answer are kept. There are only errors in it.
+const maxBuffered = 64 << 10
+
+// Header implements http.ResponseWriter.
+func (b *buffered) Header() http.Header { return b.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (b *buffered) WriteHeader(status int) { b.status = status }
+
+// Write implements http.ResponseWriter.
+func (b *buffered) Write(p []byte) (int, error) {
+	b.body.Write(p[:min(len(p), maxBuffered-b.body.Len())])
+	return len(p), nil
+}
+
+func (b *buffered) copyTo(w http.ResponseWriter) {
+	maps.Copy(w.Header(), b.header)
+	w.WriteHeader(b.status)
+	_, _ = w.Write(b.body.Bytes())
+}
+
+// message returns what the answer says in text.
+func (b *buffered) message() string {
+	var status struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(b.body.Bytes(), &status) == nil && status.Message != "" {
+		return status.Message
+	}
+	return http.StatusText(b.status)
+}
+
+// operation is a request by a web socket. It travels in the context of the request, where no client puts it.
+type operation struct {
+	// body is the request in GraphQL. Without one somebody asks who the user is.
+	body []byte
+	// next sends data.
+	next func(ctx context.Context, data any) error
+	// What has become of it: who the user is, what is wrong with the request, and why sending has failed.
+	who    *caller
+	errors graphql.Errors
+	err    error
+}
+
+type operationKey struct{}
+
+func withOperation(ctx context.Context, op *operation) context.Context {
+	return context.WithValue(ctx, operationKey{}, op)
+}
+
+func operationFrom(ctx context.Context) *operation {
+	op, _ := ctx.Value(operationKey{}).(*operation)
+	return op
+}
+
+// LongRunning reports which requests last: subscriptions, and those that others says.
+func LongRunning(others request.LongRunningRequestCheck) request.LongRunningRequestCheck {
+	return func(req *http.Request, info *request.RequestInfo) bool {
+		return operationFrom(req.Context()) != nil || others(req, info)
+	}
+}
