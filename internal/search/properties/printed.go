@@ -6,9 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -68,31 +65,4 @@ func (c *collection) cell(column *metav1.TableColumnDefinition, cell any) {
 		}
 	}
 	c.add(name, value, typ)
-}
-
-// podSpecOf returns the spec of a pod, or that of the pods that something makes. It is nil for what makes none.
-func podSpecOf(obj runtime.Object) *corev1.PodSpec {
-	switch obj := obj.(type) {
-	case *corev1.Pod:
-		return &obj.Spec
-	case *corev1.PodTemplate:
-		return &obj.Template.Spec
-	case *corev1.ReplicationController:
-		if obj.Spec.Template != nil {
-			return &obj.Spec.Template.Spec
-		}
-	case *appsv1.Deployment:
-		return &obj.Spec.Template.Spec
-	case *appsv1.ReplicaSet:
-		return &obj.Spec.Template.Spec
-	case *appsv1.StatefulSet:
-		return &obj.Spec.Template.Spec
-	case *appsv1.DaemonSet:
-		return &obj.Spec.Template.Spec
-	case *batchv1.Job:
-		return &obj.Spec.Template.Spec
-	case *batchv1.CronJob:
-		return &obj.Spec.JobTemplate.Spec.Template.Spec
-	}
-	return nil
 }

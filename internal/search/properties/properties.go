@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	podsecurity "k8s.io/pod-security-admission/admission"
 
 	"github.com/tenantry/tenantry/internal/search/query"
 )
@@ -190,8 +191,8 @@ func (c *collection) condition(typ, status any) {
 }
 
 func (c *collection) images(obj runtime.Object) {
-	spec := podSpecOf(obj)
-	if spec == nil {
+	_, spec, err := podsecurity.DefaultPodSpecExtractor{}.ExtractPodSpec(obj)
+	if err != nil || spec == nil { // it makes no pods
 		return
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {

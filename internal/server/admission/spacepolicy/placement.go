@@ -118,7 +118,7 @@ func (p *Plugin) choices(of schema.GroupResource, obj runtime.Object, rules *v1a
 		return p.customChoices(of, custom, rules)
 	}
 	found := &finder{rules: rules}
-	if spec, path := podSpecOf(obj); spec != nil {
+	if _, spec, path := podOf(obj); spec != nil {
 		found.inPod(spec, path)
 	} else {
 		found.inOther(obj)

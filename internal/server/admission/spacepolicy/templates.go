@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,33 +17,37 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// podSpecOf returns the pod spec in an object of a built-in resource and its path, or nil
-// if it has none.
-func podSpecOf(obj runtime.Object) (*core.PodSpec, string) {
-	const template = "spec.template.spec"
+// podOf returns the metadata of the pod in an object of a built-in resource, or of those that the object makes, and the spec with
+// its path. They are nil if there is none.
+func podOf(obj runtime.Object) (*metav1.ObjectMeta, *core.PodSpec, string) {
+	const path = "spec.template.spec"
 	switch o := obj.(type) {
 	case *core.Pod:
-		return &o.Spec, "spec"
+		return &o.ObjectMeta, &o.Spec, "spec"
 	case *core.PodTemplate:
-		return &o.Template.Spec, "template.spec"
+		return templateAt(&o.Template, "template.spec")
 	case *core.ReplicationController:
-		if o.Spec.Template == nil {
-			return nil, ""
-		}
-		return &o.Spec.Template.Spec, template
+		return templateAt(o.Spec.Template, path)
 	case *apps.Deployment:
-		return &o.Spec.Template.Spec, template
+		return templateAt(&o.Spec.Template, path)
 	case *apps.ReplicaSet:
-		return &o.Spec.Template.Spec, template
+		return templateAt(&o.Spec.Template, path)
 	case *apps.StatefulSet:
-		return &o.Spec.Template.Spec, template
+		return templateAt(&o.Spec.Template, path)
 	case *batch.Job:
-		return &o.Spec.Template.Spec, template
+		return templateAt(&o.Spec.Template, path)
 	case *batch.CronJob:
-		return &o.Spec.JobTemplate.Spec.Template.Spec, "spec.jobTemplate.spec.template.spec"
+		return templateAt(&o.Spec.JobTemplate.Spec.Template, "spec.jobTemplate.spec.template.spec")
 	default:
-		return nil, ""
+		return nil, nil, ""
 	}
+}
+
+func templateAt(template *core.PodTemplateSpec, path string) (*metav1.ObjectMeta, *core.PodSpec, string) {
+	if template == nil {
+		return nil, nil, ""
+	}
+	return &template.ObjectMeta, &template.Spec, path
 }
 
 // customChoices returns the fields that select nodes against the rules in the configured pod

@@ -5,12 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/kubernetes/pkg/apis/apps"
-	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
@@ -88,7 +85,7 @@ func checkByPlatform(a admission.Attributes, binds bool) error {
 
 // unfit returns what a host must not get of an object's pod or template.
 func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
-	spec, path := podSpecOf(obj)
+	meta, spec, path := podOf(obj)
 	if spec == nil {
 		return nil, nil
 	}
@@ -96,29 +93,5 @@ func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, erro
 	if err := corev1conversion.Convert_core_PodSpec_To_v1_PodSpec(spec, &versioned, nil); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return p.rules.Workloads(n).Check(podMetaOf(obj), &versioned, field.NewPath(path)), nil
-}
-
-// podMetaOf returns the labels and annotations that pods of an object of podSpecOf have.
-func podMetaOf(obj runtime.Object) *metav1.ObjectMeta {
-	switch o := obj.(type) {
-	case *core.Pod:
-		return &o.ObjectMeta
-	case *core.PodTemplate:
-		return &o.Template.ObjectMeta
-	case *core.ReplicationController:
-		return &o.Spec.Template.ObjectMeta
-	case *apps.Deployment:
-		return &o.Spec.Template.ObjectMeta
-	case *apps.ReplicaSet:
-		return &o.Spec.Template.ObjectMeta
-	case *apps.StatefulSet:
-		return &o.Spec.Template.ObjectMeta
-	case *batch.Job:
-		return &o.Spec.Template.ObjectMeta
-	case *batch.CronJob:
-		return &o.Spec.JobTemplate.Spec.Template.ObjectMeta
-	default:
-		return &metav1.ObjectMeta{}
-	}
+	return p.rules.Workloads(n).Check(meta, &versioned, field.NewPath(path)), nil
 }
