@@ -145,7 +145,9 @@ func TestLost(t *testing.T) {
 			s := newStore()
 			r := start(t, t.Context(), Config{Client: s, Timing: quick})
 			fenced := r.term.Fence(watching)
-			response, err := request(t.Context(), fenced)
+			bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			response, err := request(bounded, fenced)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +173,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestAnothers gives up what another one has by then, as the elector does when it has not heard of that: nothing is written.
+// TestAnothers gives up what the work still needs, and what another one has by then, as the elector does when it has not heard
+// of that: nothing is written.
 func TestAnothers(t *testing.T) {
 	s := newStore()
 	leases, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, name, s.CoreV1(), s.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: "me"})
@@ -183,6 +186,9 @@ func TestAnothers(t *testing.T) {
 	l := &lock{Interface: leases, term: term}
 	if err := l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaseDurationSeconds: 1}); err != nil {
 		t.Fatal(err)
+	}
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); !errors.Is(err, errStillWorking) {
+		t.Errorf("giving the lease up while the work goes on: %v", err)
 	}
 	take(t, s, 60)
 	close(term.done)
