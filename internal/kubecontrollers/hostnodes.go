@@ -10,7 +10,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tenantry/tenantry/internal/workloads/names"
+	hostnames "github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // byHostNode indexes the pods that run on a host cluster by its nodes.
@@ -28,7 +28,7 @@ func newHostNodes(nodes coreinformers.NodeInformer, pods cache.SharedIndexInform
 
 func hostNodeOf(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" || pod.Annotations[names.HostUIDAnnotation] == "" {
+	if !ok || pod.Spec.NodeName == "" || pod.Annotations[hostnames.HostUIDAnnotation] == "" {
 		return nil, nil
 	}
 	return []string{pod.Spec.NodeName}, nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/tenantry/tenantry/internal/workloads/names"
+	hostnames "github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // TestHostNodes checks that pods on a host cluster have nodes, and others those that there are.
@@ -22,7 +22,7 @@ func TestHostNodes(t *testing.T) {
 	if err := core.Nodes().Informer().GetIndexer().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", Labels: map[string]string{"a": "b"}}}); err != nil {
 		t.Fatal(err)
 	}
-	for node, annotations := range map[string]map[string]string{"on-host": {names.HostUIDAnnotation: "u"}, "gone": nil, "": {names.HostUIDAnnotation: "u"}} {
+	for node, annotations := range map[string]map[string]string{"on-host": {hostnames.HostUIDAnnotation: "u"}, "gone": nil, "": {hostnames.HostUIDAnnotation: "u"}} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "on-" + node, Annotations: annotations}, Spec: corev1.PodSpec{NodeName: node}}
 		if err := core.Pods().Informer().GetIndexer().Add(pod); err != nil {
 			t.Fatal(err)
