@@ -99,7 +99,7 @@ var workloadsTable = []mutant{
 		return nil, apierrors.NewInvalid`, `	if false {
 		return nil, apierrors.NewInvalid`},
 	{"a Service of others on the host is not taken", by("internal/workloads/clusterip", "TestRefused"),
-		"internal/workloads/clusterip/services.go", `	return complete && of == home && there`, `	return complete || there`},
+		"internal/workloads/clusterip/services.go", `	return complete && of == home && there.Annotations[names.NameAnnotation] == name`, `	return complete && of == home || name != ""`},
 	{"a predecessor's Service on the host is not taken", by("internal/workloads/clusterip", "TestRefused|TestPredecessorGoes"),
 		"internal/workloads/clusterip/services.go", `	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:`, `	case false:`},
 	{"a change is of this Service's own", by("internal/workloads/clusterip", "TestUpdateElsewhere"),
@@ -107,12 +107,12 @@ var workloadsTable = []mutant{
 	{"a dry run asks nothing of a host", by("internal/workloads/clusterip", "TestDryRun"),
 		"internal/workloads/clusterip/services.go", `	if err != nil || dryRun {`, `	if err != nil {`},
 	{"nobody says where a Service is", by("internal/workloads/clusterip", "TestUpdate$"),
-		"internal/workloads/clusterip/wrap.go", `	service.Annotations[names.HostUIDAnnotation] = place`, ``},
+		"internal/workloads/clusterip/wrap.go", `	service.Annotations[names.HostUIDAnnotation] = place`, `	_ = place`},
 	{"a status does not say where a Service is", by("internal/workloads/clusterip", "TestStatus"),
 		"internal/workloads/clusterip/wrap.go", `	keepPlace(service, before)
 	return service, nil`, `	return service, nil`},
 	{"what the host has given is not released here", by("internal/workloads/clusterip", "TestCreate"),
-		"internal/workloads/clusterip/wrap.go", `ok && isPlaced(service) {`, `ok && false {`},
+		"internal/workloads/clusterip/wrap.go", `ok && isPlaced(service) {`, `ok && service == nil {`},
 	{"external addresses are refused", by("internal/workloads/translate", "TestCheckService"),
 		"internal/workloads/translate/fields.go", `		all(noExternal, "ExternalIPs"),`, `		all(same, "ExternalIPs"),`},
 	{"node ports are for Tenants that may", by("internal/workloads/translate", "TestCheckService"),
@@ -136,7 +136,7 @@ var workloadsTable = []mutant{
 	{"what a host must not get of Services does not get there", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {`, `	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); false {`},
 	{"a host's namespace is not made for a wish of long ago", by("internal/workloads/sync", "TestWanted"),
-		"internal/workloads/sync/namespaces.go", `s.clock.Since(at).Abs() < wantedFor`, `true`},
+		"internal/workloads/sync/namespaces.go", `s.clock.Since(at).Abs() < wantedFor`, `!at.IsZero()`},
 	{"a host's Tenants have no node ports by themselves", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `wanted.NodePorts == NodePortsAllowed && (l.Workloads`, `false && (l.Workloads`},
 }

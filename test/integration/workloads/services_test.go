@@ -206,6 +206,12 @@ var _ = Describe("Services of spaces", func() {
 		}).Should(MatchError(ContainSubstring("Services of spaces have no addresses from outside")))
 		_, err = stolen.CoreV1().Pods(there.Namespace).Create(ctx, plainPod("stolen"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		Expect(err).To(Satisfy(apierrors.IsForbidden))
+
+		config.Impersonate.UserName = "system:serviceaccount:tenantry-workloads:syncer"
+		onNodes := plainPod("stolen")
+		onNodes.Spec.HostPID = true
+		_, err = suite.Client(config).CoreV1().Pods(there.Namespace).Create(ctx, onNodes, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		Expect(err).To(MatchError(ContainSubstring("pods of spaces have nothing of the host's nodes")))
 	})
 
 	It("of a namespace that has nothing on the host yet bring it there", func(ctx SpecContext) {
