@@ -207,8 +207,11 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}")
 		}
 		before := uids()
+		address := must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+		asker := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}"))
 		Expect(tenantry.process.Process.Kill()).To(Succeed())
 		_ = tenantry.process.Wait()
+		Expect(must("exec", "-n", asker[0], asker[1], "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
 		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
