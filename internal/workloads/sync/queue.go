@@ -18,6 +18,7 @@ const (
 	secretItem
 	hostNamespaceItem
 	eventItem
+	policyItem
 )
 
 // item is something to look at. Of objects of a space namespace is the flattened one; of a host's

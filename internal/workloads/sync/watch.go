@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // watch has both sides fill the queue. remove ends that, synced say when everything there is has been seen.
@@ -29,9 +31,11 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
-		{core.Namespaces().Informer(), handler{changed: func(any) {}, gone: s.namespaceGone}},
+		{core.Namespaces().Informer(), handler{changed: func(any) {}, updated: s.namespaceUpdated, gone: s.namespaceGone}},
+		{s.informers.Networking().V1().NetworkPolicies().Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -125,6 +129,17 @@ func (s *syncer) sourceGone(of kind) func(any, bool) {
 	return func(obj any, _ bool) { changed(obj) }
 }
 
+// namespaceUpdated has the host's namespace get the labels that selectors of policies ask for.
+func (s *syncer) namespaceUpdated(before, obj any) {
+	namespace := obj.(*corev1.Namespace)
+	if maps.Equal(before.(*corev1.Namespace).Labels, namespace.Labels) {
+		return
+	}
+	if all, err := s.hostState.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
+		s.enqueueNamespaces(all)
+	}
+}
+
 func (s *syncer) namespaceGone(obj any, seen bool) {
 	namespace := obj.(*corev1.Namespace)
 	flat := tenant.Flat(namespace.Name)
@@ -192,7 +207,13 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 
 func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
 	for _, namespace := range all {
-		of, _ := namespaceOf(namespace)
+		if namespace.Name == names.Canaries(s.installation) {
+			continue
+		}
+		of, ok := namespaceOf(namespace)
+		if ok {
+			s.enqueuePolicies(of)
+		}
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: of.Tenant, name: namespace.Name})
 	}
 }
