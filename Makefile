@@ -27,7 +27,7 @@ STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
-CONCURRENT := $(addprefix ./internal/,controller/... follow keystone manager process/... progress spaces/... statedir tenant \
+CONCURRENT := $(addprefix ./internal/,controller/... follow keystone kubecontrollers manager process/... progress spaces/... statedir tenant \
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
@@ -143,7 +143,8 @@ verify: ## Check formatting, and that what is generated is current.
 
 lint: bin/golangci-lint ## Check formatting and the linters of .golangci.yml.
 	bin/golangci-lint run ./...
-	for module in tools/image tools/bundle; do (cd $$module && ../../bin/golangci-lint run --config ../../.golangci.yml ./...) || exit 1; done
+	cd tools && ../bin/golangci-lint run --config ../.golangci.yml ./bump
+	for module in $(TOOLS); do (cd tools/$$module && ../../bin/golangci-lint run --config ../../.golangci.yml ./...) || exit 1; done
 
 bin/golangci-lint: tools/go.mod tools/go.sum
 	go build -C tools -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

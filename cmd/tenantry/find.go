@@ -97,6 +97,9 @@ func (o findFlags) run(ctx context.Context, query string, out, messages io.Write
 	for _, message := range found.Messages {
 		fmt.Fprintf(messages, "Warning: %s\n", message)
 	}
+	if found.Continue != "" {
+		fmt.Fprintf(messages, "Warning: only the first %d objects are shown, and there are more: raise --limit\n", len(found.Items))
+	}
 	return show(out, found)
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // TestSearched checks that users see why a search is refused.
@@ -31,6 +35,27 @@ func TestSearched(t *testing.T) {
 		if _, err := searched(client.CoreV1().RESTClient().Get().AbsPath("/search").Do(t.Context())); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// TestLimit checks that users see that there is more than what is shown.
+func TestLimit(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"items": [{"name": "a"}], "count": 2, "continue": "next"}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := api.NewConfig()
+	config.Clusters["a"], config.Contexts["a"], config.CurrentContext = &api.Cluster{Server: server.URL}, &api.Context{Cluster: "a"}, "a"
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	var out, messages strings.Builder
+	if err := (findFlags{kubeconfig: file, limit: 1, output: "name"}).run(t.Context(), "a", &out, &messages); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(messages.String(), "only the first 1 objects are shown") {
+		t.Errorf("out %q, messages %q", out.String(), messages.String())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/pki"
@@ -74,12 +75,34 @@ can have: "tenantry credential NAME" logs in, called with the arguments behind -
 			if err != nil {
 				return err
 			}
+			if end, bounded := o.bounded(config, time.Now()); bounded {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the server bounds certificates: this one is valid until %s, which is less than %s\n", end.Format(time.RFC3339), o.user.Validity)
+			}
 			_, err = cmd.OutOrStdout().Write(config)
 			return err
 		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
+}
+
+// clockSkew is what the clocks of this machine and of a server may differ by.
+const clockSkew = 10 * time.Minute
+
+// bounded returns when the certificate of a kubeconfig ends, and whether that is earlier than what was asked for.
+func (o *kubeconfigFlags) bounded(config []byte, now time.Time) (end time.Time, bounded bool) {
+	loaded, err := clientcmd.Load(config)
+	if err != nil {
+		return end, false
+	}
+	for _, user := range loaded.AuthInfos {
+		certificates, err := cert.ParseCertsPEM(user.ClientCertificateData)
+		if err != nil { // by --exec
+			continue
+		}
+		end = certificates[0].NotAfter
+	}
+	return end, !end.IsZero() && end.Before(now.Add(o.user.Validity-clockSkew))
 }
 
 func (o *kubeconfigFlags) addFlags(fs *pflag.FlagSet) {

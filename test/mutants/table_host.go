@@ -104,7 +104,7 @@ var hostTable = []mutant{
 		"internal/controller/hosttenant/status.go", `c != nil && isShort(c) {`, `c != nil {`},
 	{"servers that always conflict are asked less often", by("internal/controller/hosttenant", "TestConflicts"),
 		"internal/controller/hosttenant/reconciler.go", `	if apierrors.IsConflict(err) {
-		return r.again(request), nil`, `	if apierrors.IsConflict(err) {
+		return r.conflicts.Again(request), nil`, `	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conditions.ConflictPeriod}, nil`},
 	{"a Tenant of another operator is not abandoned", by("internal/controller/hosttenant", "TestReconcile"),
 		"internal/controller/hosttenant/deletion.go", `	if w.ref != nil && !slices.Contains(r.Namespaces, w.ref.Namespace) {`, `	if false {`},
@@ -112,7 +112,7 @@ var hostTable = []mutant{
 		"internal/controller/controlplane/observe.go", `	if len(message) >= cutMessage {`, `	if false {`},
 	{"the host is not read all the time for servers that conflict", by("internal/controller/hostpublish", "TestConflicts"),
 		"internal/controller/hostpublish/reconciler.go", `	case apierrors.IsConflict(err):
-		return r.again(request), nil`, `	case apierrors.IsConflict(err):
+		return r.conflicts.Again(request), nil`, `	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictPeriod}, nil`},
 	{"rights in a former namespace go", by("internal/controller/hostpublish", "TestRightsGo"),
 		"internal/controller/hostpublish/rights.go", `object.GetNamespace() == namespace`, `object.GetNamespace() != ""`},

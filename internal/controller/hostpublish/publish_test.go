@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -103,7 +104,7 @@ func newFixture(t *testing.T, cp *v1alpha1.ControlPlane, onHost, inSpace []clien
 	}
 	f := &fixture{host: build(append(onHost, cp)), space: build(inSpace)}
 	f.reconciler = &Reconciler{
-		Client: f.host, Host: f.host, Mapper: mapper(), conflicts: newConflicts(),
+		Client: f.host, Host: f.host, Mapper: mapper(), conflicts: conditions.NewConflicts(conflictPeriod, conflictLimit),
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			return &Space{Admin: f.space, Publisher: f.space}, nil
 		},

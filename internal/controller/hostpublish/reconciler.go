@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -42,17 +41,7 @@ type Reconciler struct {
 	// Follow watches what a ControlPlane publishes, and nothing else of it.
 	Follow func(cp *v1alpha1.ControlPlane, all []*kind)
 
-	// conflicts are those that each ControlPlane has had in a row.
-	conflicts workqueue.TypedRateLimiter[reconcile.Request]
-}
-
-// newConflicts paces what is tried again after conflicts: servers that always conflict would have the host read all the time.
-func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictPeriod, conflictLimit)
-}
-
-func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
-	return reconcile.Result{RequeueAfter: r.conflicts.When(request)}
+	conflicts conditions.Conflicts
 }
 
 // problemf returns what somebody has to mend.
@@ -86,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		copies, published, err = r.publish(ctx, cp, all)
 	}
 	if commitErr := r.commit(ctx, cp, published, &outcome{copies, err}); apierrors.IsConflict(commitErr) {
-		return r.again(request), nil
+		return r.conflicts.Again(request), nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, commitErr
 	}
@@ -94,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case conditions.IsProblem(err):
 		return reconcile.Result{RequeueAfter: conditions.ProblemPeriod}, nil
 	case apierrors.IsConflict(err):
-		return r.again(request), nil
+		return r.conflicts.Again(request), nil
 	}
 	r.conflicts.Forget(request)
 	switch {

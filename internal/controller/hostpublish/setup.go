@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/hosttenant"
 	"github.com/tenantry/tenantry/internal/controller/planeclient"
@@ -46,7 +47,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Host: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(),
-		Connect: spaces.connect, conflicts: newConflicts(),
+		Connect: spaces.connect, conflicts: conditions.NewConflicts(conflictPeriod, conflictLimit),
 		Follow: func(cp *v1alpha1.ControlPlane, all []*kind) {
 			if len(all) == 0 {
 				spaces.forget(client.ObjectKeyFromObject(cp))

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -40,9 +39,8 @@ type Reconciler struct {
 	Connect func(ctx context.Context, cp *v1alpha1.ControlPlane) (*Space, error)
 	Options
 
-	now func() time.Time
-	// conflicts are those that each Tenant has had in a row.
-	conflicts workqueue.TypedRateLimiter[reconcile.Request]
+	now       func() time.Time
+	conflicts conditions.Conflicts
 }
 
 // work is what one reconcile knows. The steps fill it in.
@@ -92,28 +90,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = nil
 	}
 	if apierrors.IsConflict(err) {
-		return r.again(request), nil
+		return r.conflicts.Again(request), nil
 	}
 	if early := w.early(r.now()); err == nil && early > 0 {
 		return reconcile.Result{RequeueAfter: early}, nil
 	}
 	if commitErr := r.commit(ctx, w, err); apierrors.IsConflict(commitErr) {
-		return r.again(request), nil
+		return r.conflicts.Again(request), nil
 	} else if commitErr != nil {
 		return reconcile.Result{}, errors.Join(err, commitErr)
 	}
 	r.conflicts.Forget(request)
 	return w.next(err)
-}
-
-// again says when to try again after a conflict, for which the cache is behind, or a server that conflicts always.
-func (r *Reconciler) again(request reconcile.Request) reconcile.Result {
-	return reconcile.Result{RequeueAfter: r.conflicts.When(request)}
-}
-
-// newConflicts paces what is tried again after conflicts.
-func newConflicts() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conditions.ConflictPeriod, maxBackoff)
 }
 
 // early is for how long nothing is said yet of a Tenant that has just been created and whose space is being

@@ -95,7 +95,7 @@ func newFixture(t *testing.T, onHost *v1alpha1.Tenant, inSpace []client.Object, 
 func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 	f := &fixture{host: host, space: space.Build(), synced: true}
 	f.reconciler = &Reconciler{
-		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now, conflicts: newConflicts(),
+		Client: f.host, Live: f.host, Events: events.NewFakeRecorder(100), now: time.Now, conflicts: conditions.NewConflicts(conditions.ConflictPeriod, maxBackoff),
 		Options: Options{Namespaces: []string{"own"}, Default: Default{Namespace: "own"}},
 		Connect: func(context.Context, *v1alpha1.ControlPlane) (*Space, error) {
 			s := &Space{cached: f.space, live: f.space, pace: newPace()}

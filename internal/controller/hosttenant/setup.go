@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/planeclient"
 )
@@ -58,7 +59,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 	spaces := &connections{host: mgr.GetClient(), life: planeclient.Life, outside: opts.Outside, shares: planeclient.NewShares(concurrency)}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
-		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: newConflicts(),
+		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: conditions.NewConflicts(conditions.ConflictPeriod, maxBackoff),
 	}
 	if err := builder.ControllerManagedBy(mgr).
 		Named("host-tenant-connection").
