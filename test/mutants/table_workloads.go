@@ -90,7 +90,7 @@ var workloadsTable = []mutant{
 		"internal/workloads/network/selectors.go", `	s := withKeys(of, hostKey)`, `	s := withKeys(of, strings.Clone)`},
 	{"a selector of pods has no key of the platform's", by("internal/workloads/network", "TestReached|TestOpenOf"),
 		"internal/workloads/network/selectors.go", `		if strings.HasPrefix(key, names.Prefix) {
-			return absentPrefix`, `		if false {
+			return absentPrefix`, `		if strings.HasPrefix(key, LabelPrefix) {
 			return absentPrefix`},
 	{"no peers are not everybody", by("internal/workloads/network", "TestReached"),
 		"internal/workloads/network/policy.go", `	if len(of) == 0 {`, `	if false {`},
