@@ -133,7 +133,9 @@ var workloadsTable = []mutant{
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),
 		"internal/workloads/sync/policies.go", `	if !isSame(there, wanted) {`, `	if false {`},
 	{"what somebody has changed of a policy is seen", by("internal/workloads/sync", "TestPolicies"),
-		"internal/workloads/sync/host.go", `	annotations[hashAnnotation] = network.Hash(&policy.Spec)`, ``},
+		"internal/workloads/sync/host.go", `	annotations[hashAnnotation] = network.Hash(&policy.Spec)`, `	if annotations[hashAnnotation] == "" {
+		annotations[hashAnnotation] = network.Hash(&policy.Spec)
+	}`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
 		"internal/workloads/sync/policies.go", `	if err == nil || isRefused(err) {`, `	if true {`},
 	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
