@@ -27,11 +27,16 @@ func (r *router) start() {
 	Expect(r.process.Start()).To(Succeed())
 }
 
+// stop ends it, and takes away what it has told the kernel: other specs run without it.
 func (r *router) stop() {
-	if r.process != nil {
-		_ = r.process.Process.Signal(syscall.SIGTERM)
-		_ = r.process.Wait()
+	if r.process == nil {
+		return
 	}
+	_ = r.process.Process.Signal(syscall.SIGTERM)
+	_ = r.process.Wait()
+	cleanup := exec.Command("kube-router", "--cleanup-config")
+	cleanup.Stdout, cleanup.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(cleanup.Run()).To(Succeed())
 }
 
 // listener is a pod that accepts connections, and can make some.
