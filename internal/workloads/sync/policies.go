@@ -33,7 +33,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return nil
 	}
 	err = s.ensurePolicy(ctx, home, i)
-	if err == nil || isRefused(err) {
+	if err == nil || isDenied(err) {
 		s.enqueuePodsIn(i.tenant, i.namespace)
 	}
 	return err
@@ -44,8 +44,8 @@ func isReady(namespace *corev1.Namespace) bool {
 	return namespace.Annotations[boundAnnotation] != "" && namespace.DeletionTimestamp == nil
 }
 
-// isRefused reports whether the host does not take something, whenever it is asked.
-func isRefused(err error) bool {
+// isDenied reports whether the host does not take something, whenever it is asked.
+func isDenied(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
