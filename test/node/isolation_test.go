@@ -95,7 +95,7 @@ var _ = Describe("workloads on a network with policies", Ordered, func() {
 
 	BeforeAll(func() {
 		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--wait=false") })
+		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
 		dir, err := os.MkdirTemp("", "tenantry-isolation-")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, dir)

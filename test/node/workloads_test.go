@@ -127,7 +127,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 
 	BeforeAll(func() {
 		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--wait=false") })
+		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
 		dir, err := os.MkdirTemp("", "tenantry-workloads-")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, dir)
