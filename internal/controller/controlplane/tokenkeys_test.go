@@ -357,10 +357,21 @@ func TestPlantedKeysAreNotAdopted(t *testing.T) {
 	others.must()
 	others.rotated()
 	known := secretOf(t, others.host, "cp-service-account-key-2")
+	authorities := secretOf(t, others.host, "cp-authorities")
+	system, err := parse(authorities.Name, systemCA, authorities.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, change := range map[string]func(planted, genuine *corev1.Secret){
-		"without a proof":                  func(planted, _ *corev1.Secret) { planted.Annotations = nil },
-		"with nothing in it":               func(planted, _ *corev1.Secret) { planted.Data = nil },
-		"proved by others":                 func(_, _ *corev1.Secret) {},
+		"without a proof":    func(planted, _ *corev1.Secret) { planted.Annotations = nil },
+		"with nothing in it": func(planted, _ *corev1.Secret) { planted.Data = nil },
+		"with a proof of others": func(planted, _ *corev1.Secret) {
+			proof, err := proofOf(system, planted.Name, planted.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			planted.Annotations = map[string]string{provedBy: proof}
+		},
 		"with the proof of another Secret": func(planted, genuine *corev1.Secret) { planted.Annotations = genuine.Annotations },
 		"with an old key, proved as another Secret": func(planted, genuine *corev1.Secret) {
 			planted.Data, planted.Annotations = genuine.Data, genuine.Annotations
