@@ -101,6 +101,7 @@ var cannotRun = map[string]map[string]string{
 	"docs/guides/on-a-cluster-you-have.md": {
 		`kubectl -n tenantry-system get controlplane sample -o jsonpath='{.status.conditions[?(@.type=="Degraded")].message}'`:                      "needs a cluster; test/node and test/integration/operator do the same",
 		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
+		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/adopt-old-token-keys=true":                                             "needs a cluster",
 		"kubectl apply -f config/samples/host_tenant.yaml":                                                                                          "needs a cluster; test/integration/operator does what it says",
 		"uid=$(kubectl get tenant initech -o jsonpath='{.metadata.uid}')":                                                                           "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/confirm-deletion=true":                                                 "needs a cluster; test/integration/operator and test/node do what it says",
