@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
 )
@@ -38,6 +41,31 @@ const (
 	DefaultLimit = 500
 	MaxLimit     = 10_000
 )
+
+// What an answer may have in bytes of JSON, whoever asks in whatever way: so many may be in memory for each search that runs, a few times
+// over. No more than that is read for it either, see index.MaxRead.
+const (
+	maxAnswer = index.MaxRead
+	// maxEvent is that of an event of a subscription, which has an object twice.
+	maxEvent = 4 << 20
+)
+
+var (
+	errTooLarge = graphql.Refuse(fmt.Errorf("the answer has more than %d MiB; use more filters, or a smaller limit", maxAnswer>>20))
+	errTooMuch  = graphql.Refuse(fmt.Errorf("more than %d MiB would have to be read for the answer; use more filters, or a smaller limit", index.MaxRead>>20))
+)
+
+// encoded returns an answer in JSON.
+func encoded(answer any) (json.RawMessage, error) {
+	text, err := json.Marshal(answer)
+	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("encoding an answer: %w", err))
+	case len(text) > maxAnswer:
+		return nil, errTooLarge
+	}
+	return text, nil
+}
 
 // Answer is the answer to a search.
 type Answer struct {

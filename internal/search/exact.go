@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -29,12 +30,17 @@ var errRefused = fmt.Errorf("the authorizer refuses an object: %w", errChanged)
 type view struct {
 	snapshot *index.Snapshot
 	scope    index.Scope
-	// shown are the rows that somebody is shown.
+	// shown are the places of the rows that somebody is shown, and nothing else of them.
 	shown []index.Row
 	// revision is the one as of which all that holds, or a later one.
 	revision int64
 	// incomplete says why there may be more.
 	incomplete string
+}
+
+// show notes that somebody is shown a row.
+func (v *view) show(row *index.Row) {
+	v.shown = append(v.shown, index.Row{Space: row.Space, Resource: row.Resource, Namespace: row.Namespace, Name: row.Name})
 }
 
 // reading reads something in a view. It is called again if the rights have changed meanwhile.
@@ -139,6 +145,12 @@ func (c *session) view(ctx context.Context, v *view, needed int64, read reading)
 }
 
 func unreadable(err error) error {
+	if errors.Is(err, index.ErrTooMuch) {
+		return errTooMuch
+	}
+	if refused := graphql.RefusedBy(err); refused != nil {
+		return err
+	}
 	return unavailable(fmt.Sprintf("the search index cannot be read: %v", err))
 }
 

@@ -19,15 +19,15 @@ import (
 
 // response is the answer to a request in GraphQL.
 type response struct {
-	Data   graphql.Map    `json:"data,omitempty"`
-	Errors graphql.Errors `json:"errors,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	Errors graphql.Errors  `json:"errors,omitempty"`
 }
 
 // serveGraphQL answers a query. All of it is of one state. What is wrong with it is said as GraphQL does; who
 // may not ask, and what cannot be answered now, as all of the server does.
-func (s *Service) serveGraphQL(req *http.Request) (any, error) {
+func (s *Service) serveGraphQL(req *http.Request) (json.RawMessage, error) {
 	if op := operationFrom(req.Context()); op != nil {
-		return struct{}{}, s.serveOperation(req.Context(), op)
+		return json.RawMessage("{}"), s.serveOperation(req.Context(), op)
 	}
 	body, err := bodyOf(req)
 	if err != nil {
@@ -39,48 +39,41 @@ func (s *Service) serveGraphQL(req *http.Request) (any, error) {
 	}
 	operation, errs := graphql.Parse(body)
 	if errs != nil {
-		return response{Errors: errs}, nil
+		return encoded(response{Errors: errs})
 	}
 	if operation.IsSubscription() {
-		return response{Errors: graphql.Refused("subscriptions need a web socket of the protocol graphql-transport-ws")}, nil
+		return encoded(response{Errors: graphql.Refused("subscriptions need a web socket of the protocol graphql-transport-ws")})
 	}
 	return s.query(req.Context(), a, operation, body)
 }
 
-// query answers a query, body, which operation has been read of.
-func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (any, error) {
+// query answers a query, body, which operation has been read of. The answer is encoded in its turn.
+func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (answer json.RawMessage, err error) {
 	if s.remote != nil {
-		var answer *remoteResponse
-		err := s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) (err error) {
-			answer, err = s.queryRemotely(ctx, body, a)
+		err = s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) error {
+			found, err := s.queryRemotely(ctx, body, a)
+			if err == nil { // what is shown is told to this server alone
+				answer, err = json.Marshal(response{Data: found.Data, Errors: found.Errors})
+			}
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
-		answer.Shown = nil // is for this server alone
-		return answer, nil
+		return answer, err
 	}
-	var data graphql.Map
-	var shown []index.Row
-	err := s.read(ctx, a, ofGraphQL, func(ctx context.Context, v *view) (err error) {
-		data, err = operation.Answer(ctx, &root{view: v, now: time.Now()})
-		shown = v.shown
+	err = s.read(ctx, a, ofGraphQL, func(ctx context.Context, v *view) error {
+		data, err := operation.Answer(ctx, &root{view: v, now: time.Now()}, maxAnswer)
+		switch {
+		case err != nil:
+		case isForServer(ctx):
+			answer, err = json.Marshal(remoteResponse{Data: data, Shown: placesOf(v.shown)})
+		default:
+			answer, err = json.Marshal(response{Data: data})
+		}
 		return err
 	})
-	refused := graphql.RefusedBy(err)
-	switch {
-	case refused != nil:
-		return response{Errors: refused}, nil
-	case err != nil || !isForServer(ctx):
-		return response{Data: data}, err
+	if refused := graphql.RefusedBy(err); refused != nil {
+		return encoded(response{Errors: refused})
 	}
-	items := make([]Item, len(shown))
-	for i := range shown {
-		items[i] = newItem(&shown[i])
-	}
-	encoded, err := json.Marshal(data)
-	return remoteResponse{Data: encoded, Shown: placesOf(items)}, err
+	return answer, err
 }
 
 // bodyOf returns the body of a request in JSON. Pages of other sites send no such type unless they are allowed to.
@@ -105,6 +98,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 type root struct {
 	*view
 	now time.Time
+	// cut is whether there is more than a search shows.
 	cut bool
 }
 
@@ -141,12 +135,17 @@ func (r *root) Search(ctx context.Context, input graphql.Input, wants graphql.Wa
 	if err != nil {
 		return nil, err
 	}
-	r.cut = r.cut || found.More && input.Limit <= 0
-	result := &graphql.Result{Count: found.Count, Items: mapsOf(found.Rows)}
+	r.cut = r.cut || found.More && input.Limit <= 0 || found.Full
+	result := &graphql.Result{Count: found.Count}
+	if wants.Items {
+		if result.Items, err = shownOf(itemsOf(found.Rows)); err != nil {
+			return nil, err
+		}
+	}
 	for i := range related {
 		of := graphql.Related{Kind: related[i].Kind, Count: related[i].Count}
-		for j := range related[i].Items {
-			of.Items = append(of.Items, mapOf(&related[i].Items[j]))
+		if of.Items, err = shownOf(related[i].Items); err != nil {
+			return nil, err
 		}
 		result.Related = append(result.Related, of)
 	}
@@ -174,6 +173,9 @@ func (r *root) Properties(ctx context.Context, input graphql.Input) ([]string, e
 	return r.properties(ctx, asked.query)
 }
 
+// messageCut is the message that says that there is more.
+const messageCut = "cut"
+
 // Messages implements graphql.Root.
 func (r *root) Messages() []graphql.Message {
 	var messages []graphql.Message
@@ -181,23 +183,37 @@ func (r *root) Messages() []graphql.Message {
 		messages = append(messages, graphql.Message{ID: "incomplete", Kind: "warning", Description: r.incomplete})
 	}
 	if r.cut {
-		messages = append(messages, graphql.Message{ID: "cut", Kind: "information", Description: fmt.Sprintf("a search shows %d objects at most; use more filters", MaxLimit)})
+		messages = append(messages, graphql.Message{ID: messageCut, Kind: "information", Description: fmt.Sprintf("a search shows %d objects at most, and %d MiB of them; use more filters", MaxLimit, index.MaxPage>>20)})
 	}
 	return messages
 }
 
-func mapsOf(rows []index.Row) []graphql.Map {
-	all := make([]graphql.Map, 0, len(rows))
+func itemsOf(rows []index.Row) []Item {
+	items := make([]Item, len(rows))
 	for i := range rows {
-		item := newItem(&rows[i])
-		all = append(all, mapOf(&item))
+		items[i] = newItem(&rows[i])
 	}
-	return all
+	return items
+}
+
+// shownOf returns objects in JSON as the console has them.
+func shownOf(items []Item) ([]json.RawMessage, error) {
+	all, size := make([]json.RawMessage, len(items)), 0
+	for i := range items {
+		var err error
+		if all[i], err = json.Marshal(mapOf(&items[i])); err != nil {
+			return nil, fmt.Errorf("encoding an object: %w", err)
+		}
+		if size += len(all[i]); size > maxAnswer {
+			return nil, errTooLarge
+		}
+	}
+	return all, nil
 }
 
 // mapOf returns an object as the console has it: values by the names of their properties, several in one text.
-func mapOf(item *Item) graphql.Map {
-	m := graphql.Map{
+func mapOf(item *Item) map[string]any {
+	m := map[string]any{
 		"_uid": item.UID, "space": item.Space, "namespace": item.Namespace, "kind": item.Kind, "apigroup": item.APIGroup,
 		"resource": item.Resource, "name": item.Name,
 	}

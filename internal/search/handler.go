@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -40,7 +41,7 @@ const (
 // that decide whether the user may act in the space.
 func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		var answer any
+		var answer json.RawMessage
 		var err error
 		switch req.URL.Path {
 		case Path:
@@ -51,12 +52,15 @@ func (s *Service) WithSearch(handler http.Handler) http.Handler {
 			handler.ServeHTTP(w, req)
 			return
 		}
+		if refused := graphql.RefusedBy(err); refused != nil {
+			err = badRequest(refused)
+		}
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, s.config.Serializer, schema.GroupVersion{Version: "v1"}, w, req)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
+		if _, err := w.Write(append(answer, '\n')); err != nil {
 			klog.V(4).InfoS("Search: the client has gone", "err", err)
 		}
 	})
@@ -65,7 +69,8 @@ func (s *Service) WithSearch(handler http.Handler) http.Handler {
 // IsPath reports whether a path is one of searches.
 func IsPath(path string) bool { return path == Path || path == GraphQLPath }
 
-func (s *Service) serve(req *http.Request) (*Answer, error) {
+// serve answers a search, in JSON. It is encoded in its turn.
+func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
 	if req.Method != http.MethodGet {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "search"}, req.Method)
 	}
@@ -81,16 +86,22 @@ func (s *Service) serve(req *http.Request) (*Answer, error) {
 		return nil, badRequest(err)
 	}
 	asked.limit = min(asked.limit, s.config.Limits.Rows)
-	var answer *Answer
+	var answer json.RawMessage
 	if s.remote != nil {
-		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) (err error) {
-			answer, err = s.answerRemotely(ctx, req.URL.RawQuery, a)
+		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error {
+			found, err := s.answerRemotely(ctx, req.URL.RawQuery, a)
+			if err == nil {
+				answer, err = encoded(found)
+			}
 			return err
 		})
 		return answer, err
 	}
-	err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) (err error) {
-		answer, err = v.answer(ctx, asked)
+	err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) error {
+		found, err := v.answer(ctx, asked)
+		if err == nil {
+			answer, err = encoded(found)
+		}
 		return err
 	})
 	return answer, err
@@ -152,7 +163,9 @@ type question struct {
 	query         query.Query
 	order         query.Order
 	limit, offset int
-	after         *index.After
+	// bytes is how many bytes a page has, zero for as many as it may.
+	bytes int
+	after *index.After
 	// count, items and related are what is wanted. kinds are those of related objects, all if there are none.
 	count, items, related bool
 	kinds                 []string

@@ -55,8 +55,10 @@ func (b *buffered) message() string {
 type operation struct {
 	// body is the request in GraphQL. Without one somebody asks who the user is.
 	body []byte
-	// next sends data.
-	next func(ctx context.Context, data any) error
+	// reserve waits until there is room for one answer to a query, whatever it has.
+	reserve func(ctx context.Context) error
+	// next sends an answer, in the room that has been reserved if some has.
+	next func(ctx context.Context, answer json.RawMessage) error
 	// What has become of it: who the user is, what is wrong with the request, and why sending has failed.
 	who    *caller
 	errors graphql.Errors

@@ -84,16 +84,16 @@ func (r *relations) follow(ctx context.Context, rows []index.Row) error {
 // what was not known.
 func (r *relations) step(ctx context.Context, rows []index.Row, wanted func(relation string) bool, to, from bool) (owners, owned []index.Row, err error) {
 	e := newEnds(rows, wanted, to, from)
-	err = r.snapshot.Related(ctx, r.scope, e.ends, func(row *index.Row) {
+	err = r.snapshot.Related(ctx, r.scope, e.ends, func(row *index.Row) (kept bool, err error) {
 		forward, backward := e.relationsOf(row)
-		if len(forward)+len(backward) == 0 {
-			return
-		}
 		place := placeOf(row)
-		if r.known[place] || len(r.found) > maxRelated {
-			return
+		if len(forward)+len(backward) == 0 || r.known[place] {
+			return false, nil
 		}
-		if r.found[place] == nil {
+		if kept = r.found[place] == nil; kept {
+			if len(r.found) == maxRelated {
+				return false, errTooManyRelated
+			}
 			r.found[place] = &relative{row: *row, by: sets.New[string]()}
 			if slices.Contains(forward, properties.OwnedBy) {
 				owners = append(owners, *row)
@@ -103,12 +103,10 @@ func (r *relations) step(ctx context.Context, rows []index.Row, wanted func(rela
 			}
 		}
 		r.found[place].by.Insert(forward...).Insert(backward...)
+		return kept, nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, unreadable(err)
-	case len(r.found) > maxRelated:
-		return nil, nil, errTooManyRelated
 	}
 	return owners, owned, nil
 }
@@ -227,8 +225,9 @@ func isIn(part, whole map[string]string) bool {
 
 // byKind returns what was found of some kinds, of all if there are none, and has it shown.
 func (r *relations) byKind(kinds []string) []Related {
-	wanted := func(kind string) bool {
-		return len(kinds) == 0 || slices.ContainsFunc(kinds, func(k string) bool { return query.Fold(k) == query.Fold(kind) })
+	folded := sets.New[string]() // there may be as many as a request has room for
+	for _, kind := range kinds {
+		folded.Insert(query.Fold(kind))
 	}
 	places := slices.SortedFunc(maps.Keys(r.found), func(a, b index.After) int {
 		return cmp.Or(cmp.Compare(r.found[a].row.Kind, r.found[b].row.Kind), a.Compare(b))
@@ -236,7 +235,7 @@ func (r *relations) byKind(kinds []string) []Related {
 	all, shown := []Related{}, 0
 	for _, place := range places {
 		relative := r.found[place]
-		if !wanted(relative.row.Kind) {
+		if len(kinds) > 0 && !folded.Has(query.Fold(relative.row.Kind)) {
 			continue
 		}
 		if last := len(all) - 1; last < 0 || all[last].Kind != relative.row.Kind {
@@ -248,7 +247,7 @@ func (r *relations) byKind(kinds []string) []Related {
 			item := newItem(&relative.row)
 			item.Relations = sets.List(relative.by)
 			of.Items = append(of.Items, item)
-			r.shown = append(r.shown, relative.row)
+			r.show(&relative.row)
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,8 +79,9 @@ type identity struct {
 	Life   types.UID   `json:"life,omitempty"`
 }
 
-// maxAnswerSize is how many bytes of an answer are read.
-const maxAnswerSize = 256 << 20
+// maxAnswerSize is how many bytes of an answer of the service are read: what its client may have, and the places of what is shown, which
+// have been read of the index and are half as long again at most.
+const maxAnswerSize = maxAnswer + 3*index.MaxRead/2
 
 // remote asks the service.
 type remote struct {
@@ -109,9 +111,9 @@ func (s *Service) answerRemotely(ctx context.Context, query string, a *asker) (*
 	return answer, s.remotely(ctx, a, func() ([]place, error) {
 		answer = &Answer{}
 		err := s.remote.ask(ctx, http.MethodGet, Path+"?"+query, nil, a, answer)
-		places := placesOf(answer.Items)
+		places := placesOfItems(answer.Items)
 		for i := range answer.Related {
-			places = append(places, placesOf(answer.Related[i].Items)...)
+			places = append(places, placesOfItems(answer.Related[i].Items)...)
 		}
 		return places, err
 	})
@@ -145,7 +147,16 @@ type place struct {
 	Name      []byte `json:"m"`
 }
 
-func placesOf(items []Item) []place {
+func placesOf(rows []index.Row) []place {
+	places := make([]place, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		places[i] = place{row.Space.String(), row.Resource.Group, row.Resource.Resource, []byte(row.Namespace), []byte(row.Name)}
+	}
+	return places
+}
+
+func placesOfItems(items []Item) []place {
 	places := make([]place, len(items))
 	for i := range items {
 		item := &items[i]
@@ -182,15 +193,13 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 	return unavailable(errRefused.Error())
 }
 
-// ask asks one of the servers, another one if it does not answer or is not ready, and reads the answer.
+// ask asks one of the servers, another one if it cannot be reached or is not ready, and reads the answer. If one has ended while it was asked,
+// no other one is: the request may be why.
 func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
 	for _, i := range rand.Perm(len(r.servers)) { //nolint:gosec // any order does
-		asked := r.askOne(ctx, method, r.servers[i]+path, body, a, answer)
-		if asked == nil {
-			return nil
-		}
-		if !apierrors.IsServiceUnavailable(asked) {
+		brokenOff, asked := r.askOne(ctx, method, r.servers[i]+path, body, a, answer)
+		if asked == nil || brokenOff || !apierrors.IsServiceUnavailable(asked) {
 			return asked
 		}
 		err = asked
@@ -198,33 +207,39 @@ func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *a
 	return err
 }
 
-func (r *remote) askOne(ctx context.Context, method, url string, body []byte, a *asker, answer any) error {
+// askOne asks one server. It reports whether that has broken off its answer.
+func (r *remote) askOne(ctx context.Context, method, url string, body []byte, a *asker, answer any) (brokenOff bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return false, apierrors.NewInternalError(err)
 	}
 	if err := a.write(ctx, req); err != nil {
-		return apierrors.NewInternalError(err)
+		return false, apierrors.NewInternalError(err)
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	broken := unavailable("the search service has broken off its answer; try again")
 	response, err := r.client.Do(req)
-	if err != nil {
-		return unavailable(fmt.Sprintf("the search service cannot be reached: %v", withoutAddress(err)))
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return true, broken
+	case err != nil:
+		return false, unavailable(fmt.Sprintf("the search service cannot be reached: %v", withoutAddress(err)))
 	}
 	defer response.Body.Close()
-	read, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerSize))
-	if err != nil {
-		return unavailable("the search service has broken off its answer; try again")
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerSize+1))
+	switch {
+	case err != nil:
+		return true, broken
+	case len(read) > maxAnswerSize:
+		return false, apierrors.NewInternalError(fmt.Errorf("the search service answers more than %d MiB; it is of another version", maxAnswerSize>>20))
+	case response.StatusCode != http.StatusOK:
+		return false, statusOf(response.StatusCode, read)
+	case json.Unmarshal(read, answer) != nil:
+		return true, broken
 	}
-	if response.StatusCode != http.StatusOK {
-		return statusOf(response.StatusCode, read)
-	}
-	if err := json.Unmarshal(read, answer); err != nil {
-		return unavailable("the search service has broken off its answer; try again")
-	}
-	return nil
+	return false, nil
 }
 
 // statusOf returns the error that the service has answered with. Whether it knows this server is nothing to its clients.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,6 +191,21 @@ func TestRemoteFailures(t *testing.T) {
 	} {
 		if got := (&fixture{T: t, service: newRemote(t, tc.answer, allow)}).search(""); got != tc.want {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+	// No other one is asked if one ends while it is asked, or answers more than there can be.
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"ends":             func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"answers too much": func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, maxAnswerSize+1)) },
+	} {
+		asked, want := atomic.Int64{}, map[string]string{"ends": "ServiceUnavailable", "answers too much": "InternalError"}[name]
+		s := newRemote(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			answer(w)
+		}), allow)
+		s.remote.servers = append(s.remote.servers, s.remote.servers...)
+		if got := (&fixture{T: t, service: s}).search(""); got != want || asked.Load() != 1 {
+			t.Errorf("one that %s: %q, and %d were asked", name, got, asked.Load())
 		}
 	}
 	// Another one is asked if one is not there.

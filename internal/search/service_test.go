@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -122,9 +123,13 @@ func (f *fixture) searchIn(ctx context.Context, parameters string, groups ...str
 	u := &user.DefaultInfo{Name: "jane", Groups: groups, Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
 	ctx = tenant.WithRequest(request.WithUser(ctx, u), &tenant.Request{Authenticated: "acme"})
 	req := httptest.NewRequestWithContext(tenant.WithUID(ctx, "acme", "1"), http.MethodGet, Path+parameters, http.NoBody)
-	answer, err := f.service.serve(req)
+	encoded, err := f.service.serve(req)
 	if err != nil {
 		return string(apierrors.ReasonForError(err))
+	}
+	var answer Answer
+	if err := json.Unmarshal(encoded, &answer); err != nil {
+		f.Fatal(err)
 	}
 	var namespaces []string
 	for _, item := range answer.Items {

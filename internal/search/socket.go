@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
@@ -59,6 +61,8 @@ type message struct {
 	ID      string          `json:"id,omitempty"`
 	Type    string          `json:"type"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	// release gives back the room that it takes while it waits to be written, nil if it takes none yet.
+	release func()
 }
 
 // WithSockets serves web sockets on the path of GraphQL. What a client asks for by one is a request to handler, as
@@ -81,8 +85,16 @@ type sockets struct {
 	renewal time.Duration
 	// ended is closed when the server ends.
 	ended chan struct{}
-	// open are the connections of each tenant.
-	open keyed.Map[tenant.Name, struct{}]
+	// open are the connections of each tenant, and what they have room for.
+	open keyed.Map[tenant.Name, *room]
+}
+
+// room is how many bytes wait to be written to all connections of a tenant, whose clients may not read: of answers to queries, for which
+// there is room before they are made, and of everything else.
+type room struct{ answers, others *semaphore.Weighted }
+
+func newRoom() *room {
+	return &room{answers: semaphore.NewWeighted(2 * maxAnswer), others: semaphore.NewWeighted(maxAnswer)}
 }
 
 func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.Request) {
@@ -125,8 +137,8 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 		s.unknown.Add(-1)
 		waits = false
 	}
-	leave, ok := s.enter(c.who.tenant)
-	if !ok {
+	var leave func()
+	if c.room, leave = s.enter(c.who.tenant); leave == nil {
 		c.close(closeTooMany, fmt.Sprintf("the tenant has %d connections, and may not have more", maxConnections))
 		return
 	}
@@ -134,14 +146,14 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 	c.run(ctx, cancel, s)
 }
 
-// enter counts a connection of a tenant until leave is called.
-func (s *sockets) enter(n tenant.Name) (leave func(), ok bool) {
-	_, connections, leave := s.open.Use(n, func() struct{} { return struct{}{} })
+// enter counts a connection of a tenant until leave is called, which is nil if there are too many.
+func (s *sockets) enter(n tenant.Name) (own *room, leave func()) {
+	own, connections, leave := s.open.Use(n, newRoom)
 	if connections > maxConnections {
 		leave()
-		return nil, false
+		return nil, nil
 	}
-	return leave, true
+	return own, leave
 }
 
 // connection is one web socket.
@@ -154,6 +166,8 @@ type connection struct {
 	who *caller
 
 	out chan message
+	// room is that of its tenant.
+	room *room
 	// patience is for how long a message waits for room.
 	patience time.Duration
 
@@ -271,6 +285,7 @@ func withScheme(credential string) string {
 
 // run reads messages until the connection ends, or its credentials do.
 func (c *connection) run(ctx context.Context, cancel context.CancelFunc, s *sockets) {
+	defer c.forget()
 	defer c.running.Wait()
 	defer cancel()
 	c.running.Go(func() { c.writeAll(ctx) })
@@ -355,14 +370,31 @@ func (c *connection) subscribe(ctx context.Context, m message) bool {
 
 // operate serves an operation, and says how it has ended.
 func (c *connection) operate(ctx context.Context, m message) {
-	op := &operation{body: m.Payload, next: func(ctx context.Context, data any) error {
-		encoded, err := json.Marshal(data)
-		if err != nil {
-			return err
+	op := &operation{body: m.Payload}
+	reserved := int64(0)
+	release := func(bytes int64) {
+		c.room.answers.Release(bytes)
+		reserved -= bytes
+	}
+	op.reserve = func(ctx context.Context) error {
+		err := c.room.answers.Acquire(ctx, maxAnswer)
+		if err == nil {
+			reserved = maxAnswer
 		}
-		return c.send(ctx, message{ID: m.ID, Type: "next", Payload: encoded})
-	}}
+		return err
+	}
+	op.next = func(ctx context.Context, answer json.RawMessage) error {
+		next := message{ID: m.ID, Type: "next", Payload: answer}
+		if reserved > 0 {
+			release(reserved - min(reserved, int64(len(answer)))) // it seldom needs all of it
+			size := reserved
+			next.release = func() { c.room.answers.Release(size) }
+			reserved = 0
+		}
+		return c.send(ctx, next)
+	}
 	answer := c.serve(ctx, op)
+	release(reserved)
 	switch {
 	case errors.Is(op.err, errLate):
 		c.mu.Lock()
@@ -396,7 +428,21 @@ func (c *connection) end(id string) {
 var errLate = errors.New("the client does not read")
 
 // send has a message written, when there is room for it.
-func (c *connection) send(ctx context.Context, m message) error {
+func (c *connection) send(ctx context.Context, m message) (err error) {
+	if m.release == nil {
+		waiting, cancel := context.WithTimeout(ctx, c.patience)
+		defer cancel()
+		size := int64(min(len(m.Payload), maxAnswer))
+		if c.room.others.Acquire(waiting, size) != nil {
+			return cmp.Or(ctx.Err(), errLate)
+		}
+		m.release = func() { c.room.others.Release(size) }
+	}
+	defer func() {
+		if err != nil {
+			m.release()
+		}
+	}()
 	select {
 	case c.out <- m:
 		return nil
@@ -419,7 +465,9 @@ func (c *connection) writeAll(ctx context.Context) {
 	for {
 		select {
 		case m := <-c.out:
-			if c.write(ctx, m) != nil {
+			err := c.write(ctx, m)
+			m.release()
+			if err != nil {
 				_ = c.conn.CloseNow()
 				return
 			}
@@ -438,6 +486,14 @@ func (c *connection) writeAll(ctx context.Context) {
 				return
 			}
 		}
+	}
+}
+
+// forget gives back the room of what nobody writes any more.
+func (c *connection) forget() {
+	for len(c.out) > 0 {
+		m := <-c.out
+		m.release()
 	}
 }
 

@@ -305,11 +305,11 @@ func TestLateClients(t *testing.T) {
 		handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 			op := operationFrom(req.Context())
 			for op.err == nil {
-				op.err = op.next(req.Context(), "event")
+				op.err = op.next(req.Context(), json.RawMessage(`"event"`))
 			}
 		}),
 		request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
-		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond,
+		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: newRoom(),
 	}
 	c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(`{}`)})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -337,7 +337,7 @@ func TestLateClients(t *testing.T) {
 func TestManySubscriptions(t *testing.T) {
 	var s sockets
 	enter := func(n tenant.Name) (leave func()) {
-		leave, _ = s.enter(n)
+		_, leave = s.enter(n)
 		return leave
 	}
 	for range maxConnections - 1 {
@@ -385,5 +385,42 @@ func TestManySubscriptions(t *testing.T) {
 	}
 	if typ, payload := f.hear(conn); typ != "error" || !strings.Contains(payload, "10 operations") {
 		t.Error(typ, payload)
+	}
+}
+
+// TestRoom has clients of a tenant that do not read: what waits for them is bounded in bytes, whatever they ask for.
+func TestRoom(t *testing.T) {
+	own, ended := newRoom(), httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody)
+	answered := 0
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		op, size := operationFrom(req.Context()), maxAnswer/2
+		if string(op.body) == "query" {
+			waiting, cancel := context.WithTimeout(req.Context(), time.Millisecond)
+			defer cancel()
+			if op.err = op.reserve(waiting); op.err != nil {
+				return
+			}
+			size = maxAnswer
+		}
+		if op.err = op.next(req.Context(), make(json.RawMessage, size)); op.err == nil {
+			answered += size
+		}
+	})
+	var all []*connection
+	for _, body := range []string{"query", "event"} {
+		for range 4 {
+			c := &connection{handler: handler, request: ended, out: make(chan message, maxMessages), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: own}
+			c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(body)})
+			all = append(all, c)
+		}
+	}
+	if answered > 3*maxAnswer || answered < 2*maxAnswer {
+		t.Errorf("%d MiB wait", answered>>20)
+	}
+	for _, c := range all {
+		c.forget()
+	}
+	if !own.answers.TryAcquire(2*maxAnswer) || !own.others.TryAcquire(maxAnswer) {
+		t.Error("room is lost")
 	}
 }

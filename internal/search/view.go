@@ -13,10 +13,7 @@ func (v *view) answer(ctx context.Context, asked *question) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &Answer{Revision: v.revision, Count: found.Count, Items: []Item{}, Related: related}
-	for i := range found.Rows {
-		answer.Items = append(answer.Items, newItem(&found.Rows[i]))
-	}
+	answer := &Answer{Revision: v.revision, Count: found.Count, Items: itemsOf(found.Rows), Related: related}
 	if found.More {
 		answer.Continue = newContinue(&found.Rows[len(found.Rows)-1], asked.order)
 	}
@@ -29,14 +26,16 @@ func (v *view) answer(ctx context.Context, asked *question) (*Answer, error) {
 // find returns what matches, and what is related to it.
 func (v *view) find(ctx context.Context, asked *question) (index.Found, []Related, error) {
 	found, err := v.snapshot.Select(ctx, index.Selection{
-		Space: v.scope.Space, Shared: v.scope.Shared, Visible: v.scope.Visible, Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after,
+		Space: v.scope.Space, Shared: v.scope.Shared, Visible: v.scope.Visible, Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after, Bytes: asked.bytes,
 		NoCount: !asked.count, NoRows: !asked.items && !asked.related,
 	})
 	if err != nil {
 		return found, nil, unreadable(err)
 	}
 	if asked.items {
-		v.shown = append(v.shown, found.Rows...)
+		for i := range found.Rows {
+			v.show(&found.Rows[i])
+		}
 	}
 	if !asked.related {
 		return found, nil, nil

@@ -2,6 +2,8 @@ package search
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -109,5 +111,76 @@ func TestGraphQLRequests(t *testing.T) {
 		if tc.want == metav1.StatusReasonUnknown && (err == nil || !strings.Contains(err.Error(), "application/json")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestLargeAnswers asks in each way for more than an answer may have.
+func TestLargeAnswers(t *testing.T) {
+	f := newSocketFixture(t)
+	large := strings.Repeat("<", maxAnswer/8/6) // takes six bytes in JSON
+	var writes []index.Write
+	for i := range 10 {
+		r := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: fmt.Sprint("large", i), Kind: "Secret", Details: index.Details{UID: fmt.Sprint(i), Status: large}}
+		r.Links = []index.Link{{Relation: properties.OwnedBy, To: index.ToUID("0")}}
+		writes = append(writes, index.Write{Key: r.Name, Rows: []index.Row{r}})
+	}
+	f.apply(11, writes...)
+	ask := func(method, path, body string) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(f.url, GraphQLPath)+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer jane")
+		req.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		read, err := io.ReadAll(response.Body)
+		if err != nil || len(read) > maxAnswer+1 {
+			t.Errorf("%s %s: %d bytes, %v", path, body, len(read), err)
+		}
+		return fmt.Sprint(response.StatusCode, " ", string(read[:min(len(read), 400)]))
+	}
+	if got := ask(http.MethodGet, Path, ""); !strings.HasPrefix(got, `200 {"count":11,`) {
+		t.Errorf("a page: %.200s", got)
+	}
+	if got := ask(http.MethodGet, Path+"?q=name:large0&related=*", ""); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, "more than 16 MiB would have to be read") {
+		t.Errorf("related: %.200s", got)
+	}
+	if text, err := encoded(strings.Repeat("<", maxAnswer/6+1)); graphql.RefusedBy(err) == nil { // a name may be anything
+		t.Errorf("an answer of %d bytes, %v", len(text), err)
+	}
+	const query = `{"query": "{ search(input: [{limit: 3}%s]) { items%s related { items } } }"}`
+	for name, body := range map[string]string{
+		"many searches":   fmt.Sprintf(query, strings.Repeat(", {limit: 3}", 4), ""),
+		"many times":      fmt.Sprintf(query, "", " a: items b: items c: items d: items"),
+		"related objects": fmt.Sprintf(query, "", " r: related { a: items b: items c: items }"),
+	} {
+		if got := ask(http.MethodPost, GraphQLPath, body); !strings.HasPrefix(got, `200 {"errors":[`) || !strings.Contains(got, "MiB") && !strings.Contains(got, "bytes") {
+			t.Errorf("%s: %.200s", name, got)
+		}
+	}
+	conn := f.begun()
+	if typ, payload := f.say(conn, `{"type":"subscribe","id":"1","payload":{"query":"subscription { watch { uid } }"}}`); typ != "error" || !strings.Contains(payload, "4 MiB") {
+		t.Errorf("a subscription: %s %.200s", typ, payload)
+	}
+}
+
+// TestManyKinds asks for related objects of as many kinds as a request has room for.
+func TestManyKinds(t *testing.T) {
+	r := &relations{view: &view{}, found: map[index.After]*relative{}}
+	kinds := make([]string, 60_000)
+	for i := range kinds {
+		kinds[i] = fmt.Sprint("kind", i)
+	}
+	for i := range 5000 {
+		row := index.Row{Kind: fmt.Sprint("Kind", i*20), Name: fmt.Sprint(i)}
+		r.found[placeOf(&row)] = &relative{row: row}
+	}
+	if got := len(r.byKind(kinds)); got != 3000 {
+		t.Errorf("%d kinds", got)
 	}
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,10 +23,11 @@ import (
 )
 
 const (
-	// maxWatched is how many objects a subscription is about at most, and maxWatches how many subscriptions a tenant
-	// has on a server.
-	maxWatched = 2000
-	maxWatches = 20
+	// maxWatched is how many objects a subscription is about at most, maxWatchedBytes how many bytes of JSON these are, which are kept while it
+	// lasts, and maxWatches how many subscriptions a tenant has on a server.
+	maxWatched      = 2000
+	maxWatchedBytes = 4 << 20
+	maxWatches      = 20
 	// watchPause is between two searches of a subscription. Those of a tenant are made one after the other.
 	watchPause = time.Second
 	// watchPoll is between two of them where another process writes the index.
@@ -68,10 +70,7 @@ func (s *Service) serveOperation(ctx context.Context, op *operation) error {
 	if request.IsSubscription() {
 		err = s.watch(ctx, a, op, request)
 	} else {
-		var answer any
-		if answer, err = s.query(ctx, a, request, op.body); err == nil {
-			op.err = op.next(ctx, answer)
-		}
+		err = s.queryOnce(ctx, a, op, request)
 	}
 	if errs := graphql.RefusedBy(err); errs != nil {
 		op.errors = errs
@@ -80,9 +79,23 @@ func (s *Service) serveOperation(ctx context.Context, op *operation) error {
 	return err
 }
 
+// queryOnce sends the answer to a query, for which there is room before it is made.
+func (s *Service) queryOnce(ctx context.Context, a *asker, op *operation, request *graphql.Operation) error {
+	waiting, cancel := context.WithTimeout(ctx, s.config.Limits.Time)
+	defer cancel()
+	if op.reserve(waiting) != nil {
+		return unavailable(fmt.Sprintf("other searches of tenant %q take too long, or their answers are not read; try again", a.userTenant))
+	}
+	answer, err := s.query(ctx, a, request, op.body)
+	if err == nil {
+		op.err = op.next(ctx, answer)
+	}
+	return err
+}
+
 // watch sends what changes of what a subscription is about, until ctx ends.
 func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *graphql.Operation) error {
-	input, shown, err := request.Watch()
+	input, shown, err := request.Watch(maxEvent)
 	if err != nil {
 		return err
 	}
@@ -90,14 +103,22 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 	if err != nil {
 		return err
 	}
-	asked.limit, asked.items, asked.order, asked.offset = maxWatched, true, query.Order{}, 0
+	asked.limit, asked.items, asked.order, asked.offset, asked.bytes = maxWatched, true, query.Order{}, 0, maxWatchedBytes
 	own, release, err := s.watches.begin(a)
 	if err != nil {
 		return err
 	}
 	defer release()
-	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, send: func(event graphql.Map) error {
-		op.err = op.next(ctx, response{Data: shown(event)})
+	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, send: func(event graphql.Event) error {
+		data, err := shown(event)
+		if err != nil {
+			return err
+		}
+		answer, err := json.Marshal(response{Data: data})
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		op.err = op.next(ctx, answer)
 		return op.err
 	}}
 	return w.run(ctx)
@@ -110,16 +131,40 @@ type watching struct {
 	asker *asker
 	asked *question
 	input graphql.Input
-	send  func(event graphql.Map) error
+	send  func(event graphql.Event) error
 	// known are the objects that the client has been told of, or that were there before, nil before they are known.
 	known states
 }
 
 // states are objects as the client sees them, by what they are.
-type states map[string]graphql.Map
+type states map[string]state
 
-func (s states) add(m graphql.Map) {
-	s[fmt.Sprintf("%q %q %q %q", m["apigroup"], m["resource"], m["namespace"], m["name"])] = m
+// state is an object in JSON, whose fields are in order, so that the same one has the same bytes.
+type state struct {
+	uid  string
+	data json.RawMessage
+}
+
+// newStates returns the states of objects in JSON.
+func newStates(objects []json.RawMessage) (states, error) {
+	all, size := states{}, 0
+	for _, object := range objects {
+		var of struct {
+			UID       string `json:"_uid"`
+			APIGroup  string
+			Resource  string
+			Namespace string
+			Name      string
+		}
+		if err := json.Unmarshal(object, &of); err != nil {
+			return nil, unavailable("the search service has broken off its answer; try again")
+		}
+		if size += len(object); size > maxWatchedBytes {
+			return nil, errTooManyWatched
+		}
+		all[fmt.Sprintf("%q %q %q %q", of.APIGroup, of.Resource, of.Namespace, of.Name)] = state{of.UID, object}
+	}
+	return all, nil
 }
 
 // run searches whenever something has changed, and not more often than once in a while. What the client is told is what
@@ -178,7 +223,7 @@ func (w *watching) look(ctx context.Context) error {
 	return err
 }
 
-var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, and a subscription has no more; use more filters", maxWatched))
+var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, or more than %d MiB of them, and a subscription has no more; use more filters", maxWatched, maxWatchedBytes>>20))
 
 func (w *watching) search(ctx context.Context) (states, error) {
 	if w.remote != nil {
@@ -186,7 +231,6 @@ func (w *watching) search(ctx context.Context) (states, error) {
 	}
 	var now states
 	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
-		now = states{}
 		found, _, err := v.find(ctx, w.asked)
 		if err != nil {
 			return err
@@ -194,11 +238,11 @@ func (w *watching) search(ctx context.Context) (states, error) {
 		if found.More {
 			return errTooManyWatched
 		}
-		for i := range found.Rows {
-			item := newItem(&found.Rows[i])
-			now.add(mapOf(&item))
+		objects, err := shownOf(itemsOf(found.Rows))
+		if err == nil {
+			now, err = newStates(objects)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -212,7 +256,7 @@ func (w *watching) searchRemotely(ctx context.Context) (states, error) {
 	for _, f := range w.input.Filters {
 		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
 	}
-	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } }",
+	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } messages { id } }",
 		Variables: map[string]any{"input": map[string]any{"keywords": w.input.Keywords, "filters": filters, "limit": maxWatched + 1}}})
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -225,29 +269,27 @@ func (w *watching) searchRemotely(ctx context.Context) (states, error) {
 		return nil, err
 	}
 	var data struct {
-		Search []struct{ Items []graphql.Map }
+		Search   []struct{ Items []json.RawMessage }
+		Messages []struct{ ID string }
 	}
 	switch {
 	case len(answer.Errors) > 0:
 		return nil, graphql.Refuse(answer.Errors)
 	case json.Unmarshal(answer.Data, &data) != nil || len(data.Search) != 1:
 		return nil, unavailable("the search service has broken off its answer; try again")
-	case len(data.Search[0].Items) > maxWatched:
+	case len(data.Search[0].Items) > maxWatched,
+		slices.ContainsFunc(data.Messages, func(m struct{ ID string }) bool { return m.ID == messageCut }):
 		return nil, errTooManyWatched
 	}
-	now := states{}
-	for _, item := range data.Search[0].Items {
-		now.add(item)
-	}
-	return now, nil
+	return newStates(data.Search[0].Items)
 }
 
 // changes returns the events between two states, in the order of what objects are.
-func changes(before, now states, at time.Time) []graphql.Map {
-	var events []graphql.Map
-	add := func(operation string, of, before, now graphql.Map) {
-		event := graphql.Map{"uid": of["_uid"], "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}
-		for name, data := range map[string]graphql.Map{"oldData": before, "newData": now} {
+func changes(before, now states, at time.Time) []graphql.Event {
+	var events []graphql.Event
+	add := func(operation, uid string, before, now json.RawMessage) {
+		event := graphql.Event{"uid": uid, "operation": operation, "timestamp": at.UTC().Format(time.RFC3339Nano), "oldData": nil, "newData": nil}
+		for name, data := range map[string]json.RawMessage{"oldData": before, "newData": now} {
 			if data != nil {
 				event[name] = data
 			}
@@ -260,16 +302,16 @@ func changes(before, now states, at time.Time) []graphql.Map {
 		former, was := before[key]
 		latter, is := now[key]
 		switch {
-		case was && is && former["_uid"] == latter["_uid"]:
-			if !reflect.DeepEqual(former, latter) {
-				add("UPDATE", latter, former, latter)
+		case was && is && former.uid == latter.uid:
+			if !bytes.Equal(former.data, latter.data) {
+				add("UPDATE", latter.uid, former.data, latter.data)
 			}
 			continue
 		case was:
-			add("DELETE", former, former, nil)
+			add("DELETE", former.uid, former.data, nil)
 		}
 		if is {
-			add("INSERT", latter, nil, latter)
+			add("INSERT", latter.uid, nil, latter.data)
 		}
 	}
 	return events

@@ -36,7 +36,7 @@ var searchTable = []mutant{
 	{"objects are confirmed while somebody waits", by("internal/search", "TestNothingIsConfirmedForNobody"),
 		"internal/search/exact.go", `return ctx.Err() != nil || !slices`, `return !slices`},
 	{"a page has an end in bytes", by("internal/search/index", "TestLargePages"),
-		"internal/search/index/select.go", `size > pageBytes {`, `false && size > pageBytes {`},
+		"internal/search/index/select.go", `q.size > cmp.Or(q.s.Bytes, MaxPage) {`, `false && q.size > cmp.Or(q.s.Bytes, MaxPage) {`},
 	{"names of a rule are the only ones", by("internal/search/rights", "TestRBAC"),
 		"internal/search/rights/compile.go", `if len(rule.ResourceNames) == 0 {
 		all.add(mask)`, `if true || len(rule.ResourceNames) == 0 {
@@ -98,7 +98,7 @@ var searchTable = []mutant{
 	{"subscriptions of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
 		"internal/search/watch.go", `if of >= maxWatches {`, `if false && of >= maxWatches {`},
 	{"the authorizer is asked about related objects", by("internal/search", "TestRelations"),
-		"internal/search/related.go", `			r.shown = append(r.shown, relative.row)
+		"internal/search/related.go", `			r.show(&relative.row)
 `, ``},
 	{"characters of patterns stand for themselves", by("internal/search/index", "TestFilters"),
 		"internal/search/index/dialect.go", `escaped[i] = escape.Replace(part)`, `_, escaped[i] = escape, part`},
@@ -135,6 +135,20 @@ var searchTable = []mutant{
 		"internal/search/remote.go", `if s.confirm(ctx, func`, `if true || s.confirm(ctx, func`},
 	{"system users leave places to tenants", by("internal/search", "TestTurns"),
 		"internal/search/limits.go", `wanted = append(wanted, t.systems)`, `_ = t.systems`},
+	{"what a query repeats counts as often", by("internal/search/graphql", "TestLargeAnswers"),
+		"internal/search/graphql/writer.go", `case w.Len()+len(text) > w.limit:`, `case false:`},
+	{"no more is read for an answer than it may have", by("internal/search/index", "TestBudget"),
+		"internal/search/index/select.go", `b.left < 0 {`, `false {`},
+	{"an answer has no more in JSON than it may have", by("internal/search", "TestLargeAnswers"),
+		"internal/search/answer.go", `len(text) > maxAnswer:`, `false:`},
+	{"what waits for clients of a tenant is bounded in bytes", by("internal/search", "TestRoom"),
+		"internal/search/socket.go", `int64(min(len(m.Payload), maxAnswer))`, `int64(0)`},
+	{"a request that ends one search service ends no other", by("internal/search", "TestRemoteFailures"),
+		"internal/search/remote.go", `asked == nil || brokenOff ||`, `asked == nil || brokenOff && false ||`},
+	{"few labels of an object are searched", by("internal/search/index", "TestManyLabels"),
+		"internal/search/index/row.go", `[:min(len(m), maxLabels)]`, ``},
+	{"no name in an object ends the index", by("internal/search/index", "TestOddLinks"),
+		"internal/search/index/row.go", `storedName(r.Links[i].To)`, `r.Links[i].To`},
 	{"anonymous users search nothing", bySpec("test/integration/search", "is for those who log in"),
 		"internal/server/chain.go", `search.RequireUser(withTenants.Authentication.Authenticator)`, `withTenants.Authentication.Authenticator`},
 }

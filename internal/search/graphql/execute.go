@@ -2,10 +2,12 @@ package graphql
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/vektah/gqlparser/v2/ast"
@@ -29,13 +31,10 @@ type Filter struct {
 // Wants says which parts of a result somebody asks for.
 type Wants struct{ Count, Items, Related bool }
 
-// Map is an object.
-type Map = map[string]any
-
-// Result is what was found.
+// Result is what was found. Its objects are in JSON.
 type Result struct {
 	Count   int64
-	Items   []Map
+	Items   []json.RawMessage
 	Related []Related
 }
 
@@ -43,7 +42,7 @@ type Result struct {
 type Related struct {
 	Kind  string
 	Count int64
-	Items []Map
+	Items []json.RawMessage
 }
 
 // Message is for people.
@@ -70,9 +69,9 @@ var (
 // execution makes one answer.
 type execution struct {
 	*Operation
-	root           Root
-	inputs, items  int
-	messagesWanted []*field
+	writer
+	root          Root
+	inputs, items int
 }
 
 // field is a field of an answer, with what is selected of it by all who select it.
@@ -82,59 +81,75 @@ type field struct {
 	selections []ast.SelectionSet
 }
 
-// Answer returns the data of the answer to a query.
-func (o *Operation) Answer(ctx context.Context, root Root) (Map, error) {
-	e := &execution{Operation: o, root: root}
-	data := Map{}
-	for _, f := range e.fields(o.definition.SelectionSet) {
-		if err := e.resolve(ctx, f, data); err != nil {
-			return nil, err
-		}
+// Answer returns the data of the answer to a query, in JSON. It is an error if that has more bytes than limit: what a query asks for several
+// times counts as often.
+func (o *Operation) Answer(ctx context.Context, root Root, limit int) (json.RawMessage, error) {
+	e := &execution{Operation: o, writer: writer{limit: limit}, root: root}
+	fields := e.fields(o.definition.SelectionSet)
+	isLast := func(f *field) bool { return f.Name == messages } // they are about all others
+	last := slices.DeleteFunc(slices.Clone(fields), func(f *field) bool { return !isLast(f) })
+	fields = append(slices.DeleteFunc(fields, isLast), last...)
+	e.object(fields, func(f *field) { e.resolve(ctx, f) })
+	if e.err != nil {
+		return nil, e.err
 	}
-	for _, f := range e.messagesWanted {
-		data[f.key] = e.messages(f)
-	}
-	return data, nil
+	return e.Bytes(), nil
 }
 
-func (e *execution) resolve(ctx context.Context, f *field, into Map) error {
+// messages is the field whose value is known last.
+const messages = "messages"
+
+func (e *execution) resolve(ctx context.Context, f *field) {
 	arguments := f.ArgumentMap(e.variables)
-	var err error
 	switch f.Name {
 	case "__typename":
-		into[f.key] = f.ObjectDefinition.Name
+		e.value(f.ObjectDefinition.Name)
 	case "search":
-		into[f.key], err = e.search(ctx, f, arguments["input"])
+		e.search(ctx, f, listed(arguments["input"]))
 	case "searchComplete":
 		property, _ := arguments["property"].(string)
-		if err = e.count(1); err == nil {
-			into[f.key], err = e.root.Complete(ctx, property, inputOf(arguments["query"]), intOf(arguments["limit"]))
+		if e.count(1) {
+			values, err := e.root.Complete(ctx, property, inputOf(arguments["query"]), intOf(arguments["limit"]))
+			e.fail(err)
+			e.texts(values)
 		}
 	case "searchSchema":
-		var names []string
-		if err = e.count(1); err == nil {
-			names, err = e.root.Properties(ctx, inputOf(arguments["query"]))
-			into[f.key] = Map{"allProperties": names}
+		if e.count(1) {
+			names, err := e.root.Properties(ctx, inputOf(arguments["query"]))
+			e.fail(err)
+			e.raw([]byte(`{"allProperties":`))
+			e.texts(names)
+			e.raw([]byte(`}`))
 		}
-	case "messages":
-		e.messagesWanted = append(e.messagesWanted, f)
+	case messages:
+		e.messages(f)
 	default:
-		err = errIntrospection
+		e.fail(errIntrospection)
 	}
-	return err
 }
 
-func (e *execution) count(inputs int) error {
+// fail notes the first error.
+func (e *execution) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+// count counts searches, and reports whether there may be as many.
+func (e *execution) count(inputs int) bool {
 	if e.inputs += inputs; e.inputs > maxInputs {
-		return errTooManyInputs
+		e.fail(errTooManyInputs)
 	}
-	return nil
+	return e.err == nil
 }
 
-func (e *execution) search(ctx context.Context, f *field, argument any) ([]any, error) {
-	inputs := listed(argument)
-	if err := e.count(len(inputs)); err != nil {
-		return nil, err
+func (e *execution) texts(all []string) {
+	e.list(len(all), func(i int) { e.value(all[i]) })
+}
+
+func (e *execution) search(ctx context.Context, f *field, inputs []any) {
+	if !e.count(len(inputs)) {
+		return
 	}
 	selected := e.fieldsOf(f)
 	var wants Wants
@@ -143,108 +158,94 @@ func (e *execution) search(ctx context.Context, f *field, argument any) ([]any, 
 		wants.Items = wants.Items || s.Name == "items"
 		wants.Related = wants.Related || s.Name == "related"
 	}
-	results := make([]any, 0, len(inputs))
-	for _, input := range inputs {
-		found, err := e.root.Search(ctx, inputOf(input), wants)
-		if err != nil {
-			return nil, err
+	e.list(len(inputs), func(i int) {
+		found, err := e.root.Search(ctx, inputOf(inputs[i]), wants)
+		if e.fail(err); e.err != nil {
+			return
 		}
-		result := Map{}
-		for _, s := range selected {
+		e.object(selected, func(s *field) {
 			switch s.Name {
 			case "count":
-				result[s.key] = found.Count
+				e.value(found.Count)
 			case "items":
-				result[s.key], err = e.maps(found.Items)
+				e.show(found.Items)
 			case "related":
-				result[s.key], err = e.related(s, found.Related)
+				e.related(s, found.Related)
 			default:
-				result[s.key] = s.ObjectDefinition.Name
+				e.value(s.ObjectDefinition.Name)
 			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		results = append(results, result)
-	}
-	return results, nil
+		})
+	})
 }
 
-func (e *execution) related(f *field, all []Related) ([]Map, error) {
-	results := make([]Map, 0, len(all))
-	for i := range all {
-		result := Map{}
-		for _, s := range e.fieldsOf(f) {
-			var err error
+func (e *execution) related(f *field, all []Related) {
+	selected := e.fieldsOf(f)
+	e.list(len(all), func(i int) {
+		e.object(selected, func(s *field) {
 			switch s.Name {
 			case "kind":
-				result[s.key] = all[i].Kind
+				e.value(all[i].Kind)
 			case "count":
-				result[s.key] = all[i].Count
+				e.value(all[i].Count)
 			case "items":
-				result[s.key], err = e.maps(all[i].Items)
+				e.show(all[i].Items)
 			default:
-				result[s.key] = s.ObjectDefinition.Name
+				e.value(s.ObjectDefinition.Name)
 			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		results = append(results, result)
-	}
-	return results, nil
+		})
+	})
 }
 
-// maps counts items, however often a query shows them.
-func (e *execution) maps(items []Map) ([]Map, error) {
+// show counts items, however often a query shows them.
+func (e *execution) show(items []json.RawMessage) {
 	if e.items += len(items); e.items > MaxItems {
-		return nil, errTooManyItems
+		e.fail(errTooManyItems)
+		return
 	}
-	if items == nil {
-		items = []Map{}
-	}
-	return items, nil
+	e.list(len(items), func(i int) { e.raw(items[i]) })
 }
 
-func (e *execution) messages(f *field) []Map {
-	results := []Map{}
-	for _, m := range e.root.Messages() {
-		result := Map{}
-		for _, s := range e.fieldsOf(f) {
+func (e *execution) messages(f *field) {
+	selected, all := e.fieldsOf(f), e.root.Messages()
+	e.list(len(all), func(i int) {
+		e.object(selected, func(s *field) {
 			switch s.Name {
 			case "id":
-				result[s.key] = m.ID
+				e.value(all[i].ID)
 			case "kind":
-				result[s.key] = m.Kind
+				e.value(all[i].Kind)
 			case "description":
-				result[s.key] = m.Description
+				e.value(all[i].Description)
 			default:
-				result[s.key] = s.ObjectDefinition.Name
+				e.value(s.ObjectDefinition.Name)
 			}
-		}
-		results = append(results, result)
-	}
-	return results
+		})
+	})
 }
 
-// Watch returns what a subscription is about, and what its events have.
-func (o *Operation) Watch() (Input, func(event Map) Map, error) {
+// Event is what has become of an object, by the names of the fields of the schema. What is in JSON already is shown so.
+type Event = map[string]any
+
+// Watch returns what a subscription is about, and what its events are in JSON. It is an error if that has more bytes than limit.
+func (o *Operation) Watch(limit int) (Input, func(event Event) (json.RawMessage, error), error) {
 	e := &execution{Operation: o}
 	fields := e.fields(o.definition.SelectionSet)
 	if len(fields) != 1 || fields[0].Name != "watch" {
 		return Input{}, nil, errOneWatch
 	}
-	f := fields[0]
-	selected := e.fieldsOf(f)
-	return inputOf(f.ArgumentMap(o.variables)["input"]), func(event Map) Map {
-		shown := Map{}
-		for _, s := range selected {
-			shown[s.key] = event[s.Name]
-			if s.Name == "__typename" {
-				shown[s.key] = s.ObjectDefinition.Name
-			}
-		}
-		return Map{f.key: shown}
+	selected := e.fieldsOf(fields[0])
+	return inputOf(fields[0].ArgumentMap(o.variables)["input"]), func(event Event) (json.RawMessage, error) {
+		w := &writer{limit: limit}
+		w.object(fields, func(*field) {
+			w.object(selected, func(s *field) {
+				if s.Name == "__typename" {
+					w.value(s.ObjectDefinition.Name)
+				} else {
+					w.value(event[s.Name])
+				}
+			})
+		})
+		return w.Bytes(), w.err
 	}, nil
 }
 

@@ -24,11 +24,11 @@ func (f *fake) Search(_ context.Context, input Input, wants Wants) (*Result, err
 	}
 	if wants.Items {
 		for i := range max(f.items, 1) {
-			r.Items = append(r.Items, Map{"name": fmt.Sprint(i), "input": fmt.Sprintf("%v", input)})
+			r.Items = append(r.Items, json.RawMessage(fmt.Sprintf(`{"input":"%v","name":"%d"}`, input, i)))
 		}
 	}
 	if wants.Related {
-		r.Related = []Related{{Kind: "Pod", Count: 2, Items: []Map{{"name": "p"}}}}
+		r.Related = []Related{{Kind: "Pod", Count: 2, Items: []json.RawMessage{[]byte(`{"name":"p"}`)}}}
 	}
 	return r, nil
 }
@@ -54,19 +54,21 @@ func ask(t *testing.T, root Root, query string, variables map[string]any) string
 	if errs != nil {
 		return "refused: " + errs.Error()
 	}
-	data, err := o.Answer(t.Context(), root)
+	data, err := o.Answer(t.Context(), root, limit)
 	if err != nil {
 		if RefusedBy(err) == nil {
 			t.Errorf("%s: %v is no refusal", query, err)
 		}
 		return "refused: " + err.Error()
 	}
-	encoded, err := json.Marshal(data)
-	if err != nil {
-		t.Fatal(err)
+	if !json.Valid(data) {
+		t.Errorf("%s: %s", query, data)
 	}
-	return string(encoded)
+	return string(data)
 }
+
+// limit is how many bytes an answer has in tests.
+const limit = 1 << 20
 
 func TestAnswers(t *testing.T) {
 	input := map[string]any{"keywords": []any{"k"}, "filters": []any{map[string]any{"property": "kind", "values": []any{"Pod", nil}}}, "limit": -1, "offset": 3, "orderBy": "name desc", "relatedKinds": []any{"Node"}}
@@ -84,14 +86,15 @@ func TestAnswers(t *testing.T) {
 		"query q($keywords: [String]) { search(input: [{keywords: $keywords}]) { items } }": {map[string]any{"keywords": "k"},
 			`{"search":[{"items":[{"input":"{[k] [] [] 0 0 }","name":"0"}]}]}`},
 		"{ search { count } }": {nil, `{"search":[]}`},
-		"{ a: search(input: [{}, {}]) { n: count __typename } }":                                                                     {nil, `{"a":[{"__typename":"SearchResult","n":7},{"__typename":"SearchResult","n":7}]}`},
-		"{ search(input: [{}]) { related { kind count items __typename } } }":                                                        {nil, `{"search":[{"related":[{"__typename":"SearchRelatedResult","count":2,"items":[{"name":"p"}],"kind":"Pod"}]}]}`},
+		"{ a: search(input: [{}, {}]) { n: count __typename } }":                                                                     {nil, `{"a":[{"n":7,"__typename":"SearchResult"},{"n":7,"__typename":"SearchResult"}]}`},
+		"{ search(input: [{}]) { related { kind count items __typename } } }":                                                        {nil, `{"search":[{"related":[{"kind":"Pod","count":2,"items":[{"name":"p"}],"__typename":"SearchRelatedResult"}]}]}`},
 		"{ search(input: [{}]) { ...r } } fragment r on SearchResult { count ...s } fragment s on SearchResult { related { kind } }": {nil, `{"search":[{"count":7,"related":[{"kind":"Pod"}]}]}`},
-		"{ search(input: [{}]) { related { kind } ... on SearchResult { related { count } } } }":                                     {nil, `{"search":[{"related":[{"count":2,"kind":"Pod"}]}]}`},
+		"{ search(input: [{}]) { related { kind } ... on SearchResult { related { count } } } }":                                     {nil, `{"search":[{"related":[{"kind":"Pod","count":2}]}]}`},
 		"query q($no: Boolean!) { search(input: [{}]) { count @include(if: $no) related @skip(if: true) { kind } } }":                {map[string]any{"no": false}, `{"search":[{}]}`},
 		`{ searchComplete(property: "kind", query: {keywords: ["a"]}, limit: 5) }`:                                                   {nil, `{"searchComplete":["kind","[a]","5"]}`},
-		"{ searchSchema __typename }":                       {nil, `{"__typename":"Query","searchSchema":{"allProperties":["kind","name"]}}`},
-		"{ messages { id kind description __typename } }":   {nil, `{"messages":[{"__typename":"Message","description":"careful","id":"1","kind":"warning"}]}`},
+		"{ searchSchema __typename }":                       {nil, `{"searchSchema":{"allProperties":["kind","name"]},"__typename":"Query"}`},
+		"{ messages { id kind description __typename } }":   {nil, `{"messages":[{"id":"1","kind":"warning","description":"careful","__typename":"Message"}]}`},
+		"{ m: messages { id } search { count } }":           {nil, `{"search":[],"m":[{"id":"1"}]}`},
 		`{ search(input: [{orderBy: "wrong"}]) { count } }`: {nil, `refused: no such order`},
 	} {
 		if diff := cmp.Diff(tc.want, ask(t, &fake{}, query, tc.variables)); diff != "" {
@@ -137,8 +140,60 @@ func TestRefusals(t *testing.T) {
 		t.Error("half a request is one")
 	}
 	// What is small and has a large answer.
-	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "items in all") {
+	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "in all") && !strings.Contains(got, "bytes") {
 		t.Errorf("%.100s", got)
+	}
+}
+
+// large has answers whose parts are large each.
+type large struct{ fake }
+
+const part = limit / 5
+
+func (*large) Search(context.Context, Input, Wants) (*Result, error) {
+	items := []json.RawMessage{[]byte(`{"name":"` + strings.Repeat("x", part) + `"}`)}
+	return &Result{Items: items, Related: []Related{{Kind: strings.Repeat("k", part), Items: items}, {Kind: "Pod"}}}, nil
+}
+
+func (*large) Complete(context.Context, string, Input, int) ([]string, error) {
+	return []string{strings.Repeat("x", part)}, nil
+}
+
+func (*large) Properties(context.Context, Input) ([]string, error) {
+	return []string{strings.Repeat("x", part)}, nil
+}
+
+func (*large) Messages() []Message { return []Message{{Description: strings.Repeat("x", part)}} }
+
+// TestLargeAnswers has requests that ask for what is large four times, and once more: each way to repeat something is counted by what the
+// answer has.
+func TestLargeAnswers(t *testing.T) {
+	for _, query := range [][3]string{
+		{"{ search(input: [{}]) {", "items", "} }"},
+		{"{ search(input: [{}]) { related {", "items", "} } }"},
+		{"{ search(input: [{}]) { related {", "kind", "} } }"},
+		{"{", "search(input: [{}]) { items }", "}"},
+		{"{", `searchComplete(property: "a")`, "}"},
+		{"{", "searchSchema", "}"},
+		{"{ messages {", "description", "} }"},
+	} {
+		for times, fits := range map[int]bool{4: true, 5: false} {
+			var all strings.Builder
+			for i := range times {
+				fmt.Fprintf(&all, " a%d: %s", i, query[1])
+			}
+			got := ask(t, &large{}, query[0]+all.String()+query[2], nil)
+			if refused := strings.HasPrefix(got, "refused: the answer has more than 1048576 bytes"); refused == fits {
+				t.Errorf("%v, %d times: %d bytes, %.100s", query, times, len(got), got)
+			}
+		}
+	}
+	// One list of searches, and names of fields, repeat as well.
+	if got := ask(t, &large{}, "{ search(input: [{}, {}, {}, {}, {}]) { items } }", nil); !strings.Contains(got, "bytes") {
+		t.Errorf("many searches: %.100s", got)
+	}
+	if got := ask(t, &large{}, "{ search(input: ["+strings.Repeat("{},", 30)+"]) { related { "+strings.Repeat("a", 30_000)+": count } } }", nil); !strings.Contains(got, "bytes") {
+		t.Errorf("a long name: %.100s", got)
 	}
 }
 
@@ -155,13 +210,17 @@ func TestWatch(t *testing.T) {
 	if errs != nil || !o.IsSubscription() {
 		t.Fatal(errs)
 	}
-	input, shown, err := o.Watch()
+	input, shown, err := o.Watch(limit)
 	if err != nil || len(input.Keywords) != 1 {
 		t.Fatal(input, err)
 	}
-	want := Map{"changes": Map{"operation": "INSERT", "new": Map{"name": "x"}, "__typename": "Event"}}
-	if diff := cmp.Diff(want, shown(Map{"uid": "1", "operation": "INSERT", "newData": Map{"name": "x"}, "oldData": nil})); diff != "" {
-		t.Error(diff)
+	want := `{"changes":{"operation":"INSERT","new":{"name":"x"},"__typename":"Event"}}`
+	got, err := shown(Event{"uid": "1", "operation": "INSERT", "newData": json.RawMessage(`{"name":"x"}`), "oldData": nil})
+	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if got, err := shown(Event{"operation": "INSERT", "newData": json.RawMessage(strings.Repeat(" ", limit))}); RefusedBy(err) == nil {
+		t.Errorf("an event has %d bytes, %v", len(got), err)
 	}
 	for _, query := range []string{"subscription { watch { uid } again: watch { uid } }", "subscription { __typename }", "subscription { watch @skip(if: true) { uid } }"} {
 		body, err := json.Marshal(Request{Query: query})
@@ -169,7 +228,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o, errs := Parse(body); errs == nil {
-			if _, _, err := o.Watch(); RefusedBy(err) == nil {
+			if _, _, err := o.Watch(limit); RefusedBy(err) == nil {
 				t.Errorf("%s: %v", query, err)
 			}
 		}
@@ -196,13 +255,11 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if o.IsSubscription() {
-			_, _, _ = o.Watch()
+			_, _, _ = o.Watch(limit)
 			return
 		}
-		if data, err := o.Answer(t.Context(), &fake{}); err == nil {
-			if _, err := json.Marshal(data); err != nil {
-				t.Errorf("%s: %v", text, err)
-			}
+		if data, err := o.Answer(t.Context(), &fake{}, limit); err == nil && (!json.Valid(data) || len(data) > limit) {
+			t.Errorf("%s: %d bytes, %.100s", text, len(data), data)
 		}
 	})
 }

@@ -33,6 +33,8 @@ const (
 	// maxAliases is how many fields have other names than their own, and maxInputs how many searches it has.
 	maxAliases = 30
 	maxInputs  = 30
+	// maxErrors is how many errors are told.
+	maxErrors = 10
 )
 
 // Request is a request as clients send it.
@@ -92,7 +94,7 @@ func Parse(body []byte) (*Operation, Errors) {
 		return nil, Refused("%v", err)
 	}
 	if errs := validator.ValidateWithRules(schema, document, rules.NewDefaultRules()); len(errs) > 0 {
-		return nil, errs
+		return nil, errs[:min(len(errs), maxErrors)] // each may say again what is wrong
 	}
 	definition := document.Operations.ForName(r.OperationName)
 	if definition == nil {

@@ -336,7 +336,7 @@ func TestLargePages(t *testing.T) {
 	x := openSQLite(t)
 	for i := range all {
 		r := row("acme", configMaps, "ConfigMap", "a", fmt.Sprintf("r%02d", i))
-		r.Labels = map[string]string{"much": strings.Repeat("x", pageBytes/8)}
+		r.Labels = map[string]string{"much": strings.Repeat("x", MaxPage/8)}
 		apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
 	}
 	var after *After
@@ -364,4 +364,104 @@ func TestLargePages(t *testing.T) {
 	if seen != all {
 		t.Errorf("%d rows of %d", seen, all)
 	}
+}
+
+// TestBudget reads ever more of one state, in each of the ways that there are: none reads more than an answer may.
+func TestBudget(t *testing.T) {
+	const each = MaxRead / 8
+	x := openSQLite(t)
+	owner := ToUID("1")
+	for i := range 10 {
+		r := row("acme", configMaps, "ConfigMap", fmt.Sprint("n", i), "r")
+		r.Properties = []query.Property{{Name: "much", Value: fmt.Sprint(i, strings.Repeat("x", each))}}
+		r.Links = []Link{{"ownedBy", owner}}
+		apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
+	}
+	scope := Scope{Space: "acme", Visible: everything}
+	for name, read := range map[string]func(ctx context.Context, s *Snapshot) error{
+		"pages": func(ctx context.Context, s *Snapshot) error {
+			_, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1, NoCount: true})
+			return err
+		},
+		"sorted pages": func(ctx context.Context, s *Snapshot) error {
+			_, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1, Offset: 1})
+			return err
+		},
+		"values": func(ctx context.Context, s *Snapshot) error {
+			_, err := s.Values(ctx, scope, query.Query{}, "much", 1)
+			return err
+		},
+		"related objects": func(ctx context.Context, s *Snapshot) error {
+			kept := 0
+			return s.Related(ctx, scope, Ends{Links: map[string][]string{"": {owner}}}, func(*Row) (bool, error) {
+				kept++
+				return kept == 1, nil
+			})
+		},
+	} {
+		times := 0
+		view(t, x, func(ctx context.Context, s *Snapshot) error {
+			var err error
+			for ; err == nil && times < 100; times++ {
+				err = read(ctx, s)
+			}
+			if !errors.Is(err, ErrTooMuch) {
+				t.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
+		if times < 4 || times > 9 { // a page reads one row more
+			t.Errorf("%s: read %d times", name, times)
+		}
+	}
+	// All at once.
+	if _, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 2 * MaxRead}); !errors.Is(err, ErrTooMuch) {
+		t.Error(err)
+	}
+	view(t, x, func(ctx context.Context, s *Snapshot) error {
+		if values, err := s.Values(ctx, scope, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
+			t.Errorf("%d values, %v", len(values), err)
+		}
+		found, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 1})
+		if err == nil && (len(found.Rows) != 1 || !found.More || !found.Full) {
+			t.Errorf("a small page has %d rows", len(found.Rows))
+		}
+		return nil
+	})
+}
+
+// TestManyLabels has an object with more labels than are searched: the first ones are.
+func TestManyLabels(t *testing.T) {
+	labels := map[string]string{}
+	for i := range 20_000 {
+		labels[fmt.Sprintf("l%05d", i)] = "x"
+	}
+	r, err := NewRow("acme", configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: labels}}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := (&stored{Row: r}).stored(); len(all) != maxLabels || r.Labels["l00000"] != "x" || r.Labels["l00199"] != "x" {
+		t.Errorf("%d properties are stored", len(all))
+	}
+}
+
+// TestOddLinks has links whose names no database takes for text.
+func TestOddLinks(t *testing.T) { onEach(t, testOddLinks) }
+
+func testOddLinks(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
+	to := ToPlace(configMaps, "a", "x\x00y\xff")
+	pod := row("acme", pods, "Pod", "a", "odd")
+	pod.Links = []Link{{"attachedTo", to}, {"ownedBy", ToUID("u\x00")}}
+	x := open(t, pod, row("acme", pods, "Pod", "a", "other"))
+	view(t, x, func(ctx context.Context, s *Snapshot) error {
+		var found []string
+		err := s.Related(ctx, Scope{Space: "acme", Visible: everything}, Ends{Links: map[string][]string{"a": {to}}, Owners: map[string][]string{"a": {"u\x00"}}}, func(r *Row) (bool, error) {
+			found = append(found, r.Name)
+			return true, nil
+		})
+		if diff := cmp.Diff([]string{"odd"}, found); diff != "" {
+			t.Error(diff)
+		}
+		return err
+	})
 }

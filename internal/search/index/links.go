@@ -56,11 +56,12 @@ type Ends struct {
 	Of map[schema.GroupResource][]string
 }
 
-// Related calls each with the objects that are some ends, of those that are visible. An object may come several times.
-func (s *Snapshot) Related(ctx context.Context, scope Scope, ends Ends, each func(row *Row)) error {
+// Related calls each with the objects that are some ends, of those that are visible. An object may come several times. What each keeps is
+// counted as read for the answer: it returns whether it does. There is none behind its first error.
+func (s *Snapshot) Related(ctx context.Context, scope Scope, ends Ends, each func(row *Row) (kept bool, err error)) error {
 	chosen, v, _, err := s.chosen(ctx, scope, query.Query{})
 	if err == nil {
-		r := &relating{selection: chosen, visible: v, visit: each}
+		r := &relating{selection: chosen, visible: v, keep: each}
 		err = r.all(ctx, ends)
 	}
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *Snapshot) Related(ctx context.Context, scope Scope, ends Ends, each fun
 type relating struct {
 	*selection
 	*visible
-	visit func(row *Row)
+	keep func(row *Row) (kept bool, err error)
 }
 
 func (r *relating) all(ctx context.Context, ends Ends) error {
@@ -124,7 +125,19 @@ func (r *relating) joined() string {
 }
 
 func (r *relating) rows(ctx context.Context, text string, args []any) error {
-	return r.scanEach(ctx, r.visible, text, args, r.visit)
+	return queryEach(ctx, r.tx, r.bind(text), args, func(rows *sql.Rows) error { return r.visit(r.visible, rows) })
+}
+
+// visit reads one row of a statement.
+func (r *relating) visit(v *visible, rows *sql.Rows) error {
+	row, size, err := r.row(v, rows)
+	if err != nil {
+		return err
+	}
+	if kept, err := r.keep(row); err != nil || !kept {
+		return err
+	}
+	return r.budget.take(size)
 }
 
 // byPlaces looks up the objects at places, each in the visible ranges that it may be in.
@@ -166,10 +179,10 @@ func (r *relating) placeAt(position int64) After {
 
 // byProperty looks up the objects that have one of some values of a property, in a part of what is visible.
 func (r *relating) byProperty(ctx context.Context, in *visible, property string, values []string) error {
-	short := shortened(values)
+	wanted := storedNames(values)
 	if len(in.ranges) > 0 {
 		list, args := r.list(`r`, column{`id`, in.ranges}, column{`pos`, in.rangeAt})
-		of, more := r.list(`t`, column{`value`, short})
+		of, more := r.list(`t`, column{`value`, wanted})
 		text := relatedColumns + list + ` CROSS JOIN ` + of + r.join() + `properties d` + r.by(`properties_value`) +
 			` ON d.home = r.id AND d.name = ? AND d.value = t.value` + r.join() + `objects o ON o.id = d.object` + r.joined()
 		if err := r.rows(ctx, text, append(append(args, more...), property)); err != nil {
@@ -180,16 +193,16 @@ func (r *relating) byProperty(ctx context.Context, in *visible, property string,
 		return nil
 	}
 	list, args := r.list(`r`, column{`id`, in.objects}, column{`pos`, in.objectAt})
-	of, more := r.list(`t`, column{`value`, short})
+	of, more := r.list(`t`, column{`value`, wanted})
 	text := relatedColumns + list + r.join() + `objects o ON o.id = r.id` + r.joined() +
 		` WHERE EXISTS (SELECT 1 FROM properties p WHERE p.object = o.id AND p.name = ? AND p.value IN (SELECT t.value FROM ` + of + `))`
 	return r.rows(ctx, text, append(append(args, property), more...))
 }
 
-func shortened(values []string) []string {
+func storedNames(values []string) []string {
 	all := make([]string, 0, len(values))
 	for _, value := range values {
-		all = append(all, short(value))
+		all = append(all, storedName(value))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -198,11 +211,5 @@ func shortened(values []string) []string {
 // inNamespaces returns all objects of a resource in some namespaces.
 func (r *relating) inNamespaces(ctx context.Context, resource string, namespaces []string) error {
 	part := r.part(func(p *place) bool { return p.resource == resource && slices.Contains(namespaces, p.namespace) })
-	return r.selection.each(ctx, r.parts(part, true), `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details`, r.joined(), nil, ``, nil, func(rows *sql.Rows) error {
-		row, err := r.row(part, rows)
-		if err == nil {
-			r.visit(row)
-		}
-		return err
-	})
+	return r.selection.each(ctx, r.parts(part, true), `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details`, r.joined(), nil, ``, nil, func(rows *sql.Rows) error { return r.visit(part, rows) })
 }

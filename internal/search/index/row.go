@@ -80,13 +80,18 @@ func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object
 	return row, nil
 }
 
+// maxLabels is how many labels of an object are searched and shown: the first of them, in the order of their keys. One goroutine writes the
+// objects of all tenants, and each label takes it some time.
+const maxLabels = 200
+
+// texts returns labels as they are searched.
 func texts(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
-	result := make(map[string]string, len(m))
-	for key, value := range m {
-		result[query.Text(key)] = query.Text(value)
+	result := make(map[string]string, min(len(m), maxLabels))
+	for _, key := range slices.Sorted(maps.Keys(m))[:min(len(m), maxLabels)] {
+		result[query.Text(key)] = query.Text(m[key])
 	}
 	return result
 }
@@ -126,7 +131,7 @@ func (r *Row) properties() []property {
 		}
 	}
 	for i := range r.Links {
-		all = append(all, property{propertyLink, r.Links[i].To})
+		all = append(all, property{propertyLink, storedName(r.Links[i].To)}) // has names as somebody has written them
 	}
 	return all
 }
@@ -180,12 +185,14 @@ func (s *stored) place() place {
 // stored returns the properties, each once.
 func (s *stored) stored() []storedProperty {
 	var all []storedProperty
+	seen := map[storedProperty]bool{}
 	for _, p := range s.properties() {
 		one := storedProperty{name: p.name, value: short(p.value)}
 		if one.value != p.value {
 			one.whole = p.value
 		}
-		if !slices.Contains(all, one) {
+		if !seen[one] {
+			seen[one] = true
 			all = append(all, one)
 		}
 	}

@@ -1,10 +1,12 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +32,8 @@ type Selection struct {
 	// then.
 	Limit, Offset int
 	After         *After
+	// Bytes is how much a page has at most, in bytes of what its rows show, and one row more. MaxPage if it is zero.
+	Bytes int
 	// NoCount and NoRows say that nobody wants them.
 	NoCount, NoRows bool
 }
@@ -47,8 +51,8 @@ type Found struct {
 	// Count is how many rows there are in all, on whatever page.
 	Count int64
 	Rows  []Row
-	// More is whether there are rows behind the last one.
-	More bool
+	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have more bytes.
+	More, Full bool
 }
 
 // Select returns the rows of a selection, of one state of the index.
@@ -56,11 +60,11 @@ func (x *Index) Select(ctx context.Context, s Selection) (Found, error) {
 	var found Found
 	return found, x.view(ctx, func(tx *sql.Tx, p Progress) error {
 		found.Revision = p.Revision
-		return x.selectFrom(ctx, tx, s, &found)
+		return x.selectFrom(ctx, tx, s, &found, &budget{left: MaxRead})
 	})
 }
 
-func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *Found) error {
+func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *Found, b *budget) error {
 	if _, possible := x.conditions(s, nil); !possible {
 		return nil
 	}
@@ -68,7 +72,7 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if err != nil {
 		return err
 	}
-	q := &selection{Index: x, tx: tx, s: s}
+	q := &selection{Index: x, tx: tx, s: s, budget: b}
 	if err := q.choose(ctx, v); err != nil {
 		return err
 	}
@@ -90,6 +94,7 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
 		found.Rows = found.Rows[:s.Limit]
 	}
+	found.Full = q.full
 	return nil
 }
 
@@ -107,12 +112,33 @@ type selection struct {
 	// size is how many bytes its rows show, and full whether they show as much as a page may.
 	size int
 	full bool
+	// budget is that of the answer.
+	budget *budget
 }
 
-// pageBytes is how much a page has at most, in bytes of what its rows show, and one row more.
-const pageBytes = 8 << 20
+const (
+	// MaxPage is how much a page has at most, in bytes of what its rows show, and one row more.
+	MaxPage = 8 << 20
+	// MaxRead is how many bytes are read for one answer at most: of rows, related ones among them, of values and of names.
+	MaxRead = 16 << 20
+	// rowBytes is what a row shows beside its texts, about.
+	rowBytes = 128
+)
 
 var errFull = errors.New("the page is full")
+
+// ErrTooMuch means that more would have to be read for one answer than may be.
+var ErrTooMuch = fmt.Errorf("more than %d MiB would have to be read", MaxRead>>20)
+
+// budget is how many bytes may still be read for an answer.
+type budget struct{ left int }
+
+func (b *budget) take(bytes int) error {
+	if b.left -= bytes; b.left < 0 {
+		return ErrTooMuch
+	}
+	return nil
+}
 
 const (
 	// small is how many objects are looked at without asking for a shorter way.
@@ -303,15 +329,17 @@ func (q *selection) rows(ctx context.Context, v *visible, from int64, name *stri
 func (q *selection) scan(ctx context.Context, v *visible, text string, args []any) ([]Row, error) {
 	var found []Row
 	err := queryEach(ctx, q.tx, q.bind(text), args, func(rows *sql.Rows) error {
-		if size := q.size; size > pageBytes {
+		if q.size > cmp.Or(q.s.Bytes, MaxPage) {
 			q.full = true
 			return errFull
 		}
-		row, err := q.row(v, rows)
-		if err == nil {
-			found = append(found, *row)
+		row, size, err := q.row(v, rows)
+		if err != nil {
+			return err
 		}
-		return err
+		q.size += size
+		found = append(found, *row)
+		return q.budget.take(size)
 	})
 	if errors.Is(err, errFull) {
 		err = nil
@@ -319,28 +347,18 @@ func (q *selection) scan(ctx context.Context, v *visible, text string, args []an
 	return found, err
 }
 
-// scanEach calls each with every row of a statement.
-func (q *selection) scanEach(ctx context.Context, v *visible, text string, args []any, each func(row *Row)) error {
-	return queryEach(ctx, q.tx, q.bind(text), args, func(rows *sql.Rows) error {
-		row, err := q.row(v, rows)
-		if err == nil {
-			each(row)
-		}
-		return err
-	})
-}
-
-// row reads one row of a statement.
-func (q *selection) row(v *visible, rows *sql.Rows) (*Row, error) {
+// row reads one row of a statement, and returns how many bytes it shows.
+func (q *selection) row(v *visible, rows *sql.Rows) (*Row, int, error) {
 	row := &Row{Space: q.s.Space}
 	var at int64
 	var details string
 	if err := rows.Scan(&row.Key, &at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	q.size += len(details)
-	row.Resource, row.Namespace = schema.ParseGroupResource(v.places[at].resource), v.places[at].namespace
-	return row, row.restore(details)
+	of := &v.places[at]
+	row.Resource, row.Namespace = schema.ParseGroupResource(of.resource), of.namespace
+	size := rowBytes + len(details) + len(row.Key) + len(row.Kind) + len(row.Name) + len(row.Space) + len(of.resource) + len(of.namespace)
+	return row, size, row.restore(details)
 }
 
 func resources(set sets.Set[schema.GroupResource]) []string {

@@ -30,19 +30,21 @@ type Snapshot struct {
 	tx *sql.Tx
 	// Revision is the one that the index has everything up to.
 	Revision int64
+	// budget is for all that is read of it.
+	budget *budget
 }
 
-// View has something read of one state of the index.
+// View has something read of one state of the index: MaxRead bytes at most.
 func (x *Index) View(ctx context.Context, read func(s *Snapshot) error) error {
 	return x.view(ctx, func(tx *sql.Tx, p Progress) error {
-		return read(&Snapshot{x, tx, p.Revision})
+		return read(&Snapshot{x, tx, p.Revision, &budget{left: MaxRead}})
 	})
 }
 
 // Select returns the rows of a selection.
 func (s *Snapshot) Select(ctx context.Context, selected Selection) (Found, error) {
 	found := Found{Revision: s.Revision}
-	if err := s.selectFrom(ctx, s.tx, selected, &found); err != nil {
+	if err := s.selectFrom(ctx, s.tx, selected, &found, s.budget); err != nil {
 		return found, s.failed("reading the search index", err)
 	}
 	return found, nil
@@ -58,7 +60,7 @@ func (s *Snapshot) chosen(ctx context.Context, scope Scope, q query.Query) (*sel
 	if err != nil {
 		return nil, nil, false, err
 	}
-	chosen := &selection{Index: s.Index, tx: s.tx, s: selected}
+	chosen := &selection{Index: s.Index, tx: s.tx, s: selected, budget: s.budget}
 	return chosen, v, true, chosen.choose(ctx, v)
 }
 
@@ -99,10 +101,13 @@ func (s *Snapshot) values(ctx context.Context, scope Scope, q query.Query, prope
 				value = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 			}
 		}
+		if err != nil {
+			return err
+		}
 		if value != `` && !strings.HasPrefix(value, "\n") { // which stands for a name that is no text
 			values = append(values, value)
 		}
-		return err
+		return chosen.budget.take(len(value))
 	})
 	slices.Sort(values)
 	return slices.Compact(append([]string{}, values...)), err
@@ -127,10 +132,13 @@ func (q *selection) placeValues(ctx context.Context, v *visible, value func(p pl
 	err := q.each(ctx, q.parts(v, false), `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
 		var p place
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
+		if err != nil {
+			return err
+		}
 		if text := value(p); text != "" {
 			values = append(values, text)
 		}
-		return err
+		return q.budget.take(len(p.resource) + len(p.namespace) + len(p.kind))
 	})
 	slices.Sort(values)
 	return slices.Compact(values), err
@@ -161,10 +169,13 @@ func (s *Snapshot) names(ctx context.Context, scope Scope, q query.Query) ([]str
 	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT p.name`, s.join()+`properties p ON p.object = o.id`, nil, ``, nil, func(rows *sql.Rows) error {
 		var property string
 		err := rows.Scan(&property)
+		if err != nil {
+			return err
+		}
 		if isAskedFor(property) {
 			names = append(names, property)
 		}
-		return err
+		return chosen.budget.take(len(property))
 	})
 	slices.Sort(names)
 	return slices.Compact(names), err

@@ -287,7 +287,10 @@ func testRelated(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	} {
 		found := sets.New[string]()
 		view(t, x, func(ctx context.Context, s *Snapshot) error {
-			return s.Related(ctx, Scope{Space: "acme", Visible: tc.visible}, tc.ends, func(r *Row) { found.Insert(r.Namespace + "/" + r.Name) })
+			return s.Related(ctx, Scope{Space: "acme", Visible: tc.visible}, tc.ends, func(r *Row) (bool, error) {
+				found.Insert(r.Namespace + "/" + r.Name)
+				return true, nil
+			})
 		})
 		if got := strings.Join(sets.List(found), ","); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)

@@ -60,9 +60,12 @@ func Links(obj runtime.Object) []Link {
 	return c.all
 }
 
-// Selector returns which pods of its namespace an object uses, nil if it uses none.
+// maxSelector is how many labels of a selector are known. More than that of a pod are not.
+const maxSelector = 200
+
+// Selector returns which pods of its namespace an object uses, nil if it uses none, or by more labels than are known.
 func Selector(obj runtime.Object) map[string]string {
-	if service, ok := obj.(*corev1.Service); ok && len(service.Spec.Selector) > 0 {
+	if service, ok := obj.(*corev1.Service); ok && len(service.Spec.Selector) <= maxSelector {
 		return service.Spec.Selector
 	}
 	return nil
