@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // later are subresources of pods that are not there yet for pods that run on a host cluster.
@@ -36,7 +38,7 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 		return checkByPlatform(a, binding != nil)
 	}
 	if a.GetSubresource() != "" {
-		return nil
+		return checkStatus(a)
 	}
 	found, err := p.unfit(a.GetObject(), n)
 	if err != nil {
@@ -81,6 +83,34 @@ func checkByPlatform(a admission.Attributes, binds bool) error {
 		return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
 	}
 	return forbidden(a, "metadata.annotations["+names.HostUIDAnnotation+"] says where the pod runs; leave it as it is")
+}
+
+// checkStatus refuses to anybody but system users what the host says of a pod: by a phase of its own a tenant would have
+// pods that run, and that no quota counts. Conditions that neither the scheduler nor the kubelet writes are free, for
+// readiness gates.
+func checkStatus(a admission.Attributes) error {
+	now, ok := a.GetObject().(*core.Pod)
+	before, was := a.GetOldObject().(*core.Pod)
+	if !ok || !was || before == nil || a.GetSubresource() != "status" || equality.Semantic.DeepEqual(ofHost(now), ofHost(before)) {
+		return nil
+	}
+	user, err := tenant.OfUser(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if user == tenant.System {
+		return nil
+	}
+	return forbidden(a, "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates")
+}
+
+// ofHost returns what a host says of a pod.
+func ofHost(pod *core.Pod) core.PodStatus {
+	status := pod.Status
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c core.PodCondition) bool {
+		return !translate.IsHostCondition(corev1.PodConditionType(c.Type))
+	})
+	return status
 }
 
 // unfit returns what a host must not get of an object's pod or template.
