@@ -56,6 +56,7 @@ type syncer struct {
 	copies     *copies
 	deleted    *deletions
 	idle       *idleSince
+	holds      *holds
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -97,6 +98,7 @@ func newSyncer(ctx context.Context, o Options) (*syncer, error) {
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: o.Informers, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: &idleSince{clock: clock.RealClock{}, since: map[string]time.Time{}},
+		holds: newHolds(clock.RealClock{}),
 	}
 	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
 	s.orphans = &guard{clock: s.clock, limit: o.OrphanLimit, what: "objects on the host are made of what no space has", wayOut: wayOut}
