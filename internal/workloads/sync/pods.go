@@ -86,6 +86,9 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
 		return s.refuse(ctx, pod, errs.ToAggregate().Error())
 	}
+	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}))) {
+		return nil
+	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if err != nil {
 		return err
@@ -98,14 +101,15 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID})
 }
 
+// creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.
+func creationOf(pod, wanted *corev1.Pod) string {
+	return string(pod.UID) + wanted.Annotations[hashAnnotation]
+}
+
 // create creates the host's pod. Another one of its name is the predecessor's, whose end brings this
 // one back, or nobody's.
 func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Home) error {
 	wanted := s.translated(pod, home)
-	what := string(pod.UID) + wanted.Annotations[hashAnnotation]
-	if s.isHeld(pod, creation, what) {
-		return nil
-	}
 	_, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -121,7 +125,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		}
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		s.hold(pod, creation, what)
+		s.hold(pod, creation, creationOf(pod, wanted))
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
