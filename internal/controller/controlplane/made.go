@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -35,6 +36,26 @@ func sumOf(sum hash.Hash, data map[string][]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
+// proof is the file of a Secret with a later key of service accounts by which the operator knows that it has made it,
+// also for an earlier ControlPlane of the name.
+const proof = "proof"
+
+// proofOf returns what proves that a Secret was made by who has the keys of the authorities. That key is of proofs
+// alone: what is made with the authority's own elsewhere is in the status, and may be of what others have written.
+func proofOf(authorities map[string][]byte, name string, data map[string][]byte) string {
+	proving := hmac.New(sha256.New, authorities[systemCA+key])
+	proving.Write([]byte("proofs of Secrets of keys"))
+	made := maps.Clone(data)
+	delete(made, proof)
+	made["metadata.name"] = []byte(name) // no file has the name: the data is what the operator has made
+	return sumOf(hmac.New(sha256.New, proving.Sum(nil)), made)
+}
+
+// isProven reports whether a Secret has its proof.
+func isProven(authorities map[string][]byte, secret *corev1.Secret) bool {
+	return len(authorities[systemCA+key]) > 0 && hmac.Equal(secret.Data[proof], []byte(proofOf(authorities, secret.Name, secret.Data)))
+}
+
 // isRecorded reports whether a Secret of keys has what the status of its ControlPlane says.
 func isRecorded(cp *v1alpha1.ControlPlane, secret *corev1.Secret) bool {
 	return slices.Contains(cp.Status.Keys, v1alpha1.ControlPlaneKeys{SecretName: secret.Name, Digest: digestOf(secret.Data)})
@@ -66,7 +87,8 @@ func (r *Reconciler) checkMade(ctx context.Context, cp *v1alpha1.ControlPlane, s
 		"If it is of an earlier ControlPlane of the name, or from a backup, %s; otherwise delete it", secret.Name, how)
 }
 
-// digests returns those of the Secrets of keys that are there.
+// digests returns those of the Secrets of keys that are there. Of later keys, only one that was made with these
+// authorities is among them: whoever does what the message says would adopt another one with the rest.
 func (r *Reconciler) digests(ctx context.Context, cp *v1alpha1.ControlPlane) (string, error) {
 	var all []string
 	names, err := r.keySecrets(ctx, cp)

@@ -162,15 +162,22 @@ func (r *Reconciler) firstTokenKeys(ctx context.Context, w *work, keys *tokenKey
 	return nil
 }
 
-// newestTokenKey is the number of the newest Secret with a key of service accounts.
+// newestTokenKey is the number of the newest Secret with a key of service accounts. One that was not made with the
+// authorities that are there is nobody's.
 func (r *Reconciler) newestTokenKey(ctx context.Context, cp *v1alpha1.ControlPlane) (int, error) {
 	secrets := &corev1.SecretList{}
 	if err := r.Live.List(ctx, secrets, client.InNamespace(cp.Namespace), client.MatchingLabels{managedLabel: FieldManager, ofLabel: cp.Name}); err != nil {
 		return 0, fmt.Errorf("listing the Secrets of ControlPlane %q: %w", cp.Name, err)
 	}
+	authorities := &corev1.Secret{}
+	if _, err := r.readLive(ctx, cp, "Secret", authoritiesName(cp), authorities); err != nil {
+		return 0, err
+	}
 	newest := 1
 	for i := range secrets.Items {
-		newest = max(newest, tokenKeyNumber(cp, secrets.Items[i].Name))
+		if secret := &secrets.Items[i]; isProven(authorities.Data, secret) {
+			newest = max(newest, tokenKeyNumber(cp, secret.Name))
+		}
 	}
 	return newest, nil
 }
@@ -253,7 +260,12 @@ func (r *Reconciler) nextTokenKey(ctx context.Context, w *work, keys *tokenKeys,
 	if err != nil {
 		return nil, fmt.Errorf("making the key of Secret %q: %w", name, err)
 	}
+	authorities := &corev1.Secret{}
+	if _, err := r.readLive(ctx, w.cp, "Secret", authoritiesName(w.cp), authorities); err != nil {
+		return nil, err
+	}
 	data := map[string][]byte{serviceAccount + key: private, serviceAccount + pub: keys.public()}
+	data[proof] = []byte(proofOf(authorities.Data, name, data))
 	return data, r.create(ctx, w, name, data)
 }
 

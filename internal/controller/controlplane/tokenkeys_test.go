@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -279,6 +280,52 @@ func TestKeysOfTokensAreGuarded(t *testing.T) {
 				t.Errorf("servers are given %v", slices.Sorted(maps.Keys(o.files)))
 			}
 		})
+	}
+}
+
+// TestPlantedKeysOfTokens checks that a key that somebody has put beside those of an earlier ControlPlane is not adopted
+// with them, whatever it has been made of.
+func TestPlantedKeysOfTokens(t *testing.T) {
+	o := newRotation(t, named())
+	o.must()
+	o.rotate("two")
+	o.must()
+	o.now = o.now.Add(publishPeriod)
+	o.must()
+	want := o.files
+	genuine := &corev1.Secret{}
+	if err := o.host.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "cp-service-account-key-2"}, genuine); err != nil {
+		t.Fatal(err)
+	}
+	private, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string][]byte{"service-account.key": private}
+	proven := maps.Clone(own)
+	proven[proof] = []byte(proofOf(nil, "cp-service-account-key-8", own))
+	for name, data := range map[string]map[string][]byte{
+		"cp-service-account-key-7": own, "cp-service-account-key-8": proven, "cp-service-account-key-9": genuine.Data, // of another name
+	} {
+		planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labelsOf(named())}, Data: data}
+		if err := o.host.Create(t.Context(), planted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.host.Delete(t.Context(), o.cp()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.host.Create(t.Context(), named()); err != nil {
+		t.Fatal(err)
+	}
+	_, digests, _ := strings.Cut(o.reconcile().Error(), v1alpha1.AdoptKeysAnnotation+"=")
+	digests, _, _ = strings.Cut(digests, `"`)
+	o.change(func(cp *v1alpha1.ControlPlane) {
+		cp.Annotations = map[string]string{v1alpha1.AdoptKeysAnnotation: digests}
+	})
+	o.must()
+	if diff := cmp.Diff(want, o.files); diff != "" {
+		t.Errorf("what servers are given (-want +got):\n%s", diff)
 	}
 }
 
