@@ -327,6 +327,10 @@ func TestPlantedKeysOfTokens(t *testing.T) {
 	if diff := cmp.Diff(want, o.files); diff != "" {
 		t.Errorf("what servers are given (-want +got):\n%s", diff)
 	}
+	all := o.cp().Status.TokenKeys
+	if newest := all[len(all)-1].SecretName; newest != genuine.Name {
+		t.Errorf("tokens are signed by the key in %q", newest)
+	}
 }
 
 // TestKeysOfTokensAreAdopted checks that a ControlPlane that goes on with the keys of an earlier one signs by its newest, and

@@ -469,6 +469,39 @@ func TestRefusedByHost(t *testing.T) {
 	look(0, "create pods")
 }
 
+// TestEndsFirst checks that the end of a pod does not wait for its status.
+func TestEndsFirst(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(both(bound, ending(1))), hostPod(spacePod(nil), both(onNode, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })))
+	w.space.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", context.DeadlineExceeded)
+	})
+	if err := w.look(); err == nil {
+		t.Error("its status is not written again")
+	}
+	w.expect([]string{"patch pods/status"}, []string{"delete pods host-p 1s"})
+}
+
+// TestChangeRefusedByHost checks that a change which the host refuses is not written again at once.
+func TestChangeRefusedByHost(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil))
+	w.onHost.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web-0", nil)
+	})
+	if err := w.look(); err == nil {
+		t.Error("nobody hears of it")
+	}
+	w.expect(nil, []string{"patch pods"})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, nil)
+	w.clock.Step(minHold)
+	if err := w.look(); err == nil {
+		t.Error("it is not tried again")
+	}
+	w.expect(nil, []string{"patch pods"})
+}
+
 // TestDoesNotHold checks that a status that does not become what is written is not written again at once, but what
 // the host says next is.
 func TestDoesNotHold(t *testing.T) {

@@ -34,11 +34,11 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 			return forbidden(a, reason)
 		}
 	}
-	if binding, ok := a.GetObject().(*core.Binding); ok || changesHostUID(a) {
-		return checkByPlatform(a, binding != nil)
+	if reason := ofHost(a); reason != "" {
+		return checkByPlatform(a, reason)
 	}
 	if a.GetSubresource() != "" {
-		return checkStatus(a)
+		return nil
 	}
 	found, err := p.unfit(a.GetObject(), n)
 	if err != nil {
@@ -62,6 +62,20 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	return nil
 }
 
+// ofHost returns why a request says what the host is to say, empty if it does not.
+func ofHost(a admission.Attributes) string {
+	switch _, binds := a.GetObject().(*core.Binding); {
+	case binds:
+		return "the host cluster finds the nodes of pods; leave the pod unbound"
+	case changesHostUID(a):
+		return "metadata.annotations[" + names.HostUIDAnnotation + "] says where the pod runs; leave it as it is"
+	case changesStatus(a):
+		return "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates"
+	default:
+		return ""
+	}
+}
+
 // changesHostUID reports whether a change of a pod, by whatever subresource, is about where it runs.
 func changesHostUID(a admission.Attributes) bool {
 	now, ok := a.GetObject().(*core.Pod)
@@ -69,9 +83,8 @@ func changesHostUID(a admission.Attributes) bool {
 	return ok && was && before != nil && now.Annotations[names.HostUIDAnnotation] != before.Annotations[names.HostUIDAnnotation]
 }
 
-// checkByPlatform refuses to anybody but system users what says where a pod runs: the host's scheduler finds
-// the node.
-func checkByPlatform(a admission.Attributes, binds bool) error {
+// checkByPlatform refuses to anybody but system users what the host is to say.
+func checkByPlatform(a admission.Attributes, reason string) error {
 	user, err := tenant.OfUser(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
@@ -79,33 +92,20 @@ func checkByPlatform(a admission.Attributes, binds bool) error {
 	if user == tenant.System {
 		return nil
 	}
-	if binds {
-		return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
-	}
-	return forbidden(a, "metadata.annotations["+names.HostUIDAnnotation+"] says where the pod runs; leave it as it is")
+	return forbidden(a, reason)
 }
 
-// checkStatus refuses to anybody but system users what the host says of a pod: by a phase of its own a tenant would have
+// changesStatus reports whether a change is about what the host says of a pod: by a phase of its own a tenant would have
 // pods that run, and that no quota counts. Conditions that neither the scheduler nor the kubelet writes are free, for
 // readiness gates.
-func checkStatus(a admission.Attributes) error {
+func changesStatus(a admission.Attributes) bool {
 	now, ok := a.GetObject().(*core.Pod)
 	before, was := a.GetOldObject().(*core.Pod)
-	if !ok || !was || before == nil || a.GetSubresource() != "status" || equality.Semantic.DeepEqual(ofHost(now), ofHost(before)) {
-		return nil
-	}
-	user, err := tenant.OfUser(a.GetUserInfo())
-	if err != nil {
-		return admission.NewForbidden(a, err)
-	}
-	if user == tenant.System {
-		return nil
-	}
-	return forbidden(a, "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates")
+	return ok && was && before != nil && a.GetSubresource() == "status" && !equality.Semantic.DeepEqual(hostStatus(now), hostStatus(before))
 }
 
-// ofHost returns what a host says of a pod.
-func ofHost(pod *core.Pod) core.PodStatus {
+// hostStatus returns what a host says of a pod.
+func hostStatus(pod *core.Pod) core.PodStatus {
 	status := pod.Status
 	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c core.PodCondition) bool {
 		return !translate.IsHostCondition(corev1.PodConditionType(c.Type))
