@@ -28,8 +28,9 @@ type TenantLimits struct {
 	// Inert. Defaults to mode Inert.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
-	// workloads is the most that pods may on the host cluster that runs them: podSecurity is the
-	// level that allows the most. It defaults to baseline.
+	// workloads is the most that pods and Services may on the host cluster that runs them: podSecurity
+	// is the level that allows the most, which defaults to baseline, and with nodePorts Refused, the default,
+	// no Tenant may ask for Allowed.
 	// +optional
 	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
@@ -178,6 +179,9 @@ func (l *TenantLimits) workloads(wanted *Workloads) string {
 	level := PodSecurityBaseline
 	if wanted != nil && wanted.PodSecurity != "" {
 		level = wanted.PodSecurity
+	}
+	if wanted != nil && wanted.NodePorts == NodePortsAllowed && (l.Workloads == nil || l.Workloads.NodePorts != NodePortsAllowed) {
+		return "Services of Tenants of this host may not have ports of its nodes, and nodePorts is Allowed"
 	}
 	if slices.Index(podSecurityLevels, level) <= slices.Index(podSecurityLevels, most) {
 		return ""

@@ -71,6 +71,8 @@ func TestTenantLimits(t *testing.T) {
 		"the level by default":            {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}},
 		"a level beyond the default":      {wanted: pods(PodSecurityPrivileged), err: "spec.workloads: Forbidden: pods of Tenants of this host may have the Pod Security level baseline at most, and this is privileged"},
 		"a level within the default":      {wanted: pods(PodSecurityRestricted)},
+		"node ports":                      {wanted: TenantSpec{Workloads: &Workloads{NodePorts: NodePortsAllowed}}, err: "spec.workloads: Forbidden: Services of Tenants of this host may not have ports of its nodes"},
+		"node ports that may be":          {limits: TenantLimits{Workloads: &Workloads{NodePorts: NodePortsAllowed}}, wanted: TenantSpec{Workloads: &Workloads{NodePorts: NodePortsAllowed}}},
 		"no level":                        {wanted: TenantSpec{Workloads: &Workloads{}}},
 		"no level where it is less":       {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityRestricted}}, wanted: TenantSpec{Workloads: &Workloads{}}, err: "level restricted at most"},
 		"the highest level":               {limits: TenantLimits{Workloads: &Workloads{PodSecurity: PodSecurityPrivileged}}, wanted: pods(PodSecurityPrivileged)},

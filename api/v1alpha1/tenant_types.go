@@ -103,7 +103,7 @@ type TenantSpec struct {
 	// refused.
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
-	// workloads is what the tenant's pods may, where pods of spaces run on a host
+	// workloads is what the tenant's pods and Services may, where pods of spaces run on a host
 	// cluster. Elsewhere it has no effect.
 	// +optional
 	Workloads *Workloads `json:"workloads,omitempty"`
@@ -214,7 +214,18 @@ const (
 	PodSecurityRestricted PodSecurityLevel = "restricted"
 )
 
-// Workloads is what the pods of a tenant may on the host cluster that runs them.
+// NodePortMode says whether Services may have ports of a host cluster's nodes.
+// +enum
+type NodePortMode string
+
+const (
+	// NodePortsRefused refuses Services of type NodePort.
+	NodePortsRefused NodePortMode = "Refused"
+	// NodePortsAllowed lets them have ports that the host cluster chooses, or has free.
+	NodePortsAllowed NodePortMode = "Allowed"
+)
+
+// Workloads is what the pods and Services of a tenant may on the host cluster that runs them.
 type Workloads struct {
 	// podSecurity is the level of the Pod Security Standards that pods, and templates of
 	// pods, are held to. Defaults to baseline. No level allows what reaches the host's nodes
@@ -223,6 +234,11 @@ type Workloads struct {
 	// +optional
 	// +kubebuilder:validation:Enum=privileged;baseline;restricted
 	PodSecurity PodSecurityLevel `json:"podSecurity,omitempty"`
+	// nodePorts is whether Services may be of type NodePort, with ports of the host's nodes. Defaults to
+	// Refused. Quotas count them as services.nodeports. A change does not end what there is.
+	// +optional
+	// +kubebuilder:validation:Enum=Refused;Allowed
+	NodePorts NodePortMode `json:"nodePorts,omitempty"`
 }
 
 // NodePlacementMode says how far pods may choose their nodes.

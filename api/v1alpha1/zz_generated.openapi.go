@@ -1988,7 +1988,7 @@ func schema_tenantry_tenantry_api_v1alpha1_TenantSpec(ref common.ReferenceCallba
 					},
 					"workloads": {
 						SchemaProps: spec.SchemaProps{
-							Description: "workloads is what the tenant's pods may, where pods of spaces run on a host cluster. Elsewhere it has no effect.",
+							Description: "workloads is what the tenant's pods and Services may, where pods of spaces run on a host cluster. Elsewhere it has no effect.",
 							Ref:         ref(Workloads{}.OpenAPIModelName()),
 						},
 					},
@@ -2342,7 +2342,7 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Workloads is what the pods of a tenant may on the host cluster that runs them.",
+				Description: "Workloads is what the pods and Services of a tenant may on the host cluster that runs them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"podSecurity": {
@@ -2351,6 +2351,14 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"baseline", "privileged", "restricted"},
+						},
+					},
+					"nodePorts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodePorts is whether Services may be of type NodePort, with ports of the host's nodes. Defaults to Refused. Quotas count them as services.nodeports. A change does not end what there is.\n\nPossible enum values:\n - `\"Allowed\"` lets them have ports that the host cluster chooses, or has free.\n - `\"Refused\"` refuses Services of type NodePort.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allowed", "Refused"},
 						},
 					},
 				},

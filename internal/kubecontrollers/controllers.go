@@ -206,7 +206,11 @@ func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpointslice.NewController(ctx, core.Pods(), e.debts.services(core.Services()), core.Nodes(),
+	nodes, err := newHostNodes(core.Nodes(), core.Pods().Informer())
+	if err != nil {
+		return nil, err
+	}
+	return endpointslice.NewController(ctx, core.Pods(), e.debts.services(core.Services()), nodes,
 		e.informers.Discovery().V1().EndpointSlices(), maxEndpoints, e.client, 0), nil
 }
 

@@ -109,7 +109,7 @@ func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer 
 
 // wrapHandler notes the handler of a controller, which hears of what was parked.
 func (i *fairInformer) wrapHandler(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
-	handler = exempted{handler}
+	handler = newExempted(handler)
 	i.handlers = append(i.handlers, handler)
 	return i.delayed(handler)
 }

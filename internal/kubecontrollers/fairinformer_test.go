@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,8 +36,16 @@ type testController struct {
 	t     *testing.T
 	queue workqueue.TypedInterface[string]
 	get   func(key string) error
-	// heard are the keys that its handler has been told.
-	heard []string
+
+	mu   sync.Mutex
+	keys []string
+}
+
+// heard returns the keys that its handler has been told.
+func (c *testController) heard() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.keys)
 }
 
 // newController returns a controller of the objects of an informer.
@@ -49,7 +58,9 @@ func newController(t *testing.T, informer cache.SharedIndexInformer, get func(ke
 		if err != nil {
 			t.Error(err)
 		}
-		c.heard = append(c.heard, key)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.keys = append(c.keys, key)
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -211,19 +222,19 @@ func TestTakingTurns(t *testing.T) {
 					}
 				}
 				var handled error
-				exempted{cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = c.get(key("a|", 39)) }}}.OnAdd(nil, false)
+				newExempted(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled = c.get(key("a|", 39)) }}).OnAdd(nil, false)
 				if handled != nil {
 					t.Errorf("a handler waits: %v", handled)
 				}
-				if time.Sleep(9 * time.Second); len(c.heard) > 0 && name != "Namespaces" {
-					t.Errorf("%v come too early", c.heard)
+				if time.Sleep(9 * time.Second); len(c.heard()) > 0 && name != "Namespaces" {
+					t.Errorf("%v come too early", c.heard())
 				}
 				time.Sleep(2 * time.Second) // a worker is done
 				synctest.Wait()
-				if len(c.heard) == 0 || c.heard[0] != key("a|", most) {
-					t.Errorf("%v come after one that is done", c.heard)
+				if len(c.heard()) == 0 || c.heard()[0] != key("a|", most) {
+					t.Errorf("%v come after one that is done", c.heard())
 				}
-				if err := c.tries(c.heard[0]); err != nil {
+				if err := c.tries(c.heard()[0]); err != nil {
 					t.Errorf("what comes back waits: %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -265,13 +276,13 @@ func TestUnmeasured(t *testing.T) {
 				t.Errorf("%d of %d workers before one is done", i+1, workers)
 			}
 		}
-		if time.Sleep(time.Second); len(c.heard) > 0 {
-			t.Errorf("%v come before one is done", c.heard)
+		if time.Sleep(time.Second); len(c.heard()) > 0 {
+			t.Errorf("%v come before one is done", c.heard())
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		want := []string{key(5), key(6), key(7), key(8), key(9)}
-		if diff := cmp.Diff(want, c.heard); diff != "" {
+		if diff := cmp.Diff(want, c.heard()); diff != "" {
 			t.Errorf("when one is done: %s", diff)
 		}
 		time.Sleep(time.Hour)
@@ -299,7 +310,7 @@ func TestParkedFirst(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a|ns/x"}, c.heard); diff != "" {
+		if diff := cmp.Diff([]string{"a|ns/x"}, c.heard()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -338,8 +349,8 @@ func TestNothingIsLost(t *testing.T) {
 		began := time.Now()
 		for next := 0; len(worked) < 1000 && time.Since(began) < time.Hour; time.Sleep(time.Millisecond) {
 			synctest.Wait()
-			for ; next < len(c.heard); next++ {
-				_ = c.tries(c.heard[next])
+			for ; next < len(c.heard()); next++ {
+				_ = c.tries(c.heard()[next])
 			}
 		}
 		if !slices.IsSorted(worked) {
@@ -546,10 +557,10 @@ func TestHandlersTakeTurns(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(c.heard)); diff != "" {
+		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(c.heard())); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(other.heard)); diff != "" {
+		if diff := cmp.Diff([]string{"a|ns/x"}, slices.Compact(other.heard())); diff != "" {
 			t.Error(diff)
 		}
 	})

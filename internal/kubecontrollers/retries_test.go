@@ -57,7 +57,7 @@ func TestFailuresComeAgain(t *testing.T) {
 				for _, name := range what {
 					heard = append(heard, namespace+"/"+name)
 				}
-				if diff := cmp.Diff(heard, c.heard); diff != "" {
+				if diff := cmp.Diff(heard, c.heard()); diff != "" {
 					t.Errorf("%s: %s", namespace, diff)
 				}
 			}
@@ -114,13 +114,13 @@ func TestFailuresOfOneTenant(t *testing.T) {
 		count := func(want int) {
 			t.Helper()
 			synctest.Wait()
-			if len(c.heard) != want {
-				t.Errorf("the controller hears of %d, want %d", len(c.heard), want)
+			if len(c.heard()) != want {
+				t.Errorf("the controller hears of %d, want %d", len(c.heard()), want)
 			}
 		}
 		time.Sleep(firstRetry)
 		count(retryBurst + 10 + 2) // one of each at the beginning and the end of the second
-		if !slices.Contains(c.heard, "b|ns/x") {
+		if !slices.Contains(c.heard(), "b|ns/x") {
 			t.Error("another tenant's object waits")
 		}
 		time.Sleep(time.Second)

@@ -122,7 +122,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
 	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
-		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read and commands run in pods. "+
+		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
 			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,
 		"URLs of \"tenantry search\", https://HOST:PORT, which answer the searches of this server's users (tenantry find). They know it by --proxy-client-cert-file. Without one there are no searches.")

@@ -91,7 +91,7 @@ func (a *assembly) forSpaces(group controlplaneapiserver.RESTStorageProvider, bu
 			return err
 		}
 		a.tenants.AddToCore(core)
-		if err := a.connectPods(core); err != nil {
+		if err := a.useHost(core); err != nil {
 			return err
 		}
 		return eviction.Wrap(core, options, budgets)

@@ -2,36 +2,63 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/clusterip"
 	"github.com/tenantry/tenantry/internal/workloads/connect"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// workloads returns what the pods of tenants are held to, nil if pods do not run.
+// workloads returns what the pods and Services of tenants are held to, nil if pods do not run.
 func (o CompletedOptions) workloads(s *stores) func(tenant.Name) translate.Rules {
 	if o.host == nil {
 		return nil
 	}
 	return func(n tenant.Name) translate.Rules {
 		if own := s.lookup.Workloads(n); own != nil {
-			return translate.Rules{Level: translate.Level(own.PodSecurity)}
+			return translate.Rules{Level: translate.Level(own.PodSecurity), NodePorts: own.NodePorts == v1alpha1.NodePortsAllowed}
 		}
 		return translate.Rules{}
 	}
 }
 
-// connectPods has the connections to pods go to the host cluster that runs them, if one does.
-func (a *assembly) connectPods(core map[string]registryrest.Storage) error {
+// useHost has the connections to pods go to the host cluster that runs them, if one does, and Services have its
+// addresses.
+func (a *assembly) useHost(core map[string]registryrest.Storage) error {
 	if a.opts.host == nil {
 		return nil
 	}
-	return connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf}, a.authorizer)
+	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf}, a.authorizer); err != nil {
+		return err
+	}
+	return clusterip.Wrap(core, clusterip.Config{
+		Host: a.opts.host, HomeOf: a.homeOf, Rules: a.opts.workloads(a.stores), Want: a.wantHostNamespace,
+	})
+}
+
+// wantHostNamespace has the syncer make the host's namespace for one of a space, by a note on that: the syncer alone has the
+// right to.
+func (a *assembly) wantHostNamespace(ctx context.Context, n tenant.Name, namespace string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{names.WantedAnnotation: time.Now().UTC().Format(time.RFC3339Nano)},
+	}})
+	if err != nil {
+		return err
+	}
+	name := tenant.Flatten(n, namespace).String()
+	if _, err := a.flattened.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("asking for the namespace on the host: %w", err)
+	}
+	return nil
 }
 
 // homeOf returns a namespace of a space with its UID and that of its tenant.

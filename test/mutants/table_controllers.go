@@ -59,7 +59,7 @@ var controllersTable = []mutant{
 	{"Services take turns for Endpoints", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `e.debts.services(core.Services()), smallEndpoints{`, `core.Services(), smallEndpoints{`},
 	{"Services take turns for EndpointSlices", by("internal/kubecontrollers", "TestControllersTakeTurns"),
-		"internal/kubecontrollers/controllers.go", `e.debts.services(core.Services()), core.Nodes(),`, `core.Services(), core.Nodes(),`},
+		"internal/kubecontrollers/controllers.go", `e.debts.services(core.Services()), nodes,`, `core.Services(), nodes,`},
 	{"PodDisruptionBudgets take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/controllers.go", `e.debts.budgets(budgets),`, `budgets,`},
 	{"HorizontalPodAutoscalers take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),

@@ -91,6 +91,27 @@ spec:
         - {name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
 `
 
+const saidDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: said}
+spec:
+  selector: {matchLabels: {app: said}}
+  template:
+    metadata: {labels: {app: said}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - {name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: ["-serve", ":8080", "said by TENANT"]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: said}
+spec:
+  selector: {app: said}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
 var _ = Describe("workloads on a real node", Ordered, func() {
 	var tenantry *standalone
 
@@ -150,6 +171,25 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Expect(output("globex", "logs", theirs)()).To(ContainSubstring("not found"))
 	})
 
+	It("answer by the address of a Service, which it has as soon as it is made", func() {
+		for _, tenant := range []string{"acme", "globex"} {
+			as := tenantry.as(tenant)
+			file := filepath.Join(tenantry.dir, "said.yaml")
+			Expect(os.WriteFile(file, []byte(strings.ReplaceAll(saidDeployment, "TENANT", tenant)), 0o600)).To(Succeed())
+			must(append(as, "apply", "--server-side", "-f", file)...)
+			must(append(as, "rollout", "status", "deployment/said", "--timeout=3m")...)
+			address := must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+			Expect(must("get", "services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].spec.clusterIP}")).To(ContainSubstring(address))
+			Eventually(output(tenant, "exec", "deployment/web", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
+			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")).
+				Should(Equal(must(append(as, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)))
+			must(append(as, "apply", "--server-side", "-f", file)...)
+			Expect(must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)).To(Equal(address))
+		}
+		Expect(output("acme", "patch", "service", "said", "-p", `{"spec":{"externalIPs":["8.8.8.8"]}}`)()).
+			To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.externalIPs")))
+	})
+
 	It("are refused with the field and the rule", func() {
 		for field, patch := range map[string]string{
 			"spec.template.spec.hostNetwork":                     `{"hostNetwork":true}`,
@@ -167,22 +207,25 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}")
 		}
 		before := uids()
+		address := must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+		asker := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}"))
 		Expect(tenantry.process.Process.Kill()).To(Succeed())
 		_ = tenantry.process.Wait()
+		Expect(must("exec", "-n", asker[0], asker[1], "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
 		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
-		Expect(strings.Fields(uids())).To(And(HaveLen(3), ContainElements(strings.Fields(before))))
+		Expect(strings.Fields(uids())).To(And(HaveLen(5), ContainElements(strings.Fields(before))))
 	})
 
 	It("are gone from the host when they are deleted", func() {
 		for _, tenant := range []string{"acme", "globex"} {
-			must(append(tenantry.as(tenant), "delete", "deployment/web")...)
+			must(append(tenantry.as(tenant), "delete", "deployment/web", "deployment/said", "service/said")...)
 			Eventually(output(tenant, "get", "pods", "-o", "name")).Should(BeEmpty())
 		}
 		Eventually(func() string {
-			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
+			return must("get", "pods,services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
 		}).Should(BeEmpty())
 	})
 })

@@ -33,9 +33,21 @@ const (
 	UIDAnnotation          = Prefix + "uid"
 )
 
-// HostUIDAnnotation is on pods of spaces that run on a host, with the UID of the host's pod. It comes with
-// the binding, and a space's users do not change it.
+const (
+	// HashAnnotation has the hash of what was last written of a host's object.
+	HashAnnotation = Prefix + "hash"
+	// ChangeAnnotation is on a host's Service while a server changes it, before it has changed the space's: with the
+	// time, which differs from change to change.
+	ChangeAnnotation = Prefix + "change"
+)
+
+// HostUIDAnnotation is on pods of spaces that run on a host, and on Services whose addresses a host has given, with the
+// UID of the host's object. It comes with the binding or the address, and a space's users do not change it.
 const HostUIDAnnotation = Prefix + "host-uid"
+
+// WantedAnnotation is on namespaces of spaces, with the time, in RFC 3339, at which a server wanted the host's namespace, for a
+// Service that it cannot make before.
+const WantedAnnotation = Prefix + "wanted"
 
 const (
 	hostPrefix  = "tn-"

@@ -24,7 +24,7 @@ const (
 
 // hostState is what the syncer knows of the host: what has the label of the installation.
 type hostState struct {
-	pods, namespaces cache.SharedIndexInformer
+	pods, services, namespaces cache.SharedIndexInformer
 }
 
 func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
@@ -32,9 +32,12 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
 		}))
-	h := &hostState{pods: factory.Core().V1().Pods().Informer(), namespaces: factory.Core().V1().Namespaces().Informer()}
-	if err := h.pods.AddIndexers(cache.Indexers{bySource: podSource}); err != nil {
-		return nil, fmt.Errorf("indexing the host's pods: %w", err)
+	core := factory.Core().V1()
+	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer()}
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services} {
+		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
+			return nil, fmt.Errorf("indexing the host's objects: %w", err)
+		}
 	}
 	if err := h.namespaces.AddIndexers(cache.Indexers{bySource: namespaceSource, byTenant: namespaceTenant}); err != nil {
 		return nil, fmt.Errorf("indexing the host's namespaces: %w", err)
@@ -45,13 +48,24 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostState) run(ctx context.Context) bool {
 	go h.pods.RunWithContext(ctx)
+	go h.services.RunWithContext(ctx)
 	go h.namespaces.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.namespaces.HasSynced)
+	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.namespaces.HasSynced)
+}
+
+// objects returns how many pods and Services there are.
+func (h *hostState) objects() int {
+	return len(h.pods.GetIndexer().ListKeys()) + len(h.services.GetIndexer().ListKeys())
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
 func (h *hostState) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	return indexed[*corev1.Pod](h.pods, bySource, namespace+"/"+name)
+}
+
+// servicesOf returns the host's Services for a Service of a space and its predecessors of the name.
+func (h *hostState) servicesOf(namespace, name string) ([]*corev1.Service, error) {
+	return indexed[*corev1.Service](h.services, bySource, namespace+"/"+name)
 }
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
@@ -85,7 +99,7 @@ func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]
 	return all, nil
 }
 
-// sourceOf returns the pod of a space that a host's pod is made of, by its marks, and whether they
+// sourceOf returns the object of a space that a host's pod or Service is made of, by its marks, and whether they
 // are those of the namespace that it is in.
 func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
@@ -93,7 +107,7 @@ func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	return n, name, complete && name != "" && n.Host() == host.GetNamespace()
 }
 
-func podSource(obj any) ([]string, error) {
+func objectSource(obj any) ([]string, error) {
 	n, name, ok := sourceOf(obj.(metav1.Object))
 	if !ok {
 		return nil, nil
@@ -124,12 +138,20 @@ func namespaceTenant(obj any) ([]string, error) {
 	return []string{string(n.Tenant)}, nil
 }
 
-// slim drops what is not read of the host's objects: the hash of what was written stands for the spec.
+// slim drops what is not read of the host's objects: the hash of what was written stands for the spec, but
+// for what the host has chosen of a Service.
 func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		o.ManagedFields, o.OwnerReferences = nil, nil
 		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
+	case *corev1.Service:
+		o.ManagedFields, o.OwnerReferences, o.Status = nil, nil, corev1.ServiceStatus{}
+		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs}
+		for i := range o.Spec.Ports {
+			chosen.Ports = append(chosen.Ports, corev1.ServicePort{NodePort: o.Spec.Ports[i].NodePort})
+		}
+		o.Spec = chosen
 	case *corev1.Namespace:
 		o.ManagedFields = nil
 	}

@@ -7,15 +7,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// idleSince says since when namespaces of the host have no pods. A restart forgets it.
+// idleSince says since when something of the host has been of no use. A restart forgets it.
 type idleSince struct {
 	clock clock.PassiveClock
+	// stays is how long it stays nevertheless.
+	stays time.Duration
 
 	mu    sync.Mutex
 	since map[string]time.Time
 }
 
-// left returns how long a namespace without pods stays, which is counted from the first time that
+func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
+	return &idleSince{clock: c, stays: stays, since: map[string]time.Time{}}
+}
+
+// left returns how long it stays, which is counted from the first time that
 // it is asked.
 func (i *idleSince) left(name string) time.Duration {
 	i.mu.Lock()
@@ -25,7 +31,7 @@ func (i *idleSince) left(name string) time.Duration {
 		since = i.clock.Now()
 		i.since[name] = since
 	}
-	return idleNamespace - i.clock.Since(since)
+	return i.stays - i.clock.Since(since)
 }
 
 func (i *idleSince) forget(name string) {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// idleNamespace is how long a host's namespace stays without a pod.
+	// idleNamespace is how long a host's namespace stays without a pod or Service.
 	idleNamespace = time.Hour
 	// boundAnnotation says on a host's namespace that its RoleBinding has been made.
 	boundAnnotation = names.Prefix + "bound"
@@ -55,12 +55,12 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID}, t, nil
 }
 
-// rulesOf returns what a tenant's pods are held to.
+// rulesOf returns what a tenant's pods and Services are held to.
 func rulesOf(t *v1alpha1.Tenant) translate.Rules {
 	if t.Spec.Workloads == nil {
 		return translate.Rules{}
 	}
-	return translate.Rules{Level: translate.Level(t.Spec.Workloads.PodSecurity)}
+	return translate.Rules{Level: translate.Level(t.Spec.Workloads.PodSecurity), NodePorts: t.Spec.Workloads.NodePorts == v1alpha1.NodePortsAllowed}
 }
 
 // ensureNamespace makes the host's namespace, if there is none, and returns its UID.
@@ -87,6 +87,32 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 		}
 	}
 	return found.UID, s.labelNamespace(ctx, found, wanted)
+}
+
+// wantedFor is how long a server's wish for a host's namespace holds.
+const wantedFor = 10 * time.Minute
+
+// isWanted reports whether a server has wanted the host's namespace for one of a space lately.
+func (s *syncer) isWanted(namespace *corev1.Namespace) bool {
+	at, err := time.Parse(time.RFC3339Nano, namespace.Annotations[names.WantedAnnotation])
+	return err == nil && s.clock.Since(at).Abs() < wantedFor
+}
+
+// syncWanted makes the host's namespace that a server wants.
+func (s *syncer) syncWanted(ctx context.Context, i item) error {
+	namespace, err := s.namespaces.Get(i.namespace)
+	if apierrors.IsNotFound(err) || err == nil && (namespace.DeletionTimestamp != nil || !s.isWanted(namespace)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	home, t, err := s.homeOf(tenant.Flat(i.namespace))
+	if err != nil {
+		return fmt.Errorf("finding the place of a namespace: %w", err)
+	}
+	_, err = s.ensureNamespace(ctx, home, t)
+	return err
 }
 
 // hostNamespace returns the host's namespace as it is to be.
@@ -184,15 +210,15 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 	return s.deleteNamespace(ctx, found)
 }
 
-// isUsed reports whether there is a pod in a namespace of a space, or in the host's.
+// isUsed reports whether there is a pod in a namespace of a space, or a pod or Service in the host's.
 func (s *syncer) isUsed(of names.Namespace, host string) (bool, error) {
 	for _, in := range []struct {
 		indexer   cache.Indexer
 		namespace string
-	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}} {
+	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}, {s.hostState.services.GetIndexer(), host}} {
 		found, err := in.indexer.IndexKeys(cache.NamespaceIndex, in.namespace)
 		if err != nil {
-			return false, fmt.Errorf("looking for pods in %q: %w", in.namespace, err)
+			return false, fmt.Errorf("looking what is in %q: %w", in.namespace, err)
 		}
 		if len(found) > 0 {
 			return true, nil
@@ -214,7 +240,7 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
-		if err := s.orphans.allow(len(s.hostState.pods.GetIndexer().ListKeys())); err != nil {
+		if err := s.orphans.allow(s.hostState.objects()); err != nil {
 			return err
 		}
 	}

@@ -61,11 +61,13 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	return errors.Join(errs...)
 }
 
-// uidOf returns the UID of the pod that a host's is made of.
-func uidOf(host *corev1.Pod) types.UID { return types.UID(host.Annotations[names.UIDAnnotation]) }
+// uidOf returns the UID of the object that a host's is made of.
+func uidOf(host metav1.Object) types.UID {
+	return types.UID(host.GetAnnotations()[names.UIDAnnotation])
+}
 
-// isAtHome reports whether a host's pod is where the pods of its namespace and tenant are now.
-func (s *syncer) isAtHome(host *corev1.Pod) bool {
+// isAtHome reports whether a host's object is where those of its namespace and tenant are now.
+func (s *syncer) isAtHome(host metav1.Object) bool {
 	of, _, ok := sourceOf(host)
 	home, _, err := s.homeOf(of.Flat())
 	return ok && err == nil && home == of
@@ -270,7 +272,7 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 		return fmt.Errorf("looking whether a pod is gone: %w", err)
 	}
 	if !ok {
-		if err := s.orphans.allow(len(s.hostState.pods.GetIndexer().ListKeys())); err != nil {
+		if err := s.orphans.allow(s.hostState.objects()); err != nil {
 			return err
 		}
 	}

@@ -64,12 +64,13 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		installation: "i", clock: w.clock, spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme),
 		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
 		queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
-		idle:    &idleSince{clock: w.clock, since: map[string]time.Time{}},
+		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
 		holds:   newHolds(w.clock),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
 	core := s.informers.Core().V1()
 	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
+	s.services = core.Services().Lister()
 	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
 	var err error
 	if s.hostState, err = newHostState(w.onHost, "i"); err != nil {
@@ -112,6 +113,12 @@ func (w *world) see(o runtime.Object) {
 		}
 		w.cache(core.Pods().Informer(), o)
 		w.references.set(podName{o.Namespace, o.Name}, referencesOf(o))
+	case *corev1.Service:
+		if isHost {
+			w.cache(w.hostState.services, o)
+			return
+		}
+		w.cache(core.Services().Informer(), o)
 	case *corev1.Namespace:
 		if isHost {
 			w.cache(w.hostState.namespaces, o)

@@ -18,6 +18,9 @@ const (
 	secretItem
 	hostNamespaceItem
 	eventItem
+	serviceItem
+	// wantedItem is a namespace of a space for which a server wants the host's.
+	wantedItem
 )
 
 // item is something to look at. Of objects of a space namespace is the flattened one; of a host's

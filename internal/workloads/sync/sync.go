@@ -45,6 +45,7 @@ type syncer struct {
 	informers  informers.SharedInformerFactory
 	podIndexer cache.Indexer
 	pods       corelisters.PodLister
+	services   corelisters.ServiceLister
 	namespaces corelisters.NamespaceLister
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
@@ -56,6 +57,7 @@ type syncer struct {
 	copies     *copies
 	deleted    *deletions
 	idle       *idleSince
+	making     *idleSince
 	holds      *holds
 	orphans    *guard
 	losses     *guard
@@ -97,7 +99,7 @@ func newSyncer(ctx context.Context, o Options) (*syncer, error) {
 	s := &syncer{
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: o.Informers, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
-		deleted: newDeletions(clock.RealClock{}), idle: &idleSince{clock: clock.RealClock{}, since: map[string]time.Time{}},
+		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}),
 	}
 	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
@@ -108,6 +110,7 @@ func newSyncer(ctx context.Context, o Options) (*syncer, error) {
 	}
 	core := s.informers.Core().V1()
 	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
+	s.services = core.Services().Lister()
 	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
 	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
@@ -232,6 +235,10 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncHostNamespace(ctx, i)
 	case eventItem:
 		return s.syncEvent(ctx, i)
+	case serviceItem:
+		return s.syncService(ctx, i)
+	case wantedItem:
+		return s.syncWanted(ctx, i)
 	default:
 		return s.syncCopy(ctx, i)
 	}
@@ -239,17 +246,21 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 
 // countOrphans stops the deletion of orphans before the first one goes, if there are too many.
 func (s *syncer) countOrphans() error {
-	all := s.hostState.pods.GetIndexer().List()
 	orphans := 0
-	for _, obj := range all {
-		host := obj.(*corev1.Pod)
+	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
 		of, name, ok := sourceOf(host)
 		if !ok {
-			continue
+			return
 		}
-		if pod, err := s.pods.Pods(of.Flat().String()).Get(name); err != nil || pod.UID != uidOf(host) {
+		if found, err := find(of.Flat().String(), name); err != nil || found.GetUID() != uidOf(host) {
 			orphans++
 		}
 	}
-	return s.orphans.begin(orphans, len(all))
+	for _, obj := range s.hostState.pods.GetIndexer().List() {
+		count(obj.(*corev1.Pod), func(namespace, name string) (metav1.Object, error) { return s.pods.Pods(namespace).Get(name) })
+	}
+	for _, obj := range s.hostState.services.GetIndexer().List() {
+		count(obj.(*corev1.Service), func(namespace, name string) (metav1.Object, error) { return s.services.Services(namespace).Get(name) })
+	}
+	return s.orphans.begin(orphans, s.hostState.objects())
 }

@@ -21,7 +21,7 @@ import (
 
 const (
 	// hashAnnotation has the hash of what can be changed of the host's pod, as it was last written.
-	hashAnnotation = names.Prefix + "hash"
+	hashAnnotation = names.HashAnnotation
 	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
 	// the host's own components add stay.
 	keysAnnotation = names.Prefix + "keys"

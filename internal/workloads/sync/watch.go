@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // watch has both sides fill the queue. remove ends that, synced say when everything there is has been seen.
@@ -29,9 +31,11 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
-		{core.Namespaces().Informer(), handler{changed: func(any) {}, gone: s.namespaceGone}},
+		{core.Services().Informer(), handler{changed: s.serviceChanged, gone: s.serviceGone}},
+		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -125,6 +129,27 @@ func (s *syncer) sourceGone(of kind) func(any, bool) {
 	return func(obj any, _ bool) { changed(obj) }
 }
 
+func (s *syncer) serviceChanged(obj any) {
+	service := obj.(*corev1.Service)
+	if n, ok := tenant.Flat(service.Namespace).Tenant(); ok {
+		s.queue.Add(item{serviceItem, n, service.Namespace, service.Name})
+	}
+}
+
+func (s *syncer) serviceGone(obj any, seen bool) {
+	if service := obj.(*corev1.Service); seen {
+		s.deleted.note(service.UID, false)
+	}
+	s.serviceChanged(obj)
+}
+
+func (s *syncer) namespaceChanged(obj any) {
+	namespace := obj.(*corev1.Namespace)
+	if n, ok := tenant.Flat(namespace.Name).Tenant(); ok && s.isWanted(namespace) {
+		s.queue.Add(item{kind: wantedItem, tenant: n, namespace: namespace.Name})
+	}
+}
+
 func (s *syncer) namespaceGone(obj any, seen bool) {
 	namespace := obj.(*corev1.Namespace)
 	flat := tenant.Flat(namespace.Name)
@@ -141,7 +166,7 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	s.enqueueNamespaces(all)
 }
 
-// tenantUpdated has the namespaces and pods of a tenant looked at if they may something else now.
+// tenantUpdated has the namespaces and pods of a tenant looked at, and its Services, if they may something else now.
 func (s *syncer) tenantUpdated(before, obj any) {
 	t := obj.(*v1alpha1.Tenant)
 	if equality.Semantic.DeepEqual(before.(*v1alpha1.Tenant).Spec.Workloads, t.Spec.Workloads) {
@@ -152,6 +177,15 @@ func (s *syncer) tenantUpdated(before, obj any) {
 		namespace, name, _ := strings.Cut(key, "/")
 		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
 			s.queue.Add(item{podItem, n, namespace, name})
+		}
+	}
+	services, err := s.services.List(labels.Everything())
+	if err != nil {
+		return // there is none that can be looked at
+	}
+	for _, service := range services {
+		if tenant.Flat(service.Namespace).Space() == tenant.Name(t.Name) {
+			s.serviceChanged(service)
 		}
 	}
 }
@@ -177,6 +211,22 @@ func (s *syncer) hostPodChanged(obj any) {
 		return
 	}
 	s.queue.Add(item{podItem, n.Tenant, n.Flat().String(), name})
+}
+
+func (s *syncer) hostServiceChanged(obj any) {
+	if n, name, ok := sourceOf(obj.(*corev1.Service)); ok {
+		s.queue.Add(item{serviceItem, n.Tenant, n.Flat().String(), name})
+	}
+}
+
+func (s *syncer) hostServiceGone(obj any, _ bool) {
+	service := obj.(*corev1.Service)
+	s.making.forget(string(service.UID))
+	s.making.forget(string(service.UID) + service.Annotations[names.ChangeAnnotation])
+	s.hostServiceChanged(obj)
+	if n, _, ok := sourceOf(service); ok { // it may have been the last object of its namespace
+		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
+	}
 }
 
 func (s *syncer) hostPodGone(obj any, _ bool) {

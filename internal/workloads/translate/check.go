@@ -21,13 +21,15 @@ const tokenVolumes = "kube-api-access-"
 // maxReferences is how many ConfigMaps and Secrets a pod names at most: each of them may be read before it runs.
 const maxReferences = 100
 
-// Rules are what the pods of a tenant are held to.
+// Rules are what the pods and Services of a tenant are held to.
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
 	Level Level
 	// Schedulers are the schedulers of the host that pods may name. If there are none,
 	// default-scheduler is.
 	Schedulers []string
+	// NodePorts is whether Services may have ports of the host's nodes.
+	NodePorts bool
 }
 
 // Check returns what of a pod, or of a template of pods, a host must not get. meta has its labels and

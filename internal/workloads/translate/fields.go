@@ -38,6 +38,8 @@ const (
 	noFQDN      treatment = "the host has another domain; remove it, or use hostnameOverride"
 	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
 	noDebug     treatment = "ephemeral containers are not there yet for pods that run on a host cluster"
+	noExternal  treatment = "addresses from outside could take traffic that is others' (CVE-2020-8554); use a Service without them"
+	noBalancers treatment = "load balancers are not there yet for Services on a host cluster; use type ClusterIP"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
 )
 
@@ -144,6 +146,16 @@ var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.PodDNSConfigOption](): all(same, "Name", "Value"),
 	reflect.TypeFor[corev1.PodOS]():              all(same, "Name"),
 	reflect.TypeFor[corev1.PodSchedulingGate]():  all(changed, "Name"),
+	// The host gives addresses and ports, see service.go.
+	reflect.TypeFor[corev1.ServiceSpec](): merged(
+		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalName", "ExternalTrafficPolicy", "InternalTrafficPolicy",
+			"PublishNotReadyAddresses", "TrafficDistribution"),
+		all(changed, "Type", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy"),
+		all(noExternal, "ExternalIPs"),
+		all(noBalancers, "LoadBalancerIP", "LoadBalancerSourceRanges", "LoadBalancerClass", "AllocateLoadBalancerNodePorts", "HealthCheckNodePort")),
+	reflect.TypeFor[corev1.ServicePort]():           merged(all(same, "Name", "Protocol", "AppProtocol", "Port", "TargetPort"), all(changed, "NodePort")),
+	reflect.TypeFor[corev1.SessionAffinityConfig](): all(same, "ClientIP"),
+	reflect.TypeFor[corev1.ClientIPConfig]():        all(same, "TimeoutSeconds"),
 }
 
 // values are types that are one value, whatever their fields are.

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestFields fails for every field of a PodSpec, and of every type below it that reaches a host, about
+// TestFields fails for every field of a PodSpec or ServiceSpec, and of every type below it that reaches a host, about
 // which nobody has decided, and for what is decided about fields that are not there.
 func TestFields(t *testing.T) {
 	reached := map[reflect.Type]bool{}
@@ -49,9 +49,10 @@ func TestFields(t *testing.T) {
 		}
 	}
 	visit(reflect.TypeFor[corev1.PodSpec]())
+	visit(reflect.TypeFor[corev1.ServiceSpec]())
 	for of := range fields {
 		if !reached[of] {
-			t.Errorf("the table has the type %s, which no pod has", of)
+			t.Errorf("the table has the type %s, which no pod or Service has", of)
 		}
 	}
 }

@@ -1,19 +1,28 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
-// one is -say, ends then.
+// one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
+// prints what it is told there.
 package main
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
-	if args := os.Args[1:]; len(args) > 0 {
+	if args := os.Args[1:]; len(args) > 1 && args[0] == "-ask" {
+		ask(args[1])
+		return
+	} else if len(args) > 1 && args[0] == "-serve" {
+		go serve(args[1], strings.Join(args[2:], " "))
+	} else if len(args) > 0 {
 		said := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-say" })
 		fmt.Println(strings.Join(said, " "))
 		if args[0] == "-say" {
@@ -34,4 +43,33 @@ func main() {
 			}
 		}
 	}
+}
+
+// serve tells a text to everybody who connects.
+func serve(address, text string) {
+	listener, err := net.Listen("tcp", address)
+	for err == nil {
+		var conn net.Conn
+		if conn, err = listener.Accept(); err == nil {
+			_, _ = io.WriteString(conn, text+"\n")
+			_ = conn.Close()
+		}
+	}
+	fail(err)
+}
+
+// ask prints what is told at an address.
+func ask(address string) {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		fail(err)
+	}
+	if _, err := io.Copy(os.Stdout, conn); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }

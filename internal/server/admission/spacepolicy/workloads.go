@@ -23,7 +23,7 @@ var later = map[string]string{
 	"resize":              "pods that run on a host cluster are not resized in place yet; change the resources of what makes them",
 }
 
-// checkWorkloads refuses pods, and templates of pods, that a host cluster must not get, whoever brings
+// checkWorkloads refuses pods, templates of pods, and Services, that a host cluster must not get, whoever brings
 // them. What there was before may stay as it is. Where pods do not run, nothing is refused.
 func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if p.rules.Workloads == nil {
@@ -113,8 +113,15 @@ func hostStatus(pod *core.Pod) core.PodStatus {
 	return status
 }
 
-// unfit returns what a host must not get of an object's pod or template.
+// unfit returns what a host must not get of a Service, or of an object's pod or template.
 func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
+	if service, ok := obj.(*core.Service); ok {
+		var versioned corev1.ServiceSpec
+		if err := corev1conversion.Convert_core_ServiceSpec_To_v1_ServiceSpec(&service.Spec, &versioned, nil); err != nil {
+			return nil, fmt.Errorf("reading spec: %w", err)
+		}
+		return p.rules.Workloads(n).CheckService(&versioned, field.NewPath("spec")), nil
+	}
 	meta, spec, path := podOf(obj)
 	if spec == nil {
 		return nil, nil

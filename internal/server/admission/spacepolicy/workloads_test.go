@@ -92,6 +92,11 @@ func TestWorkloads(t *testing.T) {
 		"a readiness gate":                 {subresource: "status", object: conditions(core.PodReady, "example.com/gate"), old: conditions(core.PodReady)},
 		"an ephemeral container":           {subresource: "ephemeralcontainers", object: &core.Pod{}, old: &core.Pod{}, want: "ephemeral containers are not there yet"},
 		"a resize":                         {subresource: "resize", object: &core.Pod{}, old: &core.Pod{}, want: "not resized in place yet"},
+		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
+		"a Service's external addresses":   {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
+		"a Service's node ports":           {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeNodePort}}, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant"},
+		"a Service that was so before":     {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
+		"a Service of the system space":    {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
 		"something else":                   {object: &core.ConfigMap{}},
 	} {
 		t.Run(name, func(t *testing.T) {

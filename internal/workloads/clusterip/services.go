@@ -1,0 +1,382 @@
+package clusterip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	svcreg "k8s.io/kubernetes/pkg/registry/core/service"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// fieldManager owns what servers write on the host.
+	fieldManager = "tenantry-server"
+	// requestTimeout is how long one request of the host may take.
+	requestTimeout = 5 * time.Second
+	// defaultPatience is how long a creation waits for its namespace on the host, or for the end of its predecessor there.
+	defaultPatience = 2 * time.Second
+	// pause is the time between two attempts.
+	pause = 50 * time.Millisecond
+	// retryAfter is after how many seconds a client tries again.
+	retryAfter = 2
+	// conflicts is how often a change is tried that others get before.
+	conflicts = 3
+)
+
+// services makes the host's Services.
+type services struct {
+	config Config
+	host   coreclient.ServicesGetter
+	// patience is how long a creation waits for what is to come, or to go, on the host.
+	patience time.Duration
+	// granting has the hooks that take what the host has chosen.
+	granting *registry.Store
+	// get reads a Service of the request's space.
+	get func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
+}
+
+// made are the Services that were made on the host for one request.
+type made struct{ all []placed }
+
+// placed is a Service on the host.
+type placed struct {
+	home names.Namespace
+	name string
+	// of is the UID of the space's, uid its own.
+	of, uid types.UID
+}
+
+type madeKey struct{}
+
+func withMade(ctx context.Context, m *made) context.Context {
+	return context.WithValue(ctx, madeKey{}, m)
+}
+
+// create has the host choose what a new Service of a space has, and notes it there.
+func (s *services) create(ctx context.Context, n tenant.Name, service *core.Service, dryRun bool) error {
+	delete(service.Annotations, names.HostUIDAnnotation)
+	wanted, err := s.checked(ctx, n, service, nil)
+	if err != nil || dryRun {
+		return err
+	}
+	m, ok := ctx.Value(madeKey{}).(*made)
+	if !ok {
+		return apierrors.NewInternalError(errors.New("a Service is created by something that does not take it back"))
+	}
+	s.takeBack(ctx, m) // of an attempt that was not stored
+	if _, err := s.get(ctx, service.Name, &metav1.GetOptions{}); err == nil {
+		return apierrors.NewAlreadyExists(core.Resource("services"), service.Name)
+	} else if !apierrors.IsNotFound(err) {
+		return err
+	}
+	home, err := s.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	onHost, err := s.place(ctx, home, wanted(home))
+	if err != nil {
+		return err
+	}
+	m.all = append(m.all, placed{home, service.Name, service.UID, onHost.UID})
+	return take(service, onHost)
+}
+
+// checked checks a Service as the storage will, before the host has it, and returns what makes the host's.
+// before is nil for a new one.
+func (s *services) checked(ctx context.Context, n tenant.Name, service, before *core.Service) (func(names.Namespace) *corev1.Service, error) {
+	probe := service.DeepCopy()
+	errs, err := s.validate(ctx, probe, before)
+	if err != nil {
+		return nil, err
+	}
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(core.Kind("Service"), service.Name, errs)
+	}
+	asked, err := versioned(service)
+	if err != nil {
+		return nil, err
+	}
+	complete, err := versioned(probe)
+	if err != nil {
+		return nil, err
+	}
+	was, err := versioned(before)
+	if err != nil {
+		return nil, err
+	}
+	// Admission has looked at it, but webhooks may have changed it since.
+	if errs := s.config.Rules(n).CheckServiceChange(&asked.Spec, &was.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return nil, forbidden(service.Name, errs.ToAggregate().Error())
+	}
+	return func(home names.Namespace) *corev1.Service {
+		host := translate.Service(asked, home)
+		host.Annotations[names.HashAnnotation] = translate.Service(complete, home).Annotations[names.HashAnnotation]
+		return host
+	}, nil
+}
+
+// versioned returns a Service in the version of the host, an ExternalName, which nothing is wrong with, for none.
+func versioned(service *core.Service) (*corev1.Service, error) {
+	var out corev1.Service
+	if service == nil {
+		out.Spec.Type = corev1.ServiceTypeExternalName
+		return &out, nil
+	}
+	if err := corev1conversion.Convert_core_Service_To_v1_Service(service.DeepCopy(), &out, nil); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the Service: %w", err))
+	}
+	return &out, nil
+}
+
+// validate makes of a Service what the storage would, as in a dry run, and returns what is wrong with it.
+func (s *services) validate(ctx context.Context, probe, before *core.Service) (field.ErrorList, error) {
+	if before == nil {
+		finish, err := s.granting.BeginCreate(ctx, probe, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return nil, err
+		}
+		finish(ctx, false)
+		svcreg.Strategy.PrepareForCreate(ctx, probe)
+		return svcreg.Strategy.Validate(ctx, probe), nil
+	}
+	before = before.DeepCopy()
+	finish, err := s.granting.BeginUpdate(ctx, probe, before, &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return nil, err
+	}
+	finish(ctx, false)
+	svcreg.Strategy.PrepareForUpdate(ctx, probe, before)
+	return svcreg.Strategy.ValidateUpdate(ctx, probe, before), nil
+}
+
+// place creates a Service on the host. It waits for its namespace, and for a predecessor of its name to go.
+func (s *services) place(ctx context.Context, home names.Namespace, wanted *corev1.Service) (*corev1.Service, error) {
+	var placed *corev1.Service
+	var waits error
+	asked := false
+	err := wait.PollUntilContextTimeout(ctx, pause, s.patience, true, func(ctx context.Context) (bool, error) {
+		created, err := s.host.Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+		switch {
+		case err == nil:
+			placed = created
+			return true, nil
+		case apierrors.IsAlreadyExists(err):
+			placed, err = s.existing(ctx, home, wanted)
+			waits = unavailable("the Service of this name that there was before is still on the host cluster")
+			return placed != nil, err
+		case isNoPlace(err):
+			waits = unavailable("the host cluster has no place for Services of this namespace yet")
+			klog.FromContext(ctx).V(2).Info("Waiting for a namespace of the host cluster", "namespace", wanted.Namespace, "err", err)
+			if !asked {
+				asked = true
+				return false, s.config.Want(ctx, home.Tenant, home.Name)
+			}
+			return false, nil
+		default:
+			return false, refusal(ctx, home, wanted.Name, err)
+		}
+	})
+	switch {
+	case err == nil:
+		return placed, nil
+	case waits != nil && wait.Interrupted(err):
+		return nil, waits
+	case wait.Interrupted(err):
+		return nil, unavailable("the host cluster, which gives Services their addresses, does not answer")
+	default:
+		return nil, err
+	}
+}
+
+// existing returns the Service that the host has in the place of a new one if it is this one, of which an answer was
+// lost, and nil if it is a predecessor.
+func (s *services) existing(ctx context.Context, home names.Namespace, wanted *corev1.Service) (*corev1.Service, error) {
+	there, err := s.host.Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, refusal(ctx, home, wanted.Name, err)
+	case !isOf(there, home, wanted.Name):
+		return nil, forbidden(wanted.Name, "the host cluster has another Service in its place; whoever administers the host is to remove it")
+	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:
+		return nil, nil
+	default:
+		return there, nil
+	}
+}
+
+// isOf reports whether a Service of the host has the marks of one of a space, in whichever of its lives.
+func isOf(there *corev1.Service, home names.Namespace, name string) bool {
+	of, complete := names.Of(there.Labels, there.Annotations)
+	return complete && of == home && there.Annotations[names.NameAnnotation] == name
+}
+
+// change has the host choose what a changed Service has that it had not.
+func (s *services) change(ctx context.Context, n tenant.Name, service, before *core.Service) error {
+	wanted, err := s.checked(ctx, n, service, before)
+	if err != nil {
+		return err
+	}
+	home, err := s.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	host := wanted(home)
+	host.Annotations[names.ChangeAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
+	for range conflicts {
+		var onHost *corev1.Service
+		if onHost, err = s.replace(ctx, home, host, before.UID); err == nil {
+			return take(service, onHost)
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return refusal(ctx, home, service.Name, err)
+}
+
+// replace replaces a Service of the host that is made of the one with a UID.
+func (s *services) replace(ctx context.Context, home names.Namespace, host *corev1.Service, uid types.UID) (*corev1.Service, error) {
+	there, err := s.host.Services(host.Namespace).Get(ctx, host.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !isOf(there, home, host.Name) || there.Annotations[names.UIDAnnotation] != string(uid) {
+		return nil, apierrors.NewNotFound(core.Resource("services"), host.Name)
+	}
+	host.UID, host.ResourceVersion = there.UID, there.ResourceVersion
+	return s.host.Services(host.Namespace).Update(ctx, host, metav1.UpdateOptions{FieldManager: fieldManager})
+}
+
+// take puts what the host has chosen into a Service of a space.
+func take(service *core.Service, onHost *corev1.Service) error {
+	var chosen core.Service
+	if err := corev1conversion.Convert_v1_Service_To_core_Service(onHost.DeepCopy(), &chosen, nil); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading the host's Service: %w", err))
+	}
+	if len(chosen.Spec.Ports) != len(service.Spec.Ports) {
+		return apierrors.NewInternalError(errors.New("the host's Service has other ports"))
+	}
+	service.Spec.ClusterIP, service.Spec.ClusterIPs = chosen.Spec.ClusterIP, chosen.Spec.ClusterIPs
+	service.Spec.IPFamilies, service.Spec.IPFamilyPolicy = chosen.Spec.IPFamilies, chosen.Spec.IPFamilyPolicy
+	for i := range chosen.Spec.Ports {
+		service.Spec.Ports[i].NodePort = chosen.Spec.Ports[i].NodePort
+	}
+	if service.Annotations == nil {
+		service.Annotations = map[string]string{}
+	}
+	service.Annotations[names.HostUIDAnnotation] = string(onHost.UID)
+	return nil
+}
+
+// chooses reports whether a change of a Service leaves something to the host's choice, or asks it for something.
+func chooses(service, before *core.Service) bool {
+	now, was := &service.Spec, &before.Spec
+	if now.Type != was.Type || len(now.IPFamilies) > 0 && !slices.Equal(now.IPFamilies, was.IPFamilies) ||
+		now.IPFamilyPolicy != nil && (was.IPFamilyPolicy == nil || *now.IPFamilyPolicy != *was.IPFamilyPolicy) {
+		return true
+	}
+	if now.Type != core.ServiceTypeNodePort {
+		return false
+	}
+	ports := map[string]int32{}
+	for _, port := range was.Ports {
+		ports[port.Name] = port.NodePort
+	}
+	return slices.ContainsFunc(now.Ports, func(port core.ServicePort) bool {
+		has, ok := ports[port.Name]
+		return !ok || has == 0 || port.NodePort != 0 && port.NodePort != has
+	})
+}
+
+// settle takes back what was made on the host for what has not been stored.
+func (s *services) settle(ctx context.Context, m *made, err error) {
+	if err != nil && len(m.all) > 0 {
+		s.takeBack(ctx, m)
+	}
+}
+
+// takeBack deletes what was made on the host for a request, but for what is stored after all: an answer of etcd may have
+// been lost. What cannot be known is left to the syncer.
+func (s *services) takeBack(ctx context.Context, m *made) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	for _, p := range m.all {
+		if err := s.remove(ctx, p); err != nil {
+			klog.FromContext(ctx).Error(err, "Taking back a Service of the host cluster; the syncer will", "namespace", p.home.Host(), "name", p.name)
+		}
+	}
+	m.all = nil
+}
+
+func (s *services) remove(ctx context.Context, p placed) error {
+	stored, err := s.get(ctx, p.name, &metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("looking whether it is stored: %w", err)
+	}
+	if service, ok := stored.(*core.Service); err == nil && ok && service.UID == p.of {
+		return nil
+	}
+	err = s.host.Services(p.home.Host()).Delete(ctx, p.name, *metav1.NewPreconditionDeleteOptions(string(p.uid)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// isNoPlace reports whether there is no namespace on the host, or none in which there are rights, or whether it is going.
+func isNoPlace(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "services"`)
+}
+
+// refusal returns what the client is told of an error of the host.
+func refusal(ctx context.Context, home names.Namespace, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsInvalid(err):
+		return err // it has the name and the fields of the space's
+	case apierrors.IsForbidden(err):
+		return forbidden(name, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name))
+	case apierrors.IsConflict(err):
+		return apierrors.NewConflict(core.Resource("services"), name, errors.New("it changes on the host cluster; try again"))
+	case apierrors.IsNotFound(err):
+		return unavailable("it is not on the host cluster now")
+	default:
+		klog.FromContext(ctx).Error(err, "Asking the host cluster about a Service", "namespace", home.Host(), "name", name)
+		return unavailable("the host cluster, which gives Services their addresses, cannot be reached")
+	}
+}
+
+func forbidden(name, reason string) error {
+	return apierrors.NewForbidden(core.Resource("services"), name, errors.New(reason))
+}
+
+// unavailable is an error after which a client tries again.
+func unavailable(reason string) error {
+	err := apierrors.NewServiceUnavailable(reason + "; try again")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+	return err
+}

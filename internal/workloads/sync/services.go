@@ -1,0 +1,214 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// inTheMaking is how long a host's Service may have none in a space, or another one than that, because a server
+	// makes and changes it first: longer than a request can take there.
+	inTheMaking = 2 * time.Minute
+	// conditionOnHost is the condition of a Service in a space that the host does not take. Others do not have it.
+	conditionOnHost = names.Prefix + "OnHost"
+	reasonAccepted  = "Accepted"
+)
+
+// syncService makes the host's Service what the space's is. Most are made by the servers, before those of the space;
+// here are made those that there were before pods ran, and that the host has lost.
+func (s *syncer) syncService(ctx context.Context, i item) error {
+	service, err := s.services.Services(i.namespace).Get(i.name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if apierrors.IsNotFound(err) {
+		service = nil
+	}
+	all, err := s.hostState.servicesOf(i.namespace, i.name)
+	if err != nil {
+		return err
+	}
+	var host *corev1.Service
+	var errs []error
+	for _, h := range all {
+		if service != nil && uidOf(h) == service.UID {
+			if !s.isAtHome(h) {
+				return fmt.Errorf("the host's Service %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
+			}
+			host = h
+			continue
+		}
+		errs = append(errs, s.removeService(ctx, i, h))
+	}
+	switch {
+	case service == nil:
+	case host == nil && service.DeletionTimestamp == nil:
+		errs = append(errs, s.placeService(ctx, service))
+	case host != nil && host.DeletionTimestamp == nil:
+		errs = append(errs, s.followService(ctx, service, host))
+	}
+	return errors.Join(errs...)
+}
+
+// placeService creates the host's Service, with the addresses that the space's has.
+func (s *syncer) placeService(ctx context.Context, service *corev1.Service) error {
+	home, t, err := s.homeOf(tenant.Flat(service.Namespace))
+	if err != nil {
+		return fmt.Errorf("finding the place of a Service: %w", err)
+	}
+	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if _, err := s.ensureNamespace(ctx, home, t); err != nil {
+		return err
+	}
+	wanted := translate.Service(service, home)
+	_, err = s.host.CoreV1().Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		there, err := s.host.CoreV1().Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the host's Service: %w", err)
+		}
+		if of, name, ok := sourceOf(there); !ok || of != home || name != service.Name {
+			return s.refuseService(ctx, service, "the host cluster has another Service in its place; whoever administers the host is to remove it")
+		}
+		if uidOf(there) != service.UID {
+			return errors.New("the Service of this name that there was before is still on the host")
+		}
+		return nil
+	case isRefused(err):
+		return errors.Join(s.refuseService(ctx, service, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+	case err != nil:
+		return fmt.Errorf("creating the host's Service: %w", err)
+	}
+	return s.acceptService(ctx, service)
+}
+
+// followService takes to the host what has been changed of a Service without the host's having to choose.
+func (s *syncer) followService(ctx context.Context, service, host *corev1.Service) error {
+	of, _, _ := sourceOf(host)
+	wanted := translate.Service(service, of)
+	change := host.Annotations[names.ChangeAnnotation]
+	same := host.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(host).Equal(translate.GivenOf(wanted))
+	if same && change == "" {
+		s.making.forget(string(host.UID))
+		return s.acceptService(ctx, service)
+	}
+	if !same && change != "" {
+		// A server has changed it, and is to store that in the space.
+		if left := s.making.left(string(host.UID) + change); left > 0 {
+			s.queue.AddAfter(item{serviceItem, of.Tenant, service.Namespace, service.Name}, left)
+			return nil
+		}
+	}
+	s.making.forget(string(host.UID) + change)
+	_, t, err := s.homeOf(of.Flat())
+	if err != nil {
+		return fmt.Errorf("finding the place of a Service: %w", err)
+	}
+	rules := rulesOf(t)
+	rules.NodePorts = true // what there is stays
+	if errs := rules.CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	return s.updateService(ctx, service, host, wanted, of)
+}
+
+// updateService replaces one Service of the host, and no other one of its name.
+func (s *syncer) updateService(ctx context.Context, service, host, wanted *corev1.Service, of names.Namespace) error {
+	wanted.UID, wanted.ResourceVersion = host.UID, host.ResourceVersion
+	_, err := s.host.CoreV1().Services(wanted.Namespace).Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
+	switch {
+	case isRefused(err):
+		return errors.Join(s.refuseService(ctx, service, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), of.Host(), of.Name)), err)
+	case err != nil:
+		return fmt.Errorf("changing the host's Service: %w", err)
+	}
+	return s.acceptService(ctx, service)
+}
+
+// removeService deletes a Service of the host whose own is gone, or was another one. One that nobody was seen to delete
+// may be in the making.
+func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service) error {
+	if host.DeletionTimestamp != nil {
+		return nil
+	}
+	uid := uidOf(host)
+	_, seen := s.deleted.of(uid)
+	if !seen {
+		if left := s.making.left(string(host.UID)); left > 0 {
+			s.queue.AddAfter(i, left)
+			return nil
+		}
+	}
+	live, err := s.spaces.CoreV1().Services(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
+	if err == nil && live.UID == uid {
+		return errors.New("the cache of Services is behind")
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("looking whether a Service is gone: %w", err)
+	}
+	if !seen {
+		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+			return err
+		}
+	}
+	err = s.host.CoreV1().Services(host.Namespace).Delete(ctx, host.Name, *metav1.NewPreconditionDeleteOptions(string(host.UID)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the host's Service: %w", err)
+	}
+	return nil
+}
+
+// isRefused reports whether the host does not take an object, and will not when it is asked again.
+func isRefused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// refuseService says in the space why a Service is not on the host as it is there.
+func (s *syncer) refuseService(ctx context.Context, service *corev1.Service, why string) error {
+	return s.setOnHost(ctx, service, metav1.Condition{Type: conditionOnHost, Status: metav1.ConditionFalse, Reason: reasonRefused, Message: why})
+}
+
+// acceptService says in the space that a Service is on the host, if the opposite has been said.
+func (s *syncer) acceptService(ctx context.Context, service *corev1.Service) error {
+	if meta.FindStatusCondition(service.Status.Conditions, conditionOnHost) == nil {
+		return nil
+	}
+	return s.setOnHost(ctx, service, metav1.Condition{Type: conditionOnHost, Status: metav1.ConditionTrue, Reason: reasonAccepted})
+}
+
+func (s *syncer) setOnHost(ctx context.Context, service *corev1.Service, condition metav1.Condition) error {
+	conditions := append([]metav1.Condition(nil), service.Status.Conditions...)
+	condition.LastTransitionTime = metav1.NewTime(s.clock.Now())
+	meta.SetStatusCondition(&conditions, condition)
+	if equality.Semantic.DeepEqual(conditions, service.Status.Conditions) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": service.UID}, "status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return err
+	}
+	_, err = s.spaces.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing whether the Service is on the host: %w", err)
+	}
+	return nil
+}
