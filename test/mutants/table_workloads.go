@@ -171,4 +171,10 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/namespaces.go", `s.clock.Since(at).Abs() < wantedFor`, `!at.IsZero()`},
 	{"a host's Tenants have no node ports by themselves", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `wanted.NodePorts == NodePortsAllowed && (l.Workloads`, `false && (l.Workloads`},
+	{"a host runs no more than spaces count", by("internal/workloads/sync", "TestSurplus"),
+		"internal/workloads/sync/surplus.go", `b.surplus >= max(fewSurplus, b.counted) {`, `false {`},
+	{"what is over is not counted", by("internal/workloads/sync", "TestSurplus"),
+		"internal/workloads/sync/surplus.go", ` && !isOver(pod):`, `:`},
+	{"turns are by time", by("internal/workloads/sync", "TestTurnsByTime"),
+		"internal/workloads/sync/queue.go", ` + took`, ``},
 }

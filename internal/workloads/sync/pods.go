@@ -34,6 +34,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
+	s.surplus.note(i, pod, all)
 	var host *corev1.Pod
 	var errs []error
 	for _, h := range all {
@@ -90,6 +91,9 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	}
 	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}))) {
 		return nil
+	}
+	if err := s.surplus.allow(home.Tenant); err != nil {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that they have ended
 	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if err != nil {

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
 		queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
 		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
-		holds:   newHolds(w.clock),
+		holds: newHolds(w.clock), surplus: newSurplus(),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
 	core := s.informers.Core().V1()
@@ -474,6 +475,39 @@ func TestRefusedByHost(t *testing.T) {
 	told.Labels = map[string]string{"another": "pod"}
 	w.see(told)
 	look(0, "create pods")
+}
+
+// TestSurplus checks that no pod begins while too many run on the host that the space has no more.
+func TestSurplus(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	others := func(count int, pod *corev1.Pod) {
+		for i := range count {
+			host := hostPod(spacePod(nil), nil)
+			w.surplus.note(item{podItem, "acme", "acme|shop", strconv.Itoa(i)}, pod, []*corev1.Pod{host})
+		}
+	}
+	others(fewSurplus, nil)
+	if err := w.look(); !errors.Is(err, errSurplus) {
+		t.Errorf("got %v", err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, nil)
+	others(fewSurplus, spacePod(over))
+	if err := w.look(); !errors.Is(err, errSurplus) {
+		t.Errorf("got %v where they are over", err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, nil)
+	others(fewSurplus, spacePod(nil))
+	w.surplus.note(item{podItem, "globex", "globex|shop", "x"}, nil, []*corev1.Pod{hostPod(spacePod(nil), nil)})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, []string{"create pods"})
+	for i := range fewSurplus {
+		w.surplus.note(item{podItem, "acme", "acme|shop", strconv.Itoa(i)}, nil, nil)
+	}
+	if len(w.surplus.of) != 1 {
+		t.Errorf("of a tenant without pods there is %v", w.surplus.of["acme"])
+	}
 }
 
 // TestEndsFirst checks that the end of a pod does not wait for its status.

@@ -59,6 +59,7 @@ type syncer struct {
 	idle       *idleSince
 	making     *idleSince
 	holds      *holds
+	surplus    *surplus
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -100,7 +101,7 @@ func newSyncer(ctx context.Context, o Options) (*syncer, error) {
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: o.Informers, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
 	}
 	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
 	s.orphans = &guard{clock: s.clock, limit: o.OrphanLimit, what: "objects on the host are made of what no space has", wayOut: wayOut}
@@ -199,7 +200,8 @@ func (s *syncer) work(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	defer s.queue.finished(i)
+	began := s.clock.Now()
+	defer func() { s.queue.finished(i, s.clock.Since(began)) }()
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
 	if err := s.sync(ctx, i); err != nil {
