@@ -12,6 +12,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 
+	"github.com/tenantry/tenantry/internal/election"
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/process"
 	"github.com/tenantry/tenantry/internal/server"
@@ -89,5 +90,5 @@ func runServer(ctx context.Context, options *server.Options, controllers bool) e
 	if !controllers {
 		return standalone.Serve(ctx, s)
 	}
-	return standalone.Serve(ctx, s, func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, true) })
+	return standalone.Serve(ctx, s, func(ctx context.Context) error { return kubecontrollers.RunElected(ctx, s, election.Timing{}) })
 }

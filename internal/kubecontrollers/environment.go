@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -61,8 +62,9 @@ const userAgent = "tenantry-controllers"
 // controller manager does.
 const mapperPeriod = 30 * time.Second
 
-func newShared(s Server) (*shared, error) {
+func newShared(s Server, views informers.SharedInformerFactory, fence func(http.RoundTripper) http.RoundTripper) (*shared, error) {
 	named := rest.CopyConfig(s.LoopbackConfig())
+	named.Wrap(fence)
 	named.UserAgent = userAgent
 	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
 	config := spaces.NewClientConfig(named)
@@ -80,7 +82,7 @@ func newShared(s Server) (*shared, error) {
 	}
 	return &shared{
 		server:            s,
-		informers:         s.Informers(),
+		informers:         views,
 		unwrapped:         named,
 		discovery:         resources,
 		mapper:            restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(resources)),

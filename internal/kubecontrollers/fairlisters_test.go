@@ -260,7 +260,7 @@ func TestMirroredEndpoints(t *testing.T) {
 // was, and reads no more if what it writes says that.
 func TestLongItems(t *testing.T) {
 	config := &rest.Config{Transport: &requested{}}
-	e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestOnlyWorkers(t *testing.T) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})}
-		e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +333,7 @@ func builderOf(name string) builder {
 // lister.
 func TestRequestsTakeTurns(t *testing.T) {
 	config := &rest.Config{Transport: &requested{}}
-	e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+	e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func TestRequestsAreCharged(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil, errors.New("no answer")
 		})}
-		e, err := newShared(fakeServer{config: config, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

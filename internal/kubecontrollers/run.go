@@ -4,28 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/election"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/signing"
+	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 // Server is what the controllers need of the API server whose objects they look after.
 type Server interface {
 	// LoopbackConfig is that of a system administrator and names the server's plain URL.
 	LoopbackConfig() *rest.Config
-	// Informers are those of spaces.NewInformerFactory. Run starts what the
-	// controllers add to them.
-	Informers() informers.SharedInformerFactory
+	// Informers are those of all spaces. The controllers have a scope of them.
+	Informers() *spaces.Factory
 	// RootCA is the PEM bundle published as config map kube-root-ca.crt in every
 	// namespace.
 	RootCA() []byte
@@ -40,92 +37,75 @@ type Server interface {
 const (
 	leaseNamespace = "kube-system"
 	leaseName      = "tenantry-controllers"
-
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
 )
 
-// errLostLease means that another replica runs the controllers now, or that the
-// lease could not be renewed in time. The process should end and start again.
-var errLostLease = errors.New("the lease of the controllers was lost")
-
-// Run runs the controllers for all spaces of a server until ctx ends. With elected, it
-// waits for the lease tenantry-controllers in kube-system of the system space, by which
-// several replicas agree on one that does.
-func Run(ctx context.Context, s Server, elected bool) error {
-	if !elected {
-		return run(ctx, s)
-	}
+// RunElected runs the controllers for all spaces of a server until ctx ends, while this process has the lease
+// tenantry-controllers in kube-system of the system space, by which several replicas agree on one that does. When
+// the lease is lost, the controllers end, and new ones start when this process gets it again: the server goes on.
+// The error is one of controllers that do not start.
+func RunElected(ctx context.Context, s Server, timing election.Timing) error {
 	client, err := kubernetes.NewForConfig(s.LoopbackConfig())
 	if err != nil {
 		return fmt.Errorf("creating the client of the lease: %w", err)
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, leaseNamespace, leaseName,
-		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())})
-	if err != nil {
-		return fmt.Errorf("creating the lease: %w", err)
-	}
-	result := make(chan error, 1)
-	// A replica whose controllers do not start must not keep the lease.
-	leading, stop := context.WithCancel(ctx)
-	defer stop()
-	leaderelection.RunOrDie(leading, leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		Name:            leaseName,
-		ReleaseOnCancel: true,
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				result <- run(ctx, s)
-				stop()
-			},
-			OnStoppedLeading: func() {},
-		},
-	})
-	select {
-	case err := <-result:
-		if err != nil {
+	lease := election.Config{Client: client, Namespace: leaseNamespace, Name: leaseName, Identity: election.NewIdentity(), Timing: timing}
+	for {
+		err := election.Run(ctx, lease, func(ctx context.Context, term *election.Term) error { return run(ctx, s, term.Fence) })
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !errors.Is(err, election.ErrLost):
 			return err
 		}
-	default: // never led, or still stopping
+		klog.ErrorS(err, "The controllers of all spaces have ended; they start again when this process gets the lease", "lease", klog.KRef(leaseNamespace, leaseName))
 	}
-	if ctx.Err() == nil {
-		return errLostLease
-	}
-	return nil
 }
 
+// Run runs the controllers for all spaces of a server, which has no other replica, until ctx ends.
+func Run(ctx context.Context, s Server) error { return run(ctx, s, nil) }
+
 // run builds all controllers, so that their informers are known, starts the
-// informers, and runs the controllers until ctx ends.
-func run(ctx context.Context, s Server) error {
+// informers, and runs the controllers until ctx ends. Nothing of it is left then. All requests pass through fence, if
+// there is one.
+func run(ctx context.Context, s Server, fence func(http.RoundTripper) http.RoundTripper) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e, err := newShared(s)
+	views := s.Informers().Scope()
+	defer views.End()
+	e, err := newShared(s, views, fence)
 	if err != nil {
 		return err
 	}
-	runners := make([]runner, len(controllers))
-	for i, c := range controllers {
-		own, err := e.environment(c)
-		if err != nil {
-			return fmt.Errorf("preparing the %s controller: %w", c.name, err)
-		}
-		runners[i], err = c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
-		if ctx.Err() != nil { // and so does the server, which answers this one no more
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("creating the %s controller: %w", c.name, err)
-		}
+	runners, err := e.build(ctx)
+	if err != nil || ctx.Err() != nil {
+		cancel() // those that were built have goroutines, which end when they run
 	}
 	e.start(ctx)
 	var running sync.WaitGroup
-	for i, c := range controllers {
-		running.Go(func() { runners[i].Run(ctx, c.workers) })
+	for i, runner := range runners {
+		running.Go(func() { runner.Run(ctx, controllers[i].workers) })
 	}
 	running.Wait()
-	return nil
+	return err
+}
+
+// build builds the controllers, up to the first that fails.
+func (e *shared) build(ctx context.Context) ([]runner, error) {
+	var runners []runner
+	for _, c := range controllers {
+		own, err := e.environment(c)
+		if err != nil {
+			return runners, fmt.Errorf("preparing the %s controller: %w", c.name, err)
+		}
+		built, err := c.build(klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.name)), own)
+		switch {
+		case err == nil:
+			runners = append(runners, built)
+		case ctx.Err() != nil: // and so does the server, which answers this one no more
+			return runners, nil
+		default:
+			return runners, fmt.Errorf("creating the %s controller: %w", c.name, err)
+		}
+	}
+	return runners, nil
 }

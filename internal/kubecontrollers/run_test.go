@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/election"
 	"github.com/tenantry/tenantry/internal/spaces"
 )
 
@@ -19,11 +19,11 @@ import (
 type fakeServer struct {
 	Server
 	config    *rest.Config
-	informers informers.SharedInformerFactory
+	informers *spaces.Factory
 }
 
-func (s fakeServer) LoopbackConfig() *rest.Config               { return s.config }
-func (s fakeServer) Informers() informers.SharedInformerFactory { return s.informers }
+func (s fakeServer) LoopbackConfig() *rest.Config { return s.config }
+func (s fakeServer) Informers() *spaces.Factory   { return s.informers }
 
 // TestRunElected fails to start the controllers of an elected replica: it must
 // give the lease up and say why.
@@ -51,7 +51,7 @@ func TestRunElected(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := Run(ctx, fakeServer{config: config, informers: factory}, true); !errors.Is(err, broken) {
-		t.Errorf("Run: %v, want %v", err, broken)
+	if err := RunElected(ctx, fakeServer{config: config, informers: factory}, election.Timing{}); !errors.Is(err, broken) {
+		t.Errorf("RunElected: %v, want %v", err, broken)
 	}
 }

@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	"context"
 	"errors"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,9 +38,11 @@ func newServiceAccountToken(ctx context.Context, e *environment) (runner, error)
 		return nil, err
 	}
 	old := &oldTokens{tokens: tokens, secrets: core.Secrets(), client: e.client.CoreV1(), changed: make(chan struct{}, 1)}
-	tokens.AddListener(old)
 	return runFunc(func(ctx context.Context, workers int) {
-		go old.run(ctx)
+		defer tokens.Listen(old)()
+		var looking sync.WaitGroup
+		defer looking.Wait()
+		looking.Go(func() { old.run(ctx) })
 		controller.Run(ctx, workers)
 	}), nil
 }

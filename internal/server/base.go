@@ -43,7 +43,8 @@ type base struct {
 	generic *genericapiserver.Config
 	storage *serverstorage.DefaultStorageFactory
 	// informers are those of the system space, views those of every space.
-	informers, views informers.SharedInformerFactory
+	informers informers.SharedInformerFactory
+	views     *spaces.Factory
 	// loopback are the credentials by which the server calls itself, for clients that name
 	// a space in each request.
 	loopback *rest.Config

@@ -10,7 +10,6 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -25,12 +24,13 @@ import (
 	"github.com/tenantry/tenantry/internal/server/inprocess"
 	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
 	"github.com/tenantry/tenantry/internal/signing"
+	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 // Server is an assembled API server.
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
-	views      informers.SharedInformerFactory
+	views      *spaces.Factory
 	rootCA     []byte
 	// legacyTokens are for the secrets of service accounts; nil makes none.
 	legacyTokens *authentication.LegacyTokens
@@ -184,7 +184,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Informers returns those of all spaces, in the flattened view.
-func (s *Server) Informers() informers.SharedInformerFactory { return s.views }
+func (s *Server) Informers() *spaces.Factory { return s.views }
 
 // RootCA returns the PEM bundle that pods verify the server by.
 func (s *Server) RootCA() []byte { return s.rootCA }

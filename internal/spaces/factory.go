@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
@@ -21,22 +22,36 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// factory is a SharedInformerFactory whose informers read the objects of all
-// spaces, flattened.
-type factory struct {
+// Factory is a SharedInformerFactory whose informers read the objects of all
+// spaces, flattened. What ends before the factory has a Scope of it.
+type Factory struct {
 	Groups
 	config *rest.Config
 	client *http.Client
 	resync time.Duration
 
 	mu        sync.Mutex
-	informers map[reflect.Type]cache.SharedIndexInformer
-	started   map[reflect.Type]bool
+	informers map[reflect.Type]*shared
 	stopped   bool
 	running   sync.WaitGroup
 }
 
-var _ informers.SharedInformerFactory = &factory{}
+// shared is an informer of a factory. Its fields are read with the factory's lock.
+type shared struct {
+	cache.SharedIndexInformer
+	// kept is whether the factory itself was asked for it: it goes on when no scope uses it.
+	kept   bool
+	scopes int
+	// stop ends it, and ended is closed then. Both are nil before it runs.
+	stop  context.CancelFunc
+	ended chan struct{}
+	// bound is whether it ends with what the factory was started with.
+	bound bool
+	// left are the indexes of scopes that have ended.
+	left sets.Set[string]
+}
+
+var _ informers.SharedInformerFactory = &Factory{}
 
 // NewInformerFactory returns a factory of shared informers over every space, the
 // system space included, in the flattened view. config is that of a system
@@ -47,7 +62,7 @@ var _ informers.SharedInformerFactory = &factory{}
 // annotation (the flattened name says it), and the contents of secrets and config maps,
 // except service account tokens and root certificate bundles. Informers with list options
 // or indexers are not supported: they get the shared informer of the type.
-func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.SharedInformerFactory, error) {
+func NewInformerFactory(config *rest.Config, resync time.Duration) (*Factory, error) {
 	config = ConfigIn(config, tenant.Everything)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -59,12 +74,11 @@ func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.Sh
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the shared informers: %w", err)
 	}
-	f := &factory{
+	f := &Factory{
 		config:    config,
 		client:    client,
 		resync:    resync,
-		informers: map[reflect.Type]cache.SharedIndexInformer{},
-		started:   map[reflect.Type]bool{},
+		informers: map[reflect.Type]*shared{},
 	}
 	f.Groups = Groups{f}
 	return f, nil
@@ -73,9 +87,16 @@ func NewInformerFactory(config *rest.Config, resync time.Duration) (informers.Sh
 // InformerFor returns the shared informer of the type of obj, which must be in
 // client-go's scheme. newFunc is not used: the informer reads through the
 // factory's own client.
-func (f *factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *Factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	informer := f.shared(obj)
+	informer.kept = true
+	return informer.SharedIndexInformer
+}
+
+// shared returns the informer of the type of obj. It is called with the lock.
+func (f *Factory) shared(obj runtime.Object) *shared {
 	key := reflect.TypeOf(obj)
 	if informer, ok := f.informers[key]; ok {
 		return informer
@@ -86,11 +107,11 @@ func (f *factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInform
 		// mistake of the program.
 		panic(fmt.Sprintf("creating the shared informer of %T: %v", obj, err))
 	}
-	f.informers[key] = informer
-	return informer
+	f.informers[key] = &shared{SharedIndexInformer: informer, left: sets.New[string]()}
+	return f.informers[key]
 }
 
-func (f *factory) newInformer(obj runtime.Object) (cache.SharedIndexInformer, error) {
+func (f *Factory) newInformer(obj runtime.Object) (cache.SharedIndexInformer, error) {
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, err
@@ -109,7 +130,7 @@ func (f *factory) newInformer(obj runtime.Object) (cache.SharedIndexInformer, er
 		}), nil
 }
 
-func (f *factory) restClient(gv schema.GroupVersion) (*rest.RESTClient, error) {
+func (f *Factory) restClient(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	config := rest.CopyConfig(f.config)
 	config.GroupVersion = &gv
 	config.APIPath = "/apis"
@@ -120,7 +141,11 @@ func (f *factory) restClient(gv schema.GroupVersion) (*rest.RESTClient, error) {
 }
 
 // ForResource returns the shared informer of a resource in client-go's scheme.
-func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+func (f *Factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return forResource(f, resource)
+}
+
+func forResource(f internalinterfaces.SharedInformerFactory, resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	kind, ok := kindsByResource()[resource]
 	if !ok {
 		return nil, fmt.Errorf("no informer found for %v", resource)
@@ -133,27 +158,42 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 }
 
 // Start runs the requested informers that do not run yet. It does not block.
-func (f *factory) Start(stop <-chan struct{}) {
+func (f *Factory) Start(stop <-chan struct{}) {
 	f.StartWithContext(wait.ContextForChannel(stop))
 }
 
 // StartWithContext is Start with a context that ends the informers.
-func (f *factory) StartWithContext(ctx context.Context) {
+func (f *Factory) StartWithContext(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped {
-		return
-	}
-	for key, informer := range f.informers {
-		if !f.started[key] {
-			f.started[key] = true
-			f.running.Go(func() { informer.RunWithContext(ctx) })
+	for _, informer := range f.informers {
+		if !informer.kept || informer.bound {
+			continue
+		}
+		f.start(informer)
+		if informer.stop != nil {
+			informer.bound = true
+			context.AfterFunc(ctx, informer.stop)
 		}
 	}
 }
 
+// start runs an informer that does not run yet. It is called with the lock.
+func (f *Factory) start(informer *shared) {
+	if informer.stop != nil || f.stopped {
+		return
+	}
+	var ctx context.Context
+	ctx, informer.stop = context.WithCancel(context.Background())
+	informer.ended = make(chan struct{})
+	f.running.Go(func() {
+		defer close(informer.ended)
+		informer.RunWithContext(ctx)
+	})
+}
+
 // Shutdown waits until all informers have ended; none is started afterwards.
-func (f *factory) Shutdown() {
+func (f *Factory) Shutdown() {
 	f.mu.Lock()
 	f.stopped = true
 	f.mu.Unlock()
@@ -161,14 +201,17 @@ func (f *factory) Shutdown() {
 }
 
 // WaitForCacheSync waits for the informers that run to have read everything.
-func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+func (f *Factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext is WaitForCacheSync with a context that ends the
 // wait.
-func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	running := f.runningInformers()
+func (f *Factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
+	return waitForSync(ctx, f.runningInformers())
+}
+
+func waitForSync(ctx context.Context, running map[reflect.Type]cache.SharedIndexInformer) cache.SyncResult {
 	checks := make([]cache.DoneChecker, 0, len(running))
 	for _, informer := range running {
 		checks = append(checks, informer.HasSyncedChecker())
@@ -184,20 +227,20 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return result
 }
 
-func (f *factory) runningInformers() map[reflect.Type]cache.SharedIndexInformer {
+func (f *Factory) runningInformers() map[reflect.Type]cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	running := map[reflect.Type]cache.SharedIndexInformer{}
 	for key, informer := range f.informers {
-		if f.started[key] {
-			running[key] = informer
+		if informer.stop != nil {
+			running[key] = informer.SharedIndexInformer
 		}
 	}
 	return running
 }
 
 // InformerName is the name of the informers in metrics: none.
-func (f *factory) InformerName() *cache.InformerName { return nil }
+func (f *Factory) InformerName() *cache.InformerName { return nil }
 
 type genericInformer struct {
 	informer cache.SharedIndexInformer

@@ -8,7 +8,7 @@ import (
 // TestStartLeavesNothing checks that a factory can be started often, as upstream's garbage collector does for each new kind.
 func TestStartLeavesNothing(t *testing.T) {
 	const starts = 1_000
-	f := &factory{}
+	f := &Factory{}
 	stop := make(chan struct{})
 	defer close(stop)
 	before := runtime.NumGoroutine()

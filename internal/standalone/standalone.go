@@ -179,7 +179,7 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 	}
 	return Serve(ctx, s,
 		func(ctx context.Context) error { return o.syncWorkloads(ctx, s) },
-		func(ctx context.Context) error { return kubecontrollers.Run(ctx, s, false) },
+		func(ctx context.Context) error { return kubecontrollers.Run(ctx, s) },
 		func(ctx context.Context) error {
 			reconciling.Show(manager.Metrics())
 			return manager.Run(ctx, s.LoopbackConfig(), manager.Options{

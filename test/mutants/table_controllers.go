@@ -2,6 +2,25 @@ package main
 
 // controllersTable are lines of upstream's controllers, and of the view that they have.
 var controllersTable = []mutant{
+	{"who has lost a lease sends nothing", by("internal/election", "TestLost|TestStuck"),
+		"internal/election/term.go", `if f.term.isOver() {`, `if false {`},
+	{"what is under way ends with the lease", by("internal/election", "TestLost"),
+		"internal/election/term.go", `context.AfterFunc(f.term.ctx, cancel)`, `context.AfterFunc(req.Context(), cancel)`},
+	{"who was stopped for a while sends nothing", by("internal/election", "TestStopped"),
+		"internal/election/term.go", `	t.expire()
+	return`, `	return`},
+	{"a lease is not given up before the work has ended", by("internal/election", "TestAnothers"),
+		"internal/election/term.go", `return errStillWorking`, `return write()`},
+	{"another one's lease is not given up", by("internal/election", "TestAnothers"),
+		"internal/election/term.go", `	if l.taken {
+		return errTaken`, `	if false {
+		return errTaken`},
+	{"controllers that have ended hear of nothing", by("internal/spaces", "TestScope"),
+		"internal/spaces/scope.go", `		remove()
+	}
+	for`, `		_ = remove
+	}
+	for`},
 	{"the active Jobs of a CronJob are in its namespace", by("internal/spaces", "TestActiveJobs"),
 		"internal/spaces/flatten.go", `references[i].Namespace = namespace`, `references[i].Namespace += ""`},
 	{"items wait for their turn", by("internal/kubecontrollers", "TestTakingTurns"),

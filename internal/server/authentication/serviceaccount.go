@@ -96,11 +96,13 @@ func (g *LegacyTokens) IsKnown(token []byte) bool {
 	return webtoken.Parse(string(token)).Text("iss") != serviceaccount.LegacyIssuer || g.keys.knows(string(token))
 }
 
-// AddListener has a listener told when the keys have changed.
-func (g *LegacyTokens) AddListener(listener serviceaccount.Listener) {
-	if g.keys != nil {
-		g.keys.AddListener(listener)
+// Listen has a listener told when the keys have changed, until forget is called.
+func (g *LegacyTokens) Listen(listener serviceaccount.Listener) (forget func()) {
+	if g.keys == nil {
+		return func() {}
 	}
+	g.keys.AddListener(listener)
+	return func() { g.keys.removeListener(listener) }
 }
 
 // GenerateToken implements serviceaccount.TokenGenerator.

@@ -173,6 +173,12 @@ func (k *TokenKeys) AddListener(listener serviceaccount.Listener) {
 	k.listeners = append(k.listeners, listener)
 }
 
+func (k *TokenKeys) removeListener(listener serviceaccount.Listener) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listeners = slices.DeleteFunc(k.listeners, func(l serviceaccount.Listener) bool { return l == listener })
+}
+
 // GetCacheAgeMaxSeconds implements serviceaccount.PublicKeysGetter.
 func (k *TokenKeys) GetCacheAgeMaxSeconds() int { return (*k.public.Load()).GetCacheAgeMaxSeconds() }
 

@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/spaces"
 )
 
 // Isolation says how tenants' pods are kept apart on the network of the host.
@@ -22,9 +23,9 @@ const DefaultWorkers = 32
 type Options struct {
 	// Spaces is the configuration of a system administrator of the control plane, with its plain URL.
 	Spaces *rest.Config
-	// Informers are those of spaces.NewInformerFactory, if there are some already. Run starts what it
-	// adds to them.
-	Informers informers.SharedInformerFactory
+	// Informers are those of spaces.NewInformerFactory, if there are some already. Run has a scope of
+	// them.
+	Informers *spaces.Factory
 	// Host is the configuration of the syncer's ServiceAccount on the host.
 	Host *rest.Config
 	// Connects is whether this process connects to pods as well, with the same ServiceAccount.

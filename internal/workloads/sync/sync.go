@@ -71,7 +71,15 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	s, err := newSyncer(ctx, o)
+	var err error
+	if o.Informers == nil {
+		if o.Informers, err = spaces.NewInformerFactory(asSyncer(o.Spaces), 0); err != nil {
+			return err
+		}
+	}
+	views := o.Informers.Scope()
+	defer views.End()
+	s, err := newSyncer(ctx, o, views)
 	if err != nil {
 		return err
 	}
@@ -96,9 +104,9 @@ func asSyncer(config *rest.Config) *rest.Config {
 	return config
 }
 
-func newSyncer(ctx context.Context, o Options) (*syncer, error) {
+func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: o.Informers, connects: o.Connects,
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
@@ -127,11 +135,6 @@ func (s *syncer) connect(ctx context.Context, o Options) error {
 	var err error
 	if s.spaces, err = kubernetes.NewForConfig(writing); err != nil {
 		return fmt.Errorf("creating the client of all spaces: %w", err)
-	}
-	if s.informers == nil {
-		if s.informers, err = spaces.NewInformerFactory(asSyncer(o.Spaces), 0); err != nil {
-			return err
-		}
 	}
 	host := rest.CopyConfig(o.Host)
 	host.QPS, host.UserAgent = -1, fieldManager

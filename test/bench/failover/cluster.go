@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -50,6 +52,8 @@ type cluster struct {
 type server struct {
 	process *exec.Cmd
 	address string
+	// log is the file that it writes.
+	log string
 }
 
 // until waits for what is to be so, and says what was missing at last.
@@ -167,11 +171,11 @@ func (c *cluster) startServer(ctx context.Context) (*server, error) {
 	for _, m := range c.members {
 		endpoints = append(endpoints, m.client)
 	}
-	s := &server{address: loopback + ":" + strconv.Itoa(port)}
 	dir, err := c.processDir("server")
 	if err != nil {
 		return nil, err
 	}
+	s := &server{address: loopback + ":" + strconv.Itoa(port), log: filepath.Join(dir, filepath.Base(c.binary)+".log")}
 	s.process, err = harness.Start(context.Background(), dir, c.binary, "server",
 		"--pki-dir="+c.pki(), "--bind-address="+loopback, "--secure-port="+strconv.Itoa(port),
 		"--shutdown-delay-duration="+shutdownDelay.String(), "--goaway-chance=0.001",
@@ -188,32 +192,54 @@ func (c *cluster) ready(ctx context.Context, s *server) error {
 	return until(ctx, "the server at "+s.address+" is ready", func(ctx context.Context) error { return c.isReady(ctx, s) })
 }
 
-// settle waits until all servers are ready, and starts those again that have ended, as a kubelet does. It
-// returns how many these were.
-func (c *cluster) settle(ctx context.Context) (restarted int, _ error) {
-	for i := range c.servers {
-		if err := until(ctx, "a server is ready or has ended", func(ctx context.Context) error {
-			err := c.isReady(ctx, c.servers[i])
+// recover waits until all servers are ready again, and fails if one of them has ended.
+func (c *cluster) recover(ctx context.Context) error {
+	for _, s := range c.servers {
+		var ended error
+		if err := until(ctx, "the server at "+s.address+" is ready, or has ended", func(ctx context.Context) error {
+			err := c.isReady(ctx, s)
 			if errors.Is(err, syscall.ECONNREFUSED) {
+				ended = fmt.Errorf("the server at %s has ended: %w", s.address, err)
 				return nil
 			}
 			return err
-		}); err != nil {
-			return restarted, err
+		}); err != nil || ended != nil {
+			return errors.Join(err, ended)
 		}
-		if c.isReady(ctx, c.servers[i]) == nil {
-			continue
-		}
-		harness.End(c.servers[i].process, syscall.SIGKILL)
-		next, err := c.startServer(ctx)
-		if err != nil {
-			return restarted, err
-		}
-		c.servers[i] = next
-		c.service.set(c.servers)
-		restarted++
 	}
-	return restarted, nil
+	return nil
+}
+
+// leads waits until controllers have renewed their lease, which nobody has for a while after its holder was killed.
+func (c *cluster) leads(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	return until(ctx, "controllers have their lease", func(ctx context.Context) error {
+		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "tenantry-controllers", metav1.GetOptions{})
+		if err == nil && (lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: began})) {
+			err = errors.New("nobody renews it")
+		}
+		return err
+	})
+}
+
+// lostLease waits until the controllers of a server have ended because they could not renew their lease.
+func (c *cluster) lostLease(ctx context.Context) error {
+	return until(ctx, "controllers have lost their lease", func(context.Context) error {
+		for _, s := range c.servers {
+			log, err := os.ReadFile(s.log)
+			if err != nil {
+				return err
+			}
+			if bytes.Contains(log, []byte("The controllers of all spaces have ended")) {
+				return nil
+			}
+		}
+		return errors.New("no server says so")
+	})
 }
 
 func (c *cluster) isReady(ctx context.Context, s *server) error {

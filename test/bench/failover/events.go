@@ -49,7 +49,7 @@ func events(quick bool) []event {
 	if !quick {
 		all = append(all, event{"the managers are killed, and others are started", false, killManagers})
 	}
-	// At last, because a process whose lease has ended ends, and has to be started again.
+	// At last: controllers and managers begin anew.
 	return append(all, event{"two members of etcd are killed, and come back", false, loseQuorum})
 }
 
@@ -106,9 +106,12 @@ func killMember(ctx context.Context, c *cluster, l *load, i int) error {
 	return errors.Join(c.healthy(ctx, c.members[i]), l.each(ctx, around))
 }
 
-// loseQuorum kills a majority of etcd. Until it is back nothing is acknowledged, and servers say that
-// they are not ready.
+// loseQuorum kills a majority of etcd, for longer than controllers keep their lease. Until it is back nothing is
+// acknowledged, and servers say that they are not ready. No server ends, and controllers and the other manager go on afterwards.
 func loseQuorum(ctx context.Context, c *cluster, l *load) error {
+	if err := c.leads(ctx); err != nil {
+		return err
+	}
 	lost := c.members[:2]
 	for _, m := range lost {
 		m.kill()
@@ -120,6 +123,9 @@ func loseQuorum(ctx context.Context, c *cluster, l *load) error {
 	}
 	before := l.acked()
 	if err := l.failing(ctx); err != nil {
+		return err
+	}
+	if err := c.lostLease(ctx); err != nil {
 		return err
 	}
 	if after := l.acked(); after != before {
@@ -135,11 +141,13 @@ func loseQuorum(ctx context.Context, c *cluster, l *load) error {
 		return err
 	}
 	harness.Row("all clients write again, after etcd's members were started", "%.1f s", time.Since(began).Seconds())
-	restarted, err := c.settle(ctx)
-	if err != nil {
+	if err := c.recover(ctx); err != nil {
 		return err
 	}
-	harness.Row("servers that had ended, because their controllers lost the lease, and were started again as a kubelet does", "%d", restarted)
+	if err := makeTenant(ctx, c, "after-a-lost-majority"); err != nil {
+		return err
+	}
+	harness.Row("controllers and managers have made a new Tenant ready, after etcd's members were started", "%.1f s", time.Since(began).Seconds())
 	return l.each(ctx, around)
 }
 

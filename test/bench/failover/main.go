@@ -6,8 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -89,6 +91,13 @@ func (e event) report(c counts, took time.Duration) error {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	harness.Row(e.name, "%d acknowledged in %.0f s, %d failed; from one to the next p50 %.0f ms, p99 %.0f ms, longest %.0f ms; %d watches resumed, %d lists",
 		c.acked, took.Seconds(), len(c.failed), ms(harness.Median(c.pauses)), ms(harness.Quantile(c.pauses, 0.99)), ms(slices.Max(c.pauses)), c.resumed, c.relisted)
+	messages := map[string]int{}
+	for _, err := range c.failed {
+		messages[err.Error()]++
+	}
+	for _, message := range slices.Sorted(maps.Keys(messages)) {
+		harness.Row("failed with: "+strings.ReplaceAll(message, "|", " "), "%d", messages[message])
+	}
 	if e.planned && len(c.failed) > 0 {
 		return fmt.Errorf("%s: %d requests failed, the first with: %w", e.name, len(c.failed), c.failed[0])
 	}
