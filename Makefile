@@ -118,6 +118,7 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 	go build -C tools/chart -o ../../bin/node/helm helm.sh/helm/v3/cmd/helm
 	for program in operator-lifecycle-manager/cmd/olm operator-lifecycle-manager/cmd/catalog operator-registry/cmd/opm; do \
 		go build -C test/node/olm -tags json1,containers_image_openpgp -o ../../../bin/node/olm/ github.com/operator-framework/$$program || exit 1; done
+	go build -C test/node/router -o ../../../bin/node/ github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 	@install -D -m 644 -t bin/node/olm/crds $$(go list -C test/node/olm -m -f '{{.Dir}}' github.com/operator-framework/api)/crds/operators.coreos.com_*.yaml
 	go build -o bin/node/pause ./test/node/pause
 	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
@@ -127,7 +128,7 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 		'../../bin/node/node.test --ginkgo.v --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
 
 e2e-node-packages: ## Install what e2e-node needs, on Debian, as root.
-	apt-get update && apt-get install --yes --no-install-recommends containerd runc containernetworking-plugins nftables iproute2 openssl
+	apt-get update && apt-get install --yes --no-install-recommends containerd runc containernetworking-plugins nftables ipset iptables iproute2 openssl
 
 keystone: ## Test against a real Keystone, whose Debian packages are installed once.
 	@dir=$$(mktemp -d) && trap 'test/keystone/down --dir $$dir --purge' EXIT && \

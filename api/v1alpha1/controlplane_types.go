@@ -543,10 +543,16 @@ const (
 	HostContentAnnotation = "tenantry.io/host-content"
 )
 
-// AdoptKeysAnnotation is on ControlPlanes whose Secrets of keys were there before, of an earlier
-// ControlPlane of the name or from a backup. It has their digests, as the condition Degraded shows
-// them, with commas between.
-const AdoptKeysAnnotation = "tenantry.io/adopt-keys"
+const (
+	// AdoptKeysAnnotation is on ControlPlanes whose Secrets of keys were there before, of an earlier
+	// ControlPlane of the name or from a backup. It has the digest of the authorities, whose key proves
+	// the others, and of each Secret that it does not prove, as the condition Degraded shows them, with
+	// commas between.
+	AdoptKeysAnnotation = "tenantry.io/adopt-keys"
+	// AdoptOldTokenKeysAnnotation with the value "true", beside AdoptKeysAnnotation, has tokens of service
+	// accounts verified also by the keys before the newest, for a year. Without it they are refused.
+	AdoptOldTokenKeysAnnotation = "tenantry.io/adopt-old-token-keys"
+)
 
 // ControlPlaneList is a list of ControlPlanes.
 //

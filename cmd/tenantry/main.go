@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/kubecontrollers"
 	"github.com/tenantry/tenantry/internal/version"
+	"github.com/tenantry/tenantry/internal/workloads/canary"
 )
 
 func main() {
@@ -29,7 +30,7 @@ func main() {
 	// Who is asked to end while it starts has not failed.
 	if err := newCommand().ExecuteContext(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		fmt.Fprintf(os.Stderr, "tenantry: %v\n", err)
-		os.Exit(1)
+		os.Exit(canary.ExitCode(err))
 	}
 }
 
@@ -56,6 +57,6 @@ cluster, a space, on one shared control plane.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newSyncerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand())
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newSyncerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand(), newCanaryCommand())
 	return cmd
 }

@@ -62,11 +62,13 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// withSubcommands returns a command and all below it.
+// withSubcommands returns a command and all below it, but those that are for nobody's hands.
 func withSubcommands(cmd *cobra.Command) []*cobra.Command {
 	commands := []*cobra.Command{cmd}
 	for _, sub := range cmd.Commands() {
-		commands = append(commands, withSubcommands(sub)...)
+		if !sub.Hidden {
+			commands = append(commands, withSubcommands(sub)...)
+		}
 	}
 	return commands
 }

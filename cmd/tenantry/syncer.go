@@ -23,7 +23,7 @@ becomes of them. The servers need --host-kubeconfig, too.
 
 It needs a system user with every right (group system:masters) and, on the host
 cluster, the ServiceAccount syncer of config/workloads.`,
-		Example: `  tenantry syncer --kubeconfig admin.kubeconfig --host-kubeconfig syncer.kubeconfig --network-isolation=Unenforced`,
+		Example: `  tenantry syncer --kubeconfig admin.kubeconfig --host-kubeconfig syncer.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			memory.Keep(cmd.Context(), 0)

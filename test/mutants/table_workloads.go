@@ -84,6 +84,66 @@ var workloadsTable = []mutant{
 		"internal/server/admission/spacepolicy/workloads.go", `	if user == tenant.System {`, `	if user != "" {`},
 	{"where a pod runs stays, by whatever subresource", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `	case changesHostUID(a):`, `	case false:`},
+	{"a selector of namespaces is of the tenant", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/selectors.go", `	maps.Copy(s.MatchLabels, home.Labels())`, ``},
+	{"a selector of namespaces has no key of the host's", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/selectors.go", `	s := withKeys(of, hostKey)`, `	s := withKeys(of, strings.Clone)`},
+	{"a selector of pods has no key of the platform's", by("internal/workloads/network", "TestReached|TestOpenOf"),
+		"internal/workloads/network/selectors.go", `		if strings.HasPrefix(key, names.Prefix) {
+			return absentPrefix`, `		if strings.HasPrefix(key, LabelPrefix) {
+			return absentPrefix`},
+	{"no peers are not everybody", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/policy.go", `	if len(of) == 0 {`, `	if false {`},
+	{"a rule of which nothing is left goes", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/policy.go", `if from := peers(rule.From, home, ranges); len(from) > 0 {`, `if from := peers(rule.From, home, ranges); from != nil || len(rule.From) > 0 {`},
+	{"a range is without the cluster's", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/ranges.go", `	for _, p := range merge(slices.Concat(r.inside, except)) {`, `	for _, p := range merge(except) {`},
+	{"an exception that nobody reads is not left out", by("internal/workloads/network", "TestReached"),
+		"internal/workloads/network/ranges.go", `		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			return nil
+		}`, `		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			continue
+		}`},
+	{"the guard selects all pods in both directions", by("internal/workloads/network", "TestReached|TestGuards"),
+		"internal/workloads/network/guard.go", `networkingv1.NetworkPolicySpec{PolicyTypes: both,`, `networkingv1.NetworkPolicySpec{PolicyTypes: both[:1],`},
+	{"what no addresses are reachable by is nobody", by("internal/workloads/network", "TestGuards"),
+		"internal/workloads/network/guard.go", `	if len(addresses) > 0 {`, `	if true {`},
+	{"a policy of the host is not too large", by("internal/workloads/network", "TestPolicy$"),
+		"internal/workloads/network/policy.go", `	if n := entries(&host.Spec); n > maxEntries {`, `	if n := entries(&host.Spec); n < 0 {`},
+	{"pods wait for the word of the canaries", by("internal/workloads/sync", "TestIsolation"),
+		"internal/workloads/sync/isolation.go", `	return i.why
+}`, `	return ""
+}`},
+	{"a host that does not enforce policies is found out", by("internal/workloads/sync", "TestIsolation"),
+		"internal/workloads/sync/isolation.go", `		i.why = unenforced`, `		i.why = ""`},
+	{"what an exit code means is not a guess", by("internal/workloads/sync", "TestCanaries"),
+		"internal/workloads/sync/isolation.go", `	case canary.Unenforced:
+		return canary.ErrUnenforced`, `	case canary.Unenforced:
+		return nil`},
+	{"a connection that must not be made is noticed", by("internal/workloads/canary", "TestDial"),
+		"internal/workloads/canary/canary.go", `			return ErrUnenforced
+		}
+	}`, `			return nil
+		}
+	}`},
+	{"no pod is made before the guards", by("internal/workloads/sync", "TestGuards|TestForeignGuard"),
+		"internal/workloads/sync/namespaces.go", `	return found.UID, s.ensureGuards(ctx, home)`, `	return found.UID, nil`},
+	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),
+		"internal/workloads/sync/policies.go", `	if !isSame(there, wanted) {`, `	if false {`},
+	{"what somebody has changed of a policy is seen", by("internal/workloads/sync", "TestPolicies"),
+		"internal/workloads/sync/host.go", `	annotations[hashAnnotation] = network.Hash(&policy.Spec)`, `	if annotations[hashAnnotation] == "" {
+		annotations[hashAnnotation] = network.Hash(&policy.Spec)
+	}`},
+	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
+		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if true {`},
+	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
+		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if err == nil {`},
+	{"more policies than a host gets close all pods", by("internal/workloads/sync", "TestOpen$"),
+		"internal/workloads/sync/policies.go", `	if len(policies) > network.MaxPolicies {`, `	if false {`},
+	{"the isolation of tenants is what there is without a flag", by("internal/workloads/sync", "TestValidate"),
+		"internal/workloads/sync/options.go", `cmp.Or(Isolation(o.NetworkIsolation), Enforced)`, `cmp.Or(Isolation(o.NetworkIsolation), Unenforced)`},
 	{"a host's Tenants have the level that their ControlPlane says", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `	most := PodSecurityBaseline`, `	most := PodSecurityPrivileged`},
 	{"tenants do not refuse what a host says", by("internal/server/admission", "TestForTenant"),
@@ -112,12 +172,6 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `		s.hold(pod, status, because)`, ``},
 	{"a pod names so much and no more", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `named > maxReferences {`, `false {`},
-	{"a planted key is not adopted with others", by("internal/controller/controlplane", "TestPlantedKeysOfTokens"),
-		"internal/controller/controlplane/tokenkeys.go", `isProven(authorities.Data, secret) {`, `secret.Name != "" {`},
-	{"a key stays the one that it was made as", by("internal/controller/controlplane", "TestPlantedKeysOfTokens"),
-		"internal/controller/controlplane/made.go", `	made["metadata.name"] = []byte(name)`, ``},
-	{"a proof is made with a key", by("internal/controller/controlplane", "TestPlantedKeysOfTokens"),
-		"internal/controller/controlplane/made.go", `proving.Sum(nil)), made)`, `nil), made)`},
 	{"what is not stored is not on the host", by("internal/workloads/clusterip", "TestTakenBack"),
 		"internal/workloads/clusterip/services.go", `	if err != nil && len(m.all) > 0 {`, `	if err == nil && len(m.all) > 0 {`},
 	{"what may be stored stays on the host", by("internal/workloads/clusterip", "TestTakenBack"),

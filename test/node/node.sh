@@ -8,12 +8,12 @@
 # machine, and its settings stay as they are. There is no cluster DNS. The command has
 # KUBECONFIG of an administrator, and the environment variable NODE with the node's address.
 #
-# It needs root, and containerd, runc, containernetworking-plugins, nftables, iproute2,
-# openssl and util-linux of Debian.
+# It needs root, and containerd, runc, containernetworking-plugins, nftables, ipset, iptables,
+# iproute2, openssl and util-linux of Debian.
 set -euo pipefail
 
 if [[ -z ${NODE_INSIDE:-} ]]; then
-	for program in ip unshare nft containerd ctr runc openssl; do
+	for program in ip unshare nft ipset iptables containerd ctr runc openssl; do
 		command -v "$program" >/dev/null || { echo "node.sh: $program is not installed" >&2; exit 1; }
 	done
 	NODE_INSIDE=yes exec unshare --net --mount --propagation private -- "$0" "$@"

@@ -19,7 +19,9 @@ import (
 // standalone is a Tenantry on the node's machine whose pods run on the node.
 type standalone struct {
 	dir, hostKubeconfig string
-	process             *exec.Cmd
+	// isolation is a flag that says how tenants are kept apart on the network.
+	isolation string
+	process   *exec.Cmd
 }
 
 func (s *standalone) binary() string {
@@ -30,7 +32,7 @@ func (s *standalone) binary() string {
 func (s *standalone) start() {
 	GinkgoHelper()
 	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
-		"--network-isolation=Unenforced", "--trust-local-images")
+		s.isolation, "--trust-local-images")
 	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(s.process.Start()).To(Succeed())
 	Eventually(func() error {
@@ -125,11 +127,11 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 
 	BeforeAll(func() {
 		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--wait=false") })
+		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
 		dir, err := os.MkdirTemp("", "tenantry-workloads-")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, dir)
-		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig")}
+		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
 		syncerKubeconfig(tenantry.hostKubeconfig)
 		tenantry.start()
 		DeferCleanup(func() {

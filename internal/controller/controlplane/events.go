@@ -29,6 +29,11 @@ func tokenKeyRetired(secret string) conditions.Event {
 		fmt.Sprintf("servers refuse tokens of service accounts that were signed by the key in Secret %q, which nobody needs any more", secret))
 }
 
+func oldTokenKeysRefused(secret string) conditions.Event {
+	return conditions.Normal("OldTokenKeysRefused", "RotateKeys",
+		fmt.Sprintf("servers refuse tokens of service accounts that an earlier ControlPlane has signed by other keys than that in Secret %q: they have no end that is known", secret))
+}
+
 // eventType returns the type of the event that tells of a change, empty if none does.
 func eventType(was *metav1.Condition, is metav1.Condition) string {
 	switch {

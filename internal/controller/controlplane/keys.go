@@ -52,7 +52,7 @@ type authorities struct {
 // ensureKeys makes the two Secrets that nobody could make again: of the authorities, whose
 // keys no server has, and of what servers sign with.
 func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
-	data, err := r.once(ctx, w, authoritiesName(w.cp), func() (map[string][]byte, error) {
+	data, err := r.once(ctx, w, nil, authoritiesName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(serverCA, systemCA, frontProxyCA)
 		if err == nil {
 			made[identity] = []byte(uuid.NewUUID())
@@ -77,7 +77,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	if known := w.cp.Status.CertificateAuthority; known != "" && known != string(found.server.PEM()) {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other authorities than this ControlPlane was made with (status.certificateAuthority): restore it from a backup", authoritiesName(w.cp))
 	}
-	data, err = r.once(ctx, w, keysName(w.cp), func() (map[string][]byte, error) {
+	data, err = r.once(ctx, w, found.system, keysName(w.cp), func() (map[string][]byte, error) {
 		made, err := newAuthorities(clientCA)
 		if err == nil {
 			made[serviceAccount+key], err = keyutil.MakeEllipticPrivateKeyPEM()
@@ -95,6 +95,9 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 	}
 	found.signing = map[string][]byte{clientCA + crt: data[clientCA+crt], clientCA + key: data[clientCA+key]}
 	found.keys = append(found.keys, v1alpha1.ControlPlaneKeys{SecretName: keysName(w.cp), Digest: digestOf(data)})
+	if err := r.adoptTokenKey(ctx, w, found.system); err != nil {
+		return err
+	}
 	w.authorities = found // by which the status says that there are keys: all of them
 	return nil
 }
@@ -102,15 +105,15 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 // once returns the content of a Secret of keys, which is made if the ControlPlane never had
 // one. It has no owner: it is needed again with the volume. What a cache remembers is not
 // enough to tell whether there are keys. What is made is recorded before, so that nobody's Secret
-// is taken for it.
-func (r *Reconciler) once(ctx context.Context, w *work, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+// is taken for it. system proves it, nil if nothing does.
+func (r *Reconciler) once(ctx context.Context, w *work, system *pki.Authority, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
 	found, err := r.readLive(ctx, w.cp, "Secret", name, secret)
 	switch {
 	case err != nil:
 		return nil, err
 	case found:
-		return secret.Data, r.checkMade(ctx, w.cp, secret)
+		return secret.Data, r.takeMade(ctx, w, system, secret)
 	case w.cp.Status.CertificateAuthority != "":
 		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
 			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
@@ -119,11 +122,19 @@ func (r *Reconciler) once(ctx context.Context, w *work, name string, make func()
 	if err != nil {
 		return nil, fmt.Errorf("making the keys of Secret %q: %w", name, err)
 	}
-	return data, r.create(ctx, w, name, data)
+	return data, r.create(ctx, w, system, name, data)
+}
+
+// takeMade checks a Secret of keys that is there, and proves it for the next ControlPlane of the name.
+func (r *Reconciler) takeMade(ctx context.Context, w *work, system *pki.Authority, secret *corev1.Secret) error {
+	if err := w.checkMade(system, secret); err != nil || system == nil {
+		return err
+	}
+	return r.prove(ctx, system, secret)
 }
 
 // create creates a Secret of keys, once the status says what is in it.
-func (r *Reconciler) create(ctx context.Context, w *work, name string, data map[string][]byte) error {
+func (r *Reconciler) create(ctx context.Context, w *work, system *pki.Authority, name string, data map[string][]byte) error {
 	if err := r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(data)}); err != nil {
 		return err
 	}
@@ -131,6 +142,13 @@ func (r *Reconciler) create(ctx context.Context, w *work, name string, data map[
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.cp.Namespace, Name: name, Labels: labelsOf(w.cp)},
 		Immutable:  new(true),
 		Data:       data,
+	}
+	if system != nil {
+		proof, err := proofOf(system, name, data)
+		if err != nil {
+			return err
+		}
+		secret.Annotations = map[string]string{provedBy: proof}
 	}
 	if err := r.Client.Create(ctx, secret, client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("creating Secret %q: %w", name, err)

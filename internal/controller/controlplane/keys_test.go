@@ -103,6 +103,8 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		return all
 	}
 	both := record(authorities, keys)
+	unproved := keys.DeepCopy()
+	unproved.Annotations = nil
 	for name, tc := range map[string]struct {
 		// had is the authority that the status says, and made what it says of Secrets.
 		had  string
@@ -119,11 +121,15 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		"one Secret was to be made":          {made: record(authorities)},
 		"both Secrets were made before that": {made: both, host: []client.Object{authorities, keys}},
 
-		"there, with a volume of before": {host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
-		"there, and somebody's":          {adopted: digestOf(others.Data), host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
-		"one is adopted": {adopted: digestOf(authorities.Data), host: []client.Object{authorities, keys},
-			reason: v1alpha1.ReasonKeysNotAdopted},
-		"both are adopted":                {adopted: digestOf(authorities.Data) + "," + digestOf(keys.Data), host: []client.Object{authorities, keys}},
+		"there, with a volume of before":         {host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"there, and somebody's":                  {adopted: digestOf(others.Data), host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"the authorities are adopted":            {adopted: digestOf(authorities.Data), host: []client.Object{authorities, keys}},
+		"the keys are adopted":                   {adopted: digestOf(keys.Data), host: []client.Object{authorities, keys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"adopted authorities do not prove these": {adopted: digestOf(authorities.Data), host: []client.Object{authorities, unproved}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"nor those of others":                    {adopted: digestOf(authorities.Data), host: []client.Object{authorities, otherKeys}, reason: v1alpha1.ReasonKeysNotAdopted},
+		"proved, and not those that are recorded": {had: certificate, made: record(authorities, otherKeys), host: []client.Object{authorities, keys},
+			reason: v1alpha1.ReasonKeysInvalid},
+		"both are adopted":                {adopted: digestOf(authorities.Data) + "," + digestOf(keys.Data), host: []client.Object{authorities, unproved}},
 		"planted beside those just made":  {made: record(authorities), host: []client.Object{authorities, otherKeys}, reason: v1alpha1.ReasonKeysNotAdopted},
 		"planted where one was to be":     {made: record(authorities), host: []client.Object{others}, reason: v1alpha1.ReasonKeysNotAdopted},
 		"an empty annotation adopts none": {adopted: ",", host: []client.Object{authorities}, reason: v1alpha1.ReasonKeysNotAdopted},

@@ -13,10 +13,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/pki"
 )
 
 // digestOf returns a digest of the content of a Secret of keys, with its private keys: nobody else
@@ -36,26 +38,6 @@ func sumOf(sum hash.Hash, data map[string][]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// proof is the file of a Secret with a later key of service accounts by which the operator knows that it has made it,
-// also for an earlier ControlPlane of the name.
-const proof = "proof"
-
-// proofOf returns what proves that a Secret was made by who has the keys of the authorities. That key is of proofs
-// alone: what is made with the authority's own elsewhere is in the status, and may be of what others have written.
-func proofOf(authorities map[string][]byte, name string, data map[string][]byte) string {
-	proving := hmac.New(sha256.New, authorities[systemCA+key])
-	proving.Write([]byte("proofs of Secrets of keys"))
-	made := maps.Clone(data)
-	delete(made, proof)
-	made["metadata.name"] = []byte(name) // no file has the name: the data is what the operator has made
-	return sumOf(hmac.New(sha256.New, proving.Sum(nil)), made)
-}
-
-// isProven reports whether a Secret has its proof.
-func isProven(authorities map[string][]byte, secret *corev1.Secret) bool {
-	return len(authorities[systemCA+key]) > 0 && hmac.Equal(secret.Data[proof], []byte(proofOf(authorities, secret.Name, secret.Data)))
-}
-
 // isRecorded reports whether a Secret of keys has what the status of its ControlPlane says.
 func isRecorded(cp *v1alpha1.ControlPlane, secret *corev1.Secret) bool {
 	return slices.Contains(cp.Status.Keys, v1alpha1.ControlPlaneKeys{SecretName: secret.Name, Digest: digestOf(secret.Data)})
@@ -65,56 +47,85 @@ func isRecorded(cp *v1alpha1.ControlPlane, secret *corev1.Secret) bool {
 // an operator without such records has made does not, until somebody answers for them.
 func recordsKeys(cp *v1alpha1.ControlPlane) bool { return len(cp.Status.Keys) > 0 }
 
-// checkMade reports why the content of a Secret of keys is not used: who may create Secrets, but not
-// read them, could have made it, and would know the keys. Whoever writes the ControlPlane can say
-// that it is right.
-func (r *Reconciler) checkMade(ctx context.Context, cp *v1alpha1.ControlPlane, secret *corev1.Secret) error {
-	adopted := strings.Split(cp.Annotations[v1alpha1.AdoptKeysAnnotation], ",")
-	switch {
-	case isRecorded(cp, secret), slices.Contains(adopted, digestOf(secret.Data)):
-		return nil
-	}
-	digests, err := r.digests(ctx, cp)
+// provedBy says of a Secret of keys, but that of the authorities, that the operator has made it: it is the
+// authentication code of name and content, by the key of the authority of system users.
+const provedBy = "tenantry.io/keys-mac"
+
+// proofOf returns what the annotation of a Secret of keys is to be. Nobody makes it who may create
+// Secrets and not read them. Others choose what is in copies, and read their digests by the same key in the
+// status: no copy has a key without a name, so none has the digest of a Secret of keys.
+func proofOf(system *pki.Authority, name string, data map[string][]byte) (string, error) {
+	secret, err := system.KeyPEM()
 	if err != nil {
+		return "", fmt.Errorf("reading the key of %s: %w", systemCA, err)
+	}
+	named := map[string][]byte{"": []byte(name)}
+	maps.Copy(named, data)
+	return sumOf(hmac.New(sha256.New, secret), named), nil
+}
+
+// isProved reports whether the key of an authority says that the operator has made a Secret. Without an
+// authority, as for that of the authorities themselves, nothing does.
+func isProved(system *pki.Authority, secret *corev1.Secret) (bool, error) {
+	if system == nil {
+		return false, nil
+	}
+	proof, err := proofOf(system, secret.Name, secret.Data)
+	return hmac.Equal([]byte(proof), []byte(secret.Annotations[provedBy])), err
+}
+
+// prove has a Secret of keys that is used say that the operator has made it, for the next ControlPlane of
+// the name. One that was made by an operator without proofs does not yet.
+func (r *Reconciler) prove(ctx context.Context, system *pki.Authority, secret *corev1.Secret) error {
+	proof, err := proofOf(system, secret.Name, secret.Data)
+	if err != nil || secret.Annotations[provedBy] == proof {
 		return err
 	}
-	how := fmt.Sprintf("run \"kubectl -n %s annotate --overwrite controlplane %s %s=%s\"", cp.Namespace, cp.Name, v1alpha1.AdoptKeysAnnotation, digests)
-	if cp.Status.CertificateAuthority != "" && recordsKeys(cp) {
+	changed := secret.DeepCopy()
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, provedBy, proof)
+	if err := r.Client.Patch(ctx, changed, client.MergeFrom(secret), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("proving Secret %q: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// checkMade reports why the content of a Secret of keys is not used: who may create Secrets, but not
+// read them, could have made it, and would know the keys. Whoever writes the ControlPlane can say
+// that it is right: of the authorities, whose key proves the others, and of each that it does not prove.
+func (w *work) checkMade(system *pki.Authority, secret *corev1.Secret) error {
+	digest := digestOf(secret.Data)
+	proved, err := isProved(system, secret)
+	switch {
+	case err != nil:
+		return err
+	case isRecorded(w.cp, secret), proved && !isNamed(w.cp, secret.Name):
+		return nil
+	case slices.Contains(strings.Split(w.cp.Annotations[v1alpha1.AdoptKeysAnnotation], ","), digest):
+		if !slices.Contains(w.adopted, digest) {
+			w.adopted = append(w.adopted, digest)
+		}
+		return nil
+	}
+	how := fmt.Sprintf("run \"kubectl -n %s annotate --overwrite controlplane %s %s=%s\"", w.cp.Namespace, w.cp.Name,
+		v1alpha1.AdoptKeysAnnotation, strings.Join(append(slices.Clone(w.adopted), digest), ","))
+	switch {
+	case w.cp.Status.CertificateAuthority != "" && isNamed(w.cp, secret.Name):
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q has other keys than this ControlPlane was made with (status.keys): "+
 			"restore it from a backup; if these are right, %s", secret.Name, how)
+	case system != nil:
+		return conditions.Problemf(v1alpha1.ReasonKeysNotAdopted, "Secret %q was there before this ControlPlane, and nothing proves that an operator has made it: "+
+			"its annotation %s is not by the key of Secret %q. Whoever has made it may know its keys: delete it. Only if you know it, such as from a backup without annotations, %s",
+			secret.Name, provedBy, authoritiesName(w.cp), how)
+	default:
+		return conditions.Problemf(v1alpha1.ReasonKeysNotAdopted, "Secret %q was there before this ControlPlane, and whoever has made it may know its keys. "+
+			"If it is of an earlier ControlPlane of the name, or from a backup, %s, which adopts what its keys prove, too; otherwise delete it. "+
+			"Tokens of service accounts by keys before the last rotation are refused then, unless you annotate %s=true first", secret.Name, how, v1alpha1.AdoptOldTokenKeysAnnotation)
 	}
-	return conditions.Problemf(v1alpha1.ReasonKeysNotAdopted, "Secret %q was there before this ControlPlane, and whoever has made it may know its keys. "+
-		"If it is of an earlier ControlPlane of the name, or from a backup, %s; otherwise delete it", secret.Name, how)
 }
 
-// digests returns those of the Secrets of keys that are there. Of later keys, only one that was made with these
-// authorities is among them: whoever does what the message says would adopt another one with the rest.
-func (r *Reconciler) digests(ctx context.Context, cp *v1alpha1.ControlPlane) (string, error) {
-	var all []string
-	names, err := r.keySecrets(ctx, cp)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		secret := &corev1.Secret{}
-		switch found, err := r.readLive(ctx, cp, "Secret", name, secret); {
-		case err != nil:
-			return "", err
-		case found:
-			all = append(all, digestOf(secret.Data))
-		}
-	}
-	return strings.Join(all, ","), nil
-}
-
-// keySecrets are the names of the Secrets of keys that a ControlPlane goes on with.
-func (r *Reconciler) keySecrets(ctx context.Context, cp *v1alpha1.ControlPlane) ([]string, error) {
-	names := []string{authoritiesName(cp), keysName(cp)}
-	newest, err := r.newestTokenKey(ctx, cp)
-	if newest > 1 {
-		names = append(names, tokenKeyName(cp, newest))
-	}
-	return names, err
+// isNamed reports whether the status says what a Secret has.
+func isNamed(cp *v1alpha1.ControlPlane, secret string) bool {
+	return slices.ContainsFunc(cp.Status.Keys, func(k v1alpha1.ControlPlaneKeys) bool { return k.SecretName == secret })
 }
 
 // recordKeys writes what is to be in a Secret of keys into the status.

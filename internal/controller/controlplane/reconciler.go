@@ -46,6 +46,8 @@ type work struct {
 	cp *v1alpha1.ControlPlane
 	// authorities are set by ensureKeys.
 	authorities *authorities
+	// adopted are the digests of Secrets of keys that are used because somebody answers for them.
+	adopted []string
 	// tokenKeys are set by ensureTokenKeys.
 	tokenKeys *tokenKeys
 	// hosts are the names and addresses of the Service, and endpoint is the URL by which

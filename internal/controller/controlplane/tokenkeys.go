@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/pki"
 )
 
 const (
@@ -99,6 +100,13 @@ func (r *Reconciler) ensureTokenKeys(ctx context.Context, w *work) error {
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key, or another one than before (status.tokenKeys): restore it from a backup",
 			secret.Name, serviceAccount+key)
 	}
+	for _, next := range keys.all[keys.signer+1:] {
+		if _, err := r.madeTokenKey(ctx, w, next.SecretName); conditions.IsProblem(err) { // servers verify by it all the same
+			w.remaining = err
+		} else if err != nil {
+			return err
+		}
+	}
 	switch err := r.rotate(ctx, w, keys); {
 	case conditions.IsProblem(err): // all goes on by the keys that there are
 		w.remaining = err
@@ -124,21 +132,16 @@ func (w *work) recorded() []v1alpha1.ControlPlaneKeys {
 }
 
 // firstTokenKeys are those of a ControlPlane whose status has none: the one that was made with
-// all other keys or, if it goes on with the keys of an earlier one, the newest of that.
+// all other keys or, if it goes on with the keys of an earlier one, the newest of that. What others have made
+// beside the Secrets that the status names does not matter.
 func (r *Reconciler) firstTokenKeys(ctx context.Context, w *work, keys *tokenKeys) error {
-	newest, err := r.newestTokenKey(ctx, w.cp)
-	if err != nil {
-		return err
+	newest := 1
+	for _, known := range w.cp.Status.Keys {
+		newest = max(newest, tokenKeyNumber(w.cp, known.SecretName))
 	}
-	secret := &corev1.Secret{}
 	name := tokenKeyName(w.cp, newest)
-	switch found, err := r.readLive(ctx, w.cp, "Secret", name, secret); {
-	case err != nil:
-		return err
-	case !found:
-		return fmt.Errorf("reading Secret %q: it has gone", name)
-	}
-	if err := r.checkMade(ctx, w.cp, secret); err != nil {
+	secret, err := r.madeTokenKey(ctx, w, name)
+	if err != nil {
 		return err
 	}
 	public, err := publicKey(secret.Data[serviceAccount+key])
@@ -146,40 +149,58 @@ func (r *Reconciler) firstTokenKeys(ctx context.Context, w *work, keys *tokenKey
 		return conditions.Problemf(v1alpha1.ReasonKeysInvalid, "Secret %q: %s holds no private key: restore it from a backup", name, serviceAccount+key)
 	}
 	now := metav1.NewTime(r.now())
-	for i, old := range pemBlocks(secret.Data[serviceAccount+pub]) { // nobody knows how long its tokens live
-		if old != string(public) {
-			keys.all = append(keys.all, v1alpha1.ControlPlaneTokenKey{
-				SecretName: fmt.Sprintf("%s/%d", name, i), PublicKey: old, PublishedAt: &now, SignsFrom: &now,
+	keys.before(string(public), secret, now, w.cp.Annotations[v1alpha1.AdoptOldTokenKeysAnnotation] == "true")
+	keys.all = append(keys.all, v1alpha1.ControlPlaneTokenKey{SecretName: name, PublicKey: string(public), PublishedAt: &now, SignsFrom: &now})
+	keys.rotation = w.cp.Spec.ServiceAccounts.KeyRotation
+	return nil
+}
+
+// before are the keys that verified when that of a Secret was made. Nobody knows how long their tokens live, and
+// which of them have ended or were stolen since: they verify if somebody asks for it, for as long as any token may live.
+func (k *tokenKeys) before(public string, secret *corev1.Secret, now metav1.Time, asked bool) {
+	refused := false
+	for i, old := range pemBlocks(secret.Data[serviceAccount+pub]) {
+		switch {
+		case old == public:
+		case !asked:
+			refused = true
+		default:
+			k.all = append(k.all, v1alpha1.ControlPlaneTokenKey{
+				SecretName: fmt.Sprintf("%s/%d", secret.Name, i), PublicKey: old, PublishedAt: &now, SignsFrom: &now,
 				LongestLifetime: metav1.Duration{Duration: defaultTokenLifetime}, VerifiesUntil: new(metav1.NewTime(now.Add(publishPeriod + defaultTokenLifetime))),
 			})
 		}
 	}
-	keys.all = append(keys.all, v1alpha1.ControlPlaneTokenKey{SecretName: name, PublicKey: string(public), PublishedAt: &now, SignsFrom: &now})
-	keys.rotation = w.cp.Spec.ServiceAccounts.KeyRotation
-	if newest > 1 {
-		return r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: name, Digest: digestOf(secret.Data)})
+	if refused {
+		k.events = append(k.events, oldTokenKeysRefused(secret.Name))
 	}
-	return nil
 }
 
-// newestTokenKey is the number of the newest Secret with a key of service accounts. One that was not made with the
-// authorities that are there is nobody's.
-func (r *Reconciler) newestTokenKey(ctx context.Context, cp *v1alpha1.ControlPlane) (int, error) {
+// adoptTokenKey records the newest key of service accounts that an earlier ControlPlane of the name has left, before
+// the status says that there are keys. A newer one that nothing proves is a problem and not left out: it may be from a
+// backup, and those before it were stolen.
+func (r *Reconciler) adoptTokenKey(ctx context.Context, w *work, system *pki.Authority) error {
+	if w.cp.Status.CertificateAuthority != "" {
+		return nil
+	}
 	secrets := &corev1.SecretList{}
-	if err := r.Live.List(ctx, secrets, client.InNamespace(cp.Namespace), client.MatchingLabels{managedLabel: FieldManager, ofLabel: cp.Name}); err != nil {
-		return 0, fmt.Errorf("listing the Secrets of ControlPlane %q: %w", cp.Name, err)
+	if err := r.Live.List(ctx, secrets, client.InNamespace(w.cp.Namespace), client.MatchingLabels{managedLabel: FieldManager, ofLabel: w.cp.Name}); err != nil {
+		return fmt.Errorf("listing the Secrets of ControlPlane %q: %w", w.cp.Name, err)
 	}
-	authorities := &corev1.Secret{}
-	if _, err := r.readLive(ctx, cp, "Secret", authoritiesName(cp), authorities); err != nil {
-		return 0, err
-	}
-	newest := 1
+	var newest *corev1.Secret
+	number := 1
 	for i := range secrets.Items {
-		if secret := &secrets.Items[i]; isProven(authorities.Data, secret) {
-			newest = max(newest, tokenKeyNumber(cp, secret.Name))
+		if n := tokenKeyNumber(w.cp, secrets.Items[i].Name); n > number {
+			newest, number = &secrets.Items[i], n
 		}
 	}
-	return newest, nil
+	if newest == nil {
+		return nil
+	}
+	if err := w.checkMade(system, newest); err != nil || isRecorded(w.cp, newest) {
+		return err
+	}
+	return r.recordKeys(ctx, w, v1alpha1.ControlPlaneKeys{SecretName: newest.Name, Digest: digestOf(newest.Data)})
 }
 
 // madeTokenKey reads a Secret that has been made, and says if it is gone or another one.
@@ -192,7 +213,7 @@ func (r *Reconciler) madeTokenKey(ctx context.Context, w *work, name string) (*c
 	case !found:
 		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup; servers go on with what they have of it", name)
 	}
-	return secret, r.checkMade(ctx, w.cp, secret)
+	return secret, r.takeMade(ctx, w, w.authorities.system, secret)
 }
 
 // retire takes away keys whose tokens have ended, and all that sign no more if they are refused.
@@ -260,13 +281,8 @@ func (r *Reconciler) nextTokenKey(ctx context.Context, w *work, keys *tokenKeys,
 	if err != nil {
 		return nil, fmt.Errorf("making the key of Secret %q: %w", name, err)
 	}
-	authorities := &corev1.Secret{}
-	if _, err := r.readLive(ctx, w.cp, "Secret", authoritiesName(w.cp), authorities); err != nil {
-		return nil, err
-	}
 	data := map[string][]byte{serviceAccount + key: private, serviceAccount + pub: keys.public()}
-	data[proof] = []byte(proofOf(authorities.Data, name, data))
-	return data, r.create(ctx, w, name, data)
+	return data, r.create(ctx, w, w.authorities.system, name, data)
 }
 
 // note notes how long tokens live that are signed from now on.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -233,12 +232,6 @@ func TestKeysOfTokensAreGuarded(t *testing.T) {
 	_, others, _ := keysOf(t, named())
 	planted := secret("cp-service-account-key-2")
 	planted.Data = others.Data
-	rotated := func(o *rotation) {
-		o.rotate("two")
-		o.must()
-		o.now = o.now.Add(publishPeriod)
-		o.must()
-	}
 	for name, tc := range map[string]struct {
 		before func(o *rotation)
 		reason string
@@ -252,13 +245,13 @@ func TestKeysOfTokensAreGuarded(t *testing.T) {
 			o.rotate("two")
 		}, v1alpha1.ReasonKeysInvalid, true},
 		"that which signs is gone": {func(o *rotation) {
-			rotated(o)
+			o.rotated()
 			if err := o.host.Delete(context.Background(), secret("cp-service-account-key-2")); err != nil {
 				t.Fatal(err)
 			}
 		}, v1alpha1.ReasonKeysMissing, false},
 		"that which signs is another": {func(o *rotation) {
-			rotated(o)
+			o.rotated()
 			if err := o.host.Delete(context.Background(), secret("cp-service-account-key-2")); err != nil {
 				t.Fatal(err)
 			}
@@ -283,90 +276,229 @@ func TestKeysOfTokensAreGuarded(t *testing.T) {
 	}
 }
 
-// TestPlantedKeysOfTokens checks that a key that somebody has put beside those of an earlier ControlPlane is not adopted
-// with them, whatever it has been made of.
-func TestPlantedKeysOfTokens(t *testing.T) {
-	o := newRotation(t, named())
-	o.must()
+// again makes the ControlPlane again, on what the one before has left.
+func (o *rotation) again(annotations map[string]string) {
+	o.t.Helper()
+	if err := errors.Join(o.host.Delete(o.t.Context(), o.cp()),
+		o.host.Create(o.t.Context(), named(func(cp *v1alpha1.ControlPlane) { cp.Annotations = annotations }))); err != nil {
+		o.t.Fatal(err)
+	}
+	o.files = nil
+}
+
+// obey runs the command that is in the message of a Secret that is not adopted.
+func (o *rotation) obey(secret string) {
+	o.t.Helper()
+	err := o.reconcile()
+	if reasonOf(err) != v1alpha1.ReasonKeysNotAdopted || !strings.HasPrefix(err.Error(), `Secret "`+secret+`"`) || o.files != nil {
+		o.t.Fatalf("got %v, want that Secret %q is not adopted", err, secret)
+	}
+	_, digests, _ := strings.Cut(err.Error(), v1alpha1.AdoptKeysAnnotation+"=")
+	digests, _, _ = strings.Cut(digests, `"`)
+	o.change(func(cp *v1alpha1.ControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, v1alpha1.AdoptKeysAnnotation, digests)
+	})
+}
+
+// rotated makes another key, by which servers sign.
+func (o *rotation) rotated() {
+	o.t.Helper()
 	o.rotate("two")
 	o.must()
 	o.now = o.now.Add(publishPeriod)
 	o.must()
-	want := o.files
-	genuine := &corev1.Secret{}
-	if err := o.host.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "cp-service-account-key-2"}, genuine); err != nil {
-		t.Fatal(err)
-	}
-	private, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := map[string][]byte{"service-account.key": private}
-	proven := maps.Clone(own)
-	proven[proof] = []byte(proofOf(nil, "cp-service-account-key-8", own))
-	for name, data := range map[string]map[string][]byte{
-		"cp-service-account-key-7": own, "cp-service-account-key-8": proven, "cp-service-account-key-9": genuine.Data, // of another name
-	} {
-		planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labelsOf(named())}, Data: data}
-		if err := o.host.Create(t.Context(), planted); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := o.host.Delete(t.Context(), o.cp()); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.host.Create(t.Context(), named()); err != nil {
-		t.Fatal(err)
-	}
-	_, digests, _ := strings.Cut(o.reconcile().Error(), v1alpha1.AdoptKeysAnnotation+"=")
-	digests, _, _ = strings.Cut(digests, `"`)
-	o.change(func(cp *v1alpha1.ControlPlane) {
-		cp.Annotations = map[string]string{v1alpha1.AdoptKeysAnnotation: digests}
-	})
-	o.must()
-	if diff := cmp.Diff(want, o.files); diff != "" {
-		t.Errorf("what servers are given (-want +got):\n%s", diff)
-	}
-	all := o.cp().Status.TokenKeys
-	if newest := all[len(all)-1].SecretName; newest != genuine.Name {
-		t.Errorf("tokens are signed by the key in %q", newest)
-	}
 }
 
 // TestKeysOfTokensAreAdopted checks that a ControlPlane that goes on with the keys of an earlier one signs by its newest, and
-// verifies by those before.
+// verifies by those before only if somebody asks for it.
 func TestKeysOfTokensAreAdopted(t *testing.T) {
-	o := newRotation(t, named())
-	o.must()
-	o.rotate("two")
-	o.must()
-	o.now = o.now.Add(publishPeriod)
-	o.must()
-	want := o.files
-	if err := o.host.Delete(t.Context(), o.cp()); err != nil {
-		t.Fatal(err)
+	for name, asked := range map[string]bool{"the newest": false, "all": true} {
+		t.Run(name, func(t *testing.T) {
+			o := newRotation(t, named())
+			o.must()
+			o.rotated()
+			want := maps.Clone(o.files)
+			annotations := map[string]string{v1alpha1.AdoptOldTokenKeysAnnotation: "true"}
+			if !asked {
+				annotations, want["service-account.pub"] = nil, []byte(signer(t, o.files))
+			}
+			recorder := &events.FakeRecorder{Events: make(chan string, 100)}
+			o.r.Events = recorder
+			o.again(annotations)
+			o.obey("cp-authorities")
+			o.must()
+			o.change(func(cp *v1alpha1.ControlPlane) { cp.Annotations = nil })
+			o.must()
+			if diff := cmp.Diff(want, o.files); diff != "" {
+				t.Errorf("what servers are given (-want +got):\n%s", diff)
+			}
+			close(recorder.Events)
+			said := 0
+			for event := range recorder.Events {
+				if strings.Contains(event, "OldTokenKeysRefused") {
+					said++
+				}
+			}
+			if want := map[bool]int{false: 1}[asked]; said != want {
+				t.Errorf("%d events say that tokens are refused, want %d", said, want)
+			}
+			key := types.NamespacedName{Namespace: "ns", Name: "cp-service-account-key-2"}
+			if err := o.host.Get(t.Context(), key, &corev1.Secret{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if err := o.host.Create(t.Context(), named()); err != nil {
-		t.Fatal(err)
-	}
-	if got := reasonOf(o.reconcile()); got != v1alpha1.ReasonKeysNotAdopted {
-		t.Errorf("keys of an earlier ControlPlane are used unasked: %q", got)
-	}
-	digests, err := o.r.digests(t.Context(), o.cp())
+}
+
+// TestPlantedKeysAreNotAdopted has who may create Secrets, and read none, add one to those that an earlier ControlPlane has
+// left: the command that adopts those does not adopt it.
+func TestPlantedKeysAreNotAdopted(t *testing.T) {
+	others := newRotation(t, named())
+	others.must()
+	others.rotated()
+	known := secretOf(t, others.host, "cp-service-account-key-2")
+	authorities := secretOf(t, others.host, "cp-authorities")
+	system, err := parse(authorities.Name, systemCA, authorities.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.change(func(cp *v1alpha1.ControlPlane) {
-		cp.Annotations = map[string]string{v1alpha1.AdoptKeysAnnotation: digests}
-	})
-	o.must()
-	if diff := cmp.Diff(want, o.files); diff != "" {
-		t.Errorf("what servers are given (-want +got):\n%s", diff)
+	for name, change := range map[string]func(planted, genuine *corev1.Secret){
+		"without a proof":    func(planted, _ *corev1.Secret) { planted.Annotations = nil },
+		"with nothing in it": func(planted, _ *corev1.Secret) { planted.Data = nil },
+		"with a proof of others": func(planted, _ *corev1.Secret) {
+			proof, err := proofOf(system, planted.Name, planted.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			planted.Annotations = map[string]string{provedBy: proof}
+		},
+		"with the proof of another Secret": func(planted, genuine *corev1.Secret) { planted.Annotations = genuine.Annotations },
+		"with an old key, proved as another Secret": func(planted, genuine *corev1.Secret) {
+			planted.Data, planted.Annotations = genuine.Data, genuine.Annotations
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newRotation(t, named())
+			o.must()
+			o.rotated()
+			genuine := signer(t, o.files)
+			planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cp-service-account-key-9", Labels: labelsOf(named()), Annotations: known.Annotations}, Data: known.Data}
+			change(planted, secretOf(t, o.host, "cp-service-account-key-2"))
+			if err := o.host.Create(t.Context(), planted); err != nil {
+				t.Fatal(err)
+			}
+			o.must()
+			if signer(t, o.files) != genuine {
+				t.Fatal("servers sign by it at once")
+			}
+			o.again(nil)
+			o.obey("cp-authorities")
+			for range 2 { // the status does not say that there are keys
+				err := o.reconcile()
+				if reasonOf(err) != v1alpha1.ReasonKeysNotAdopted || !strings.HasPrefix(err.Error(), `Secret "cp-service-account-key-9"`) || o.files != nil {
+					t.Fatalf("got %v, and servers are given %v", err, slices.Sorted(maps.Keys(o.files)))
+				}
+			}
+			if err := o.host.Delete(t.Context(), planted); err != nil {
+				t.Fatal(err)
+			}
+			o.must()
+			if signer(t, o.files) != genuine {
+				t.Error("servers sign by another key")
+			}
+		})
 	}
-	o.change(func(cp *v1alpha1.ControlPlane) { cp.Annotations = nil })
+}
+
+// TestPlantedKeysKeepNothing has a Secret planted beside those of a ControlPlane whose status, of an operator
+// that rotated none, has no keys of tokens.
+func TestPlantedKeysKeepNothing(t *testing.T) {
+	o := newRotation(t, named())
 	o.must()
-	key := types.NamespacedName{Namespace: "ns", Name: "cp-service-account-key-2"}
-	if err := o.host.Get(t.Context(), key, &corev1.Secret{}); err != nil {
-		t.Error(err)
+	genuine := signer(t, o.files)
+	cp := o.cp()
+	cp.Status.TokenKeys = nil
+	planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cp-service-account-key-9", Labels: labelsOf(cp)}}
+	if err := errors.Join(o.host.Status().Update(t.Context(), cp), o.host.Create(t.Context(), planted)); err != nil {
+		t.Fatal(err)
+	}
+	o.files = nil
+	o.must()
+	if signer(t, o.files) != genuine {
+		t.Error("servers sign by another key")
+	}
+}
+
+// TestKeysAreProved has Secrets of keys that nothing proves, of an operator before: those that the status names are used, and
+// proved for the next ControlPlane. Without a status, each needs an answer.
+func TestKeysAreProved(t *testing.T) {
+	made := []string{"cp-keys", "cp-service-account-key-2", "cp-service-account-key-3"}
+	unproved := func(t *testing.T) *rotation {
+		o := newRotation(t, named())
+		o.must()
+		o.rotated()
+		o.rotate("three")
+		o.must()
+		for _, name := range made {
+			secret := secretOf(t, o.host, name)
+			if secret.Annotations[provedBy] == "" {
+				t.Errorf("%s is made without a proof", name)
+			}
+			secret.Annotations = map[string]string{"other": "kept"}
+			if err := o.host.Update(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o
+	}
+	t.Run("the status names them", func(t *testing.T) {
+		o := unproved(t)
+		o.must()
+		for _, name := range made {
+			if secret := secretOf(t, o.host, name); secret.Annotations[provedBy] == "" || secret.Annotations["other"] != "kept" {
+				t.Errorf("annotations of %s are %v", name, secret.Annotations)
+			}
+		}
+		o.again(nil)
+		o.obey("cp-authorities")
+		o.must()
+	})
+	t.Run("no status names them", func(t *testing.T) {
+		o := unproved(t)
+		o.again(nil)
+		for _, name := range []string{"cp-authorities", "cp-keys", "cp-service-account-key-3"} {
+			o.obey(name)
+		}
+		o.must()
+	})
+	t.Run("the next is lost", func(t *testing.T) {
+		o := unproved(t)
+		if err := o.host.Delete(t.Context(), secretOf(t, o.host, "cp-service-account-key-3")); err != nil {
+			t.Fatal(err)
+		}
+		o.files = nil
+		if err := o.reconcile(); reasonOf(err) != v1alpha1.ReasonKeysMissing || o.files == nil {
+			t.Errorf("got %v, and servers are given %v", err, slices.Sorted(maps.Keys(o.files)))
+		}
+	})
+}
+
+// TestProofsAreNoDigestsOfCopies checks that who chooses what is copied, and reads the digests in the status, proves no
+// Secret of keys by it.
+func TestProofsAreNoDigestsOfCopies(t *testing.T) {
+	o := newRotation(t, named())
+	w := workOf(t, o.host, named())
+	if err := o.r.ensureKeys(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range []map[string][]byte{nil, {"service-account.key": []byte("mine")}} {
+		made, err := w.copyOf("cp-service-account-key-9", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: made.SecretName, Annotations: map[string]string{provedBy: made.Digest}}, Data: data}
+		if proved, err := isProved(w.authorities.system, planted); err != nil || proved {
+			t.Errorf("a digest of %v proves it, or error %v", data, err)
+		}
 	}
 }

@@ -78,6 +78,12 @@ func (n Namespace) Host() string {
 		Digest(n.Installation, string(n.TenantUID), string(n.UID))[:digestLen]
 }
 
+// Canaries returns the name of the host's namespace in which an installation tests the network. No namespace of a space
+// is called so: the names of those have another digest at their end.
+func Canaries(installation string) string {
+	return hostPrefix + "canaries-" + Digest(installation, "canaries")[:digestLen]
+}
+
 // Flat returns the name in the flattened view.
 func (n Namespace) Flat() tenant.Flat { return tenant.Flatten(n.Tenant, n.Name) }
 

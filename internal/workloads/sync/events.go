@@ -42,26 +42,26 @@ func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error 
 	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
-	return s.tell(ctx, pod, reasonRefused, why)
+	return s.tellAbout(ctx, corev1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}, reasonRefused, why)
 }
 
-// tell makes an event about a pod in its space. The same one is made once.
-func (s *syncer) tell(ctx context.Context, pod *corev1.Pod, reason, message string) error {
+// tellAbout makes an event about an object in its space. The same one is made once.
+func (s *syncer) tellAbout(ctx context.Context, about corev1.ObjectReference, reason, message string) error {
 	if len(message) > messageLen {
 		message = strings.ToValidUTF8(message[:messageLen], "")
 	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
 	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(pod.UID), reason, message), Namespace: pod.Namespace},
-		InvolvedObject: corev1.ObjectReference{
-			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		},
-		Reason: reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
+		ObjectMeta:     metav1.ObjectMeta{Name: "tn-" + names.Digest(string(about.UID), reason, message), Namespace: about.Namespace},
+		InvolvedObject: about,
+		Reason:         reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	_, err := s.spaces.CoreV1().Events(pod.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	_, err := s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("telling of the pod: %w", err)
+		return fmt.Errorf("telling of an object: %w", err)
 	}
 	return nil
 }

@@ -3,8 +3,10 @@ package sync
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 const (
@@ -24,7 +27,7 @@ const (
 
 // hostState is what the syncer knows of the host: what has the label of the installation.
 type hostState struct {
-	pods, services, namespaces cache.SharedIndexInformer
+	pods, services, namespaces, policies cache.SharedIndexInformer
 }
 
 func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
@@ -33,7 +36,8 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 			o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
 		}))
 	core := factory.Core().V1()
-	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer()}
+	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer(),
+		policies: factory.Networking().V1().NetworkPolicies().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -50,7 +54,8 @@ func (h *hostState) run(ctx context.Context) bool {
 	go h.pods.RunWithContext(ctx)
 	go h.services.RunWithContext(ctx)
 	go h.namespaces.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.namespaces.HasSynced)
+	go h.policies.RunWithContext(ctx)
+	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.namespaces.HasSynced, h.policies.HasSynced)
 }
 
 // objects returns how many pods and Services there are.
@@ -85,6 +90,16 @@ func (h *hostState) namespace(name string) (*corev1.Namespace, error) {
 		return nil, err
 	}
 	return found.(*corev1.Namespace), nil
+}
+
+// policy returns a policy of the host, nil if there is none with the installation's label. In the place of its spec it
+// has that one's hash.
+func (h *hostState) policy(namespace, name string) (*networkingv1.NetworkPolicy, error) {
+	found, exists, err := h.policies.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return found.(*networkingv1.NetworkPolicy), nil
 }
 
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]T, error) {
@@ -154,6 +169,19 @@ func slim(obj any) (any, error) {
 		o.Spec = chosen
 	case *corev1.Namespace:
 		o.ManagedFields = nil
+	case *networkingv1.NetworkPolicy:
+		slimPolicy(o)
 	}
 	return obj, nil
+}
+
+// slimPolicy puts the hash of a policy in the place of its spec. It is not that which was written: somebody may have
+// changed it.
+func slimPolicy(policy *networkingv1.NetworkPolicy) {
+	annotations := maps.Clone(policy.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[hashAnnotation] = network.Hash(&policy.Spec)
+	policy.Annotations, policy.ManagedFields, policy.Spec = annotations, nil, networkingv1.NetworkPolicySpec{}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -69,7 +71,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	if err != nil {
 		return "", err
 	}
-	wanted := hostNamespace(home, rulesOf(t).Level)
+	wanted := s.wantedNamespace(home, t)
 	if found == nil {
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
 			return "", err
@@ -86,7 +88,20 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 			return "", err
 		}
 	}
-	return found.UID, s.labelNamespace(ctx, found, wanted)
+	if err := s.labelNamespace(ctx, found, wanted); err != nil {
+		return "", err
+	}
+	return found.UID, s.ensureGuards(ctx, home)
+}
+
+// wantedNamespace returns the host's namespace as it is to be, with the labels of the space's for selectors of
+// policies.
+func (s *syncer) wantedNamespace(home names.Namespace, t *v1alpha1.Tenant) *corev1.Namespace {
+	n := hostNamespace(home, rulesOf(t).Level)
+	if namespace, err := s.namespaces.Get(home.Flat().String()); err == nil {
+		maps.Copy(n.Labels, network.NamespaceLabels(namespace.Labels))
+	}
+	return n
 }
 
 // wantedFor is how long a server's wish for a host's namespace holds.
@@ -150,22 +165,32 @@ func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace)
 			return fmt.Errorf("binding %s in the host's namespace %q: %w", role, namespace.Name, err)
 		}
 	}
-	return s.patchNamespace(ctx, namespace, metav1.ObjectMeta{Annotations: map[string]string{boundAnnotation: "true"}})
+	return s.patchNamespace(ctx, namespace, map[string]any{"annotations": map[string]any{boundAnnotation: "true"}})
 }
 
-// labelNamespace makes the labels of a namespace what they are to be: the level of its pods may change.
+// labelNamespace makes the labels of a namespace what they are to be: the level of its pods may change, and so may
+// those of the space's namespace. Labels of others stay.
 func (s *syncer) labelNamespace(ctx context.Context, found, wanted *corev1.Namespace) error {
-	labels := maps.Clone(wanted.Labels)
-	maps.DeleteFunc(labels, func(key, value string) bool { return found.Labels[key] == value })
+	labels := map[string]any{}
+	for key, value := range wanted.Labels {
+		if has, ok := found.Labels[key]; !ok || has != value {
+			labels[key] = value
+		}
+	}
+	for key := range found.Labels {
+		if _, ok := wanted.Labels[key]; !ok && strings.HasPrefix(key, network.LabelPrefix) {
+			labels[key] = nil
+		}
+	}
 	if len(labels) == 0 {
 		return nil
 	}
-	return s.patchNamespace(ctx, found, metav1.ObjectMeta{Labels: labels})
+	return s.patchNamespace(ctx, found, map[string]any{"labels": labels})
 }
 
 // patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
-func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change metav1.ObjectMeta) error {
-	change.UID = of.UID
+func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change map[string]any) error {
+	change["uid"] = of.UID
 	patch, err := json.Marshal(map[string]any{"metadata": change})
 	if err != nil {
 		return err
@@ -195,8 +220,13 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.idle.forget(i.name)
 		return s.removeNamespace(ctx, found, of)
 	}
-	if err := s.labelNamespace(ctx, found, hostNamespace(home, rulesOf(t).Level)); err != nil {
+	if err := s.labelNamespace(ctx, found, s.wantedNamespace(home, t)); err != nil {
 		return err
+	}
+	if isReady(found) {
+		if err := s.ensureGuards(ctx, home); err != nil {
+			return err
+		}
 	}
 	used, err := s.isUsed(of, i.name)
 	if err != nil || used {

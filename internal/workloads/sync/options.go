@@ -1,20 +1,27 @@
 package sync
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // Isolation says how tenants' pods are kept apart on the network of the host.
 type Isolation string
 
-// Unenforced runs pods although nothing keeps tenants apart on the network.
-const Unenforced Isolation = "Unenforced"
+const (
+	// Enforced runs pods only while the host enforces network policies, which is tested.
+	Enforced Isolation = "Enforced"
+	// Unenforced runs pods although nobody knows whether anything keeps tenants apart on the network.
+	Unenforced Isolation = "Unenforced"
+)
 
 // DefaultWorkers is how many objects are worked on at once.
 const DefaultWorkers = 32
@@ -30,8 +37,17 @@ type Options struct {
 	Host *rest.Config
 	// Connects is whether this process connects to pods as well, with the same ServiceAccount.
 	Connects bool
-	// NetworkIsolation must be Unenforced: this version cannot keep tenants apart on the network.
+	// NetworkIsolation is an Isolation. Empty is Enforced.
 	NetworkIsolation string
+	// Image is Tenantry's on the host, for the pods by which it is tested whether that enforces network policies.
+	Image string
+	// ClusterCIDRs are all ranges of addresses of the host's pods, Services and nodes, and of whatever else is no outside
+	// for pods of spaces. If there are none, all private ranges are. What the host tells of itself is added.
+	ClusterCIDRs []string
+	// AllowCIDRs are ranges of addresses that all pods reach, whatever policies say.
+	AllowCIDRs []string
+	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is DefaultTestPeriod.
+	TestPeriod time.Duration
 	// TrustLocalImages leaves pull policies as they are, see translate.Options.
 	TrustLocalImages bool
 	// OrphanLimit is how many objects may go, however few there are, without anybody having been seen to
@@ -47,8 +63,15 @@ type Options struct {
 // AddFlags adds the flags that say how pods run on the host.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetworkIsolation, "network-isolation", o.NetworkIsolation,
-		"How tenants' pods are kept apart on the network of the host cluster. This version cannot do that yet: it runs pods only if this is Unenforced, "+
-			"by which whoever runs it accepts that every pod reaches every other tenant's.")
+		"How tenants' pods are kept apart on the network of the host cluster, by network policies: Enforced, which is the default, runs pods only if two pods of --workloads-image "+
+			"find that the host enforces these. Unenforced runs them in any case, by which whoever runs it accepts that every pod may reach every other tenant's.")
+	fs.StringVar(&o.Image, "workloads-image", o.Image,
+		"Image of this version of Tenantry on the host cluster, for the pods by which it is tested whether that enforces network policies.")
+	fs.StringSliceVar(&o.ClusterCIDRs, "network-isolation-cluster-cidrs", o.ClusterCIDRs,
+		"Ranges of addresses of the host cluster's pods, Services and nodes, and of whatever else is no outside for pods of spaces. If empty, these are all private ranges. "+
+			"What the host's nodes and ServiceCIDRs tell is added, and the addresses of links.")
+	fs.StringSliceVar(&o.AllowCIDRs, "network-isolation-allow-cidrs", o.AllowCIDRs,
+		"Ranges of addresses that all pods of spaces reach, whatever policies say, such as those of Tenantry's servers and of name servers.")
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")
@@ -57,18 +80,25 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"tenth of all, nothing more of them is deleted: it is probably another etcd or host, or an old backup.")
 }
 
-// ErrNotIsolated is why no pods run where nothing keeps tenants apart on the network.
-var ErrNotIsolated = errors.New("tenants' pods would not be kept apart on the network of the host cluster, which this version cannot do yet: " +
-	"run no pods, without --host-kubeconfig, or accept it with --network-isolation=Unenforced")
+// isolation returns how tenants are kept apart.
+func (o *Options) isolation() Isolation { return cmp.Or(Isolation(o.NetworkIsolation), Enforced) }
+
+// errNoImage is that nothing can be tested.
+var errNoImage = errors.New("--workloads-image is missing: pods of it test whether the host cluster keeps tenants' pods apart on its network. " +
+	"Name the image of this version of Tenantry there, or accept with --network-isolation=Unenforced that nothing is tested")
 
 // Validate reports what is wrong with the flags.
 func (o *Options) Validate() error {
-	switch Isolation(o.NetworkIsolation) {
-	case Unenforced:
-	case "":
-		return ErrNotIsolated
-	default:
-		return fmt.Errorf("--network-isolation is %q, and can be Unenforced alone", o.NetworkIsolation)
+	switch isolation := o.isolation(); {
+	case isolation != Enforced && isolation != Unenforced:
+		return fmt.Errorf("--network-isolation is %q, and can be Enforced or Unenforced", o.NetworkIsolation)
+	case isolation == Enforced && o.Image == "":
+		return errNoImage
+	}
+	for flag, ranges := range map[string][]string{"cluster": o.ClusterCIDRs, "allow": o.AllowCIDRs} {
+		if _, err := network.Parse(ranges); err != nil {
+			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
+		}
 	}
 	if o.OrphanLimit < 0 {
 		return fmt.Errorf("--orphan-limit is %d, and must not be negative", o.OrphanLimit)

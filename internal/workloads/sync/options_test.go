@@ -17,10 +17,14 @@ func TestValidate(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"accepted":            {options: Options{NetworkIsolation: "Unenforced"}},
-		"nobody has accepted": {want: "--network-isolation=Unenforced"},
-		"what is not there":   {options: Options{NetworkIsolation: "Enforced"}, want: `--network-isolation is "Enforced"`},
-		"a negative limit":    {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
+		"accepted":           {options: Options{NetworkIsolation: "Unenforced"}},
+		"tested":             {options: Options{Image: "i"}},
+		"said to be tested":  {options: Options{NetworkIsolation: "Enforced", Image: "i"}},
+		"nobody can test it": {want: "--network-isolation=Unenforced"},
+		"what is not there":  {options: Options{NetworkIsolation: "None"}, want: `--network-isolation is "None"`},
+		"no range":           {options: Options{Image: "i", ClusterCIDRs: []string{"10.0.0.0/33"}}, want: "--network-isolation-cluster-cidrs"},
+		"no address":         {options: Options{Image: "i", AllowCIDRs: []string{"api"}}, want: `--network-isolation-allow-cidrs: "api" is neither`},
+		"a negative limit":   {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tc.options.Validate()

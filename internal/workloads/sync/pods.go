@@ -89,7 +89,16 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
 		return s.refuse(ctx, pod, errs.ToAggregate().Error())
 	}
-	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}))) {
+	if s.isolated != nil {
+		if why := s.isolated.refusal(); why != "" {
+			return s.refuse(ctx, pod, why)
+		}
+	}
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}, open))) {
 		return nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
@@ -115,8 +124,12 @@ func creationOf(pod, wanted *corev1.Pod) string {
 // create creates the host's pod. Another one of its name is the predecessor's, whose end brings this
 // one back, or nobody's.
 func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Home) error {
-	wanted := s.translated(pod, home)
-	_, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	wanted := s.translated(pod, home, open)
+	_, err = s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		there, err := s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})

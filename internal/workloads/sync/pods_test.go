@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -71,6 +73,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	core := s.informers.Core().V1()
 	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
+	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
 	s.services = core.Services().Lister()
 	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
 	var err error
@@ -81,6 +85,13 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.cache(s.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}})
 	for _, o := range slices.Concat(inSpace, onHost) {
 		w.see(o)
+		if o, ok := o.(*corev1.Namespace); ok && o.Name == home.Host() {
+			for _, guard := range network.Guards(home, s.ranges, s.reachable) {
+				guard.UID = types.UID(guard.Name)
+				w.add(w.onHost, guard)
+				w.see(guard)
+			}
+		}
 	}
 	t.Cleanup(s.queue.ShutDown)
 	return w
@@ -126,6 +137,14 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(core.Namespaces().Informer(), o)
+	case *networkingv1.NetworkPolicy:
+		if isHost {
+			o = o.DeepCopy()
+			slimPolicy(o)
+			w.cache(w.hostState.policies, o)
+			return
+		}
+		w.cache(w.informers.Networking().V1().NetworkPolicies().Informer(), o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:
@@ -191,7 +210,7 @@ func spacePod(change func(*corev1.Pod)) *corev1.Pod {
 // hostPod returns the host's pod for one of the space, as the cache has it.
 func hostPod(of *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	s := &syncer{}
-	pod := s.translated(of, translate.Home{Namespace: home, HostUID: "h"})
+	pod := s.translated(of, translate.Home{Namespace: home, HostUID: "h"}, network.Open{Ingress: true, Egress: true})
 	pod.UID = types.UID("host-" + string(of.UID))
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 	pod.Status.Phase = corev1.PodPending
@@ -235,7 +254,8 @@ func TestBegin(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	w.expect(nil, []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create pods"})
+	w.expect(nil, []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces",
+		"create networkpolicies", "create networkpolicies", "create networkpolicies", "create pods"})
 	made, err := w.onHost.CoreV1().Pods(home.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
 	if err != nil || made.Annotations[names.UIDAnnotation] != "p" {
 		t.Errorf("made is %+v, %v", made, err)
@@ -250,7 +270,7 @@ func TestBegin(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	w.expect(nil, []string{"create pods"})
+	w.expect(nil, []string{"create networkpolicies", "create networkpolicies", "create networkpolicies", "create pods"})
 }
 
 func TestPods(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	secretItem
 	hostNamespaceItem
 	eventItem
+	policyItem
 	serviceItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem

@@ -58,7 +58,7 @@ func TestServices(t *testing.T) {
 		},
 		"the first of a namespace": {
 			objects: []runtime.Object{spaceService(nil)},
-			onHost:  []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create services"},
+			onHost:  []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create networkpolicies", "create networkpolicies", "create networkpolicies", "create services"},
 		},
 		"one that a host must not get": {
 			objects: []runtime.Object{hostSpace(), spaceService(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"8.8.8.8"} })},
@@ -203,7 +203,7 @@ func TestWanted(t *testing.T) {
 	namespace := func(wanted string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Annotations: map[string]string{names.WantedAnnotation: wanted}}}
 	}
-	all := []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces"}
+	all := []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create networkpolicies", "create networkpolicies", "create networkpolicies"}
 	for name, tc := range map[string]struct {
 		at     time.Duration
 		text   string

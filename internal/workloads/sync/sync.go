@@ -1,9 +1,11 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -22,6 +25,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -49,8 +53,10 @@ type syncer struct {
 	namespaces corelisters.NamespaceLister
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
+	policies   networkinglisters.NetworkPolicyLister
 	tenants    cache.SharedIndexInformer
 	hostState  *hostState
+	hostNodes  cache.SharedIndexInformer
 
 	queue      *queue
 	references *references
@@ -63,6 +69,18 @@ type syncer struct {
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
+
+	// isolated is nil if nobody asks whether the host enforces policies.
+	isolated   *isolation
+	testPeriod time.Duration
+	// image is that of the canaries.
+	image string
+	// reachable is what pods of all tenants reach.
+	reachable network.Reachable
+	// clusterRanges are those that somebody says are the host's.
+	clusterRanges []netip.Prefix
+	rangesMu      sync.RWMutex
+	ranges        network.Ranges
 }
 
 // Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
@@ -111,6 +129,9 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
 	}
+	if err := s.setIsolation(o); err != nil {
+		return nil, err
+	}
 	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
 	s.orphans = &guard{clock: s.clock, limit: o.OrphanLimit, what: "objects on the host are made of what no space has", wayOut: wayOut}
 	s.losses = &guard{clock: s.clock, limit: o.OrphanLimit, what: "pods of spaces have run on a host, and are not on this one", wayOut: wayOut}
@@ -121,12 +142,30 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
 	s.services = core.Services().Lister()
 	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
+	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.hostNodes = newHostNodes(s.host)
 	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
 	s.hostState, err = newHostState(s.host, s.installation)
 	return s, err
+}
+
+// setIsolation takes over how tenants are kept apart on the network.
+func (s *syncer) setIsolation(o Options) (err error) {
+	if s.clusterRanges, err = network.Parse(o.ClusterCIDRs); err != nil {
+		return err
+	}
+	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs}
+	if s.reachable.Addresses, err = network.Parse(o.AllowCIDRs); err != nil {
+		return err
+	}
+	if o.isolation() == Enforced {
+		s.isolated = &isolation{clock: s.clock, why: beingTested}
+	}
+	s.image, s.testPeriod = o.Image, cmp.Or(o.TestPeriod, DefaultTestPeriod)
+	return nil
 }
 
 // connect makes the clients of both sides, and looks whether the host keeps its own within bounds.
@@ -175,6 +214,9 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
+	if err := s.watchRanges(ctx); err != nil {
+		return err
+	}
 	if err := s.countOrphans(); err != nil {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
@@ -185,6 +227,9 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	go events()
 	var running sync.WaitGroup
+	if s.isolated != nil {
+		running.Go(func() { s.testIsolation(ctx) })
+	}
 	for range workers {
 		running.Go(func() {
 			for s.work(ctx) {
@@ -240,6 +285,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncHostNamespace(ctx, i)
 	case eventItem:
 		return s.syncEvent(ctx, i)
+	case policyItem:
+		return s.syncPolicy(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case wantedItem:

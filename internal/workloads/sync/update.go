@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -36,9 +37,11 @@ type changeable struct {
 	Tolerations []corev1.Toleration
 }
 
-// translated returns the host's pod, with the hash of what can be changed of it.
-func (s *syncer) translated(pod *corev1.Pod, home translate.Home) *corev1.Pod {
+// translated returns the host's pod, with the hash of what can be changed of it. open is in which directions no policy
+// of its space governs it.
+func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.Open) *corev1.Pod {
 	host := s.options.Pod(pod, home)
+	open.Label(host.Labels)
 	hash := changeableOf(host).hash()
 	keys := slices.Sorted(maps.Keys(host.Labels))
 	host.Annotations[keysAnnotation] = strings.Join(append(keys, slices.Sorted(maps.Keys(host.Annotations))...), ",")
@@ -69,7 +72,11 @@ func (c changeable) hash() string {
 // update takes what has been changed of a pod in the space to the host.
 func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	wanted := s.translated(pod, translate.Home{Namespace: of})
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
 	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] {
 		return nil
 	}

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,10 +33,12 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
 		{core.Services().Informer(), handler{changed: s.serviceChanged, gone: s.serviceGone}},
-		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, gone: s.namespaceGone}},
+		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
 		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
+		{s.informers.Networking().V1().NetworkPolicies().Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
+		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -127,6 +130,18 @@ func (s *syncer) sourceChanged(of kind) func(any) {
 func (s *syncer) sourceGone(of kind) func(any, bool) {
 	changed := s.sourceChanged(of)
 	return func(obj any, _ bool) { changed(obj) }
+}
+
+// namespaceUpdated has the host's namespace get the labels that selectors of policies ask for.
+func (s *syncer) namespaceUpdated(before, obj any) {
+	s.namespaceChanged(obj)
+	namespace := obj.(*corev1.Namespace)
+	if maps.Equal(before.(*corev1.Namespace).Labels, namespace.Labels) {
+		return
+	}
+	if all, err := s.hostState.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
+		s.enqueueNamespaces(all)
+	}
 }
 
 func (s *syncer) serviceChanged(obj any) {
@@ -242,7 +257,13 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 
 func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
 	for _, namespace := range all {
-		of, _ := namespaceOf(namespace)
+		if namespace.Name == names.Canaries(s.installation) {
+			continue
+		}
+		of, ok := namespaceOf(namespace)
+		if ok {
+			s.enqueuePolicies(of)
+		}
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: of.Tenant, name: namespace.Name})
 	}
 }

@@ -154,6 +154,17 @@ var _ = Describe("What is made for a ControlPlane", func() {
 		cp := newControlPlane("twice")
 		createAvailable(ctx, cp)
 		keys := secret(ctx, "twice-keys").Data
+
+		By("having keys that nothing proves, as of an operator before")
+		proof := secret(ctx, "twice-keys").Annotations[proofAnnotation]
+		Expect(proof).NotTo(BeEmpty())
+		change(ctx, &corev1.Secret{}, "twice-keys", func(s *corev1.Secret) { s.Annotations = nil })
+		Eventually(func() map[string]string { return secret(ctx, "twice-keys").Annotations }).Should(HaveKeyWithValue(proofAnnotation, proof))
+
+		By("having a key beside them that somebody else knows")
+		planted := named(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: secret(ctx, "twice-keys").Labels}, Data: keys}, "twice-service-account-key-9")
+		Expect(admin.Create(ctx, planted)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, planted))).To(Succeed()) })
 		Expect(admin.Delete(ctx, cp)).To(Succeed())
 		for _, object := range owned(cp) { // the host's garbage collector does
 			Expect(admin.Delete(ctx, object)).To(Succeed())
@@ -161,12 +172,19 @@ var _ = Describe("What is made for a ControlPlane", func() {
 		cp = newControlPlane("twice")
 		create(ctx, cp)
 		adopt(ctx, cp.Name)
+		Eventually(func() string {
+			return expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonKeysNotAdopted).Message
+		}).Should(HavePrefix(`Secret "twice-service-account-key-9" was there before this ControlPlane, and nothing proves`))
+		Expect(admin.Delete(ctx, planted)).To(Succeed())
 		setReady(ctx, cp.Name)
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady)
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 		Expect(secret(ctx, "twice-keys").Data).To(Equal(keys))
 	})
 })
+
+// proofAnnotation proves Secrets of keys, but for that of the authorities.
+const proofAnnotation = "tenantry.io/keys-mac"
 
 // adopt answers for Secrets of keys that were there before a ControlPlane.
 func adopt(ctx context.Context, name string) {

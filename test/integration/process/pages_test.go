@@ -57,8 +57,8 @@ var cannotRun = map[string]map[string]string{
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
 	"docs/guides/workloads.md": {
-		"kubectl apply -k config/workloads":                                            "needs a cluster; test/node does the same",
-		"tenantry up --host-kubeconfig host.kubeconfig --network-isolation=Unenforced": "needs a cluster; test/node does the same",
+		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
+		"tenantry up --host-kubeconfig host.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/search.md": {
 		"tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \\": "needs an etcd and a PostgreSQL elsewhere; test/integration/search runs such a service",
@@ -101,6 +101,7 @@ var cannotRun = map[string]map[string]string{
 	"docs/guides/on-a-cluster-you-have.md": {
 		`kubectl -n tenantry-system get controlplane sample -o jsonpath='{.status.conditions[?(@.type=="Degraded")].message}'`:                      "needs a cluster; test/node and test/integration/operator do the same",
 		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
+		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/adopt-old-token-keys=true":                                             "needs a cluster",
 		"kubectl apply -f config/samples/host_tenant.yaml":                                                                                          "needs a cluster; test/integration/operator does what it says",
 		"uid=$(kubectl get tenant initech -o jsonpath='{.metadata.uid}')":                                                                           "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/confirm-deletion=true":                                                 "needs a cluster; test/integration/operator and test/node do what it says",

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,7 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -44,13 +49,51 @@ func TestWorkloads(t *testing.T) { suite.Run(t, "Workloads") }
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
 		o.Server.HostKubeconfig = syncerKubeconfig(o.Dir, o.Port)
-		o.Workloads.NetworkIsolation = "Unenforced"
+		o.Workloads.Image = "localhost/tenantry:1"
+		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")
+	go canaries.run(suiteContext())
 	tenantry.CreateTenants(ctx, acme, globex)
 }, NodeTimeout(suite.StartTimeout))
+
+// canaries are what a kubelet of the host makes of the syncer's: there is no network here.
+var canaries = &kubelet{}
+
+// kubelet says that canaries run, and how the one ends that connects.
+type kubelet struct{ exitCode atomic.Int32 }
+
+// suiteContext ends with the suite.
+func suiteContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	DeferCleanup(cancel)
+	return ctx
+}
+
+func (k *kubelet) run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		watching, err := host.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{LabelSelector: names.Prefix + "canary"})
+		if err != nil {
+			return
+		}
+		defer watching.Stop()
+		for event := range watching.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Added {
+				k.start(ctx, pod)
+			}
+		}
+	}, 10*time.Millisecond)
+}
+
+func (k *kubelet) start(ctx context.Context, pod *corev1.Pod) {
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.9"
+	if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "canary", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: k.exitCode.Load()}}}}
+	}
+	_, _ = host.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}) // the next test is another try
+}
 
 // syncerKubeconfig returns the file of a kubeconfig of the host's ServiceAccount syncer, for a Tenantry that is
 // to be started.

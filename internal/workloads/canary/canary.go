@@ -1,0 +1,128 @@
+package canary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+const (
+	// dialTimeout is how long a connection may take. What a policy denies is often answered by nothing at all.
+	dialTimeout = 2 * time.Second
+	// rounds is how often in a row the policies must have been enforced.
+	rounds = 3
+	// Patience is how long a host may take until its network and its policies are what they are to be.
+	Patience = time.Minute
+	// pause is between two rounds.
+	pause = 500 * time.Millisecond
+)
+
+var (
+	// ErrUnenforced is that a connection was made that must not be.
+	ErrUnenforced = errors.New("the host cluster does not enforce network policies")
+	// ErrUnconnected is that the connection was not made that must be.
+	ErrUnconnected = errors.New("the canaries do not reach each other")
+)
+
+// The exit codes of the process that connects.
+const (
+	Enforced    = 0
+	Unenforced  = 3
+	Unconnected = 4
+)
+
+// ExitCode returns the exit code of a process that ends with an error, 1 for those that are not of this package.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return Enforced
+	case errors.Is(err, ErrUnenforced):
+		return Unenforced
+	case errors.Is(err, ErrUnconnected):
+		return Unconnected
+	default:
+		return 1
+	}
+}
+
+// Listen accepts connections on all addresses until ctx ends, and closes them.
+func Listen(ctx context.Context, addresses []string) error {
+	var config net.ListenConfig
+	failed := make(chan error, len(addresses))
+	for _, address := range addresses {
+		listener, err := config.Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("listening on %s: %w", address, err)
+		}
+		defer func() { _ = listener.Close() }()
+		go func() { failed <- accept(listener) }()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+func accept(listener net.Listener) error {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("accepting connections: %w", err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// Connects reports whether a connection can be made.
+func Connects(ctx context.Context, address string) bool {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// Dial returns nil once a connection to the first address can be made, and none to the others, some times in a row. If
+// that is not so before ctx ends, it returns ErrUnenforced or ErrUnconnected, whatever was the last.
+func Dial(ctx context.Context, allowed string, denied []string) error {
+	return dial(ctx, allowed, denied, pause)
+}
+
+func dial(ctx context.Context, allowed string, denied []string, pause time.Duration) error {
+	enforced := 0
+	for {
+		var err error
+		// A round comes to its end: one that was interrupted would look as if nothing could be reached.
+		if err = round(context.WithoutCancel(ctx), allowed, denied); err == nil {
+			if enforced++; enforced == rounds {
+				return nil
+			}
+			err = ErrUnenforced // not often enough yet
+		} else {
+			enforced = 0
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+func round(ctx context.Context, allowed string, denied []string) error {
+	if !Connects(ctx, allowed) {
+		return ErrUnconnected
+	}
+	for _, address := range denied {
+		if Connects(ctx, address) {
+			return ErrUnenforced
+		}
+	}
+	return nil
+}

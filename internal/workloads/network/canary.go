@@ -1,0 +1,111 @@
+package network
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// The canaries are two pods in a namespace of their own: one listens on three ports, one connects. A policy of the
+// one that listens lets in what comes to two of them, and a policy of the one that connects lets out what goes to two
+// of them. So one connection must work, and each of the others is stopped by one policy alone.
+const (
+	canaryLabel    = names.Prefix + "canary"
+	canaryListener = "listener"
+	canaryDialer   = "dialer"
+)
+
+const (
+	portOpen int32 = 8080 + iota
+	portNoIngress
+	portNoEgress
+)
+
+// CanaryNames are the names of the canaries.
+var CanaryNames = []string{canaryListener, canaryDialer}
+
+// canaryPorts are the ports on which the one listens, the one that is reached first.
+var canaryPorts = []int32{portOpen, portNoIngress, portNoEgress}
+
+// CanaryPolicies returns the policies of the canaries in a namespace of the host.
+func CanaryPolicies(namespace, installation string) []*networkingv1.NetworkPolicy {
+	policy := func(name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
+		spec.PodSelector = *canary(name)
+		return &networkingv1.NetworkPolicy{ObjectMeta: canaryMeta(namespace, installation, name), Spec: spec}
+	}
+	return []*networkingv1.NetworkPolicy{
+		policy(canaryListener, networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryDialer)}}, Ports: tcp(portOpen, portNoEgress),
+			}},
+		}),
+		policy(canaryDialer, networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+			Egress: []networkingv1.NetworkPolicyEgressRule{{
+				To: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryListener)}}, Ports: tcp(portOpen, portNoIngress),
+			}},
+		}),
+	}
+}
+
+func canary(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{canaryLabel: name}}
+}
+
+func canaryMeta(namespace, installation, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{canaryLabel: name, names.InstallationLabel: installation}}
+}
+
+func tcp(ports ...int32) []networkingv1.NetworkPolicyPort {
+	var all []networkingv1.NetworkPolicyPort
+	for _, port := range ports {
+		all = append(all, networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))})
+	}
+	return all
+}
+
+// CanaryListener returns the pod that listens. image is Tenantry's. The port that is reached is the last one to be
+// opened: that none of the others is then is not because it is not there yet.
+func CanaryListener(namespace, installation, image string) *corev1.Pod {
+	args := []string{"canary", "listen"}
+	for _, port := range slices.Backward(canaryPorts) {
+		args = append(args, ":"+strconv.Itoa(int(port)))
+	}
+	return canaryPod(namespace, installation, canaryListener, image, args)
+}
+
+// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes.
+func CanaryDialer(namespace, installation, image string, listener netip.Addr) *corev1.Pod {
+	args := []string{"canary", "dial"}
+	for _, port := range canaryPorts {
+		args = append(args, netip.AddrPortFrom(listener, uint16(port)).String()) //nolint:gosec // ours
+	}
+	return canaryPod(namespace, installation, canaryDialer, image, args)
+}
+
+func canaryPod(namespace, installation, name, image string, args []string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: canaryMeta(namespace, installation, name),
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			TerminationGracePeriodSeconds: new(int64(1)), ActiveDeadlineSeconds: new(int64(600)),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "canary", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/tenantry"}, Args: args,
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package network
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// The names of the policies that each namespace of the host has. Copies of tenants' begin with tn-, or tnx-.
+const (
+	guardName       = "tenantry-guard"
+	openIngressName = "tenantry-open-ingress"
+	openEgressName  = "tenantry-open-egress"
+)
+
+// Names are the names of the policies that each namespace of the host has.
+var Names = []string{guardName, openIngressName, openEgressName}
+
+const (
+	// ComponentLabel says what a pod of the platform in the host's namespace of ours is.
+	ComponentLabel = "app.kubernetes.io/component"
+	// DNSComponent is the component of the pods that answer the names of spaces.
+	DNSComponent = "workloads-dns"
+)
+
+// dnsPorts are those on which these pods answer: who is not root has none below 1024.
+var dnsPorts = []int32{53, 1053}
+
+// Reachable is what pods of all tenants reach, whatever their policies say.
+type Reachable struct {
+	// Namespace is the host's namespace with the pods that answer DNS.
+	Namespace string
+	// Addresses are ranges of Tenantry's API, or of whatever else is for all tenants.
+	Addresses []netip.Prefix
+}
+
+// Guards returns the policies that a namespace of the host has, whatever policies are in the space.
+func Guards(home names.Namespace, ranges Ranges, reachable Reachable) []*networkingv1.NetworkPolicy {
+	all := append([]networkingv1.NetworkPolicyPeer{sameTenant(home)}, ranges.outside()...)
+	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	return []*networkingv1.NetworkPolicy{
+		platform(home, guardName, networkingv1.NetworkPolicySpec{PolicyTypes: both, Egress: reachable.rules()}),
+		platform(home, openIngressName, networkingv1.NetworkPolicySpec{
+			PodSelector: selects(OpenIngressLabel), PolicyTypes: both[:1], Ingress: []networkingv1.NetworkPolicyIngressRule{{From: all}},
+		}),
+		platform(home, openEgressName, networkingv1.NetworkPolicySpec{
+			PodSelector: selects(OpenEgressLabel), PolicyTypes: both[1:], Egress: []networkingv1.NetworkPolicyEgressRule{{To: all}},
+		}),
+	}
+}
+
+func platform(home names.Namespace, name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation}, Annotations: home.Marks(),
+		},
+		Spec: spec,
+	}
+}
+
+func selects(label string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{label: open}}
+}
+
+// rules returns the rules of what is reachable.
+func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
+	dns := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{ComponentLabel: DNSComponent}},
+	}}}
+	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {
+		for _, port := range dnsPorts {
+			dns.Ports = append(dns.Ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(port))})
+		}
+	}
+	rules := []networkingv1.NetworkPolicyEgressRule{dns}
+	var addresses []networkingv1.NetworkPolicyPeer
+	for _, p := range merge(r.Addresses) {
+		addresses = append(addresses, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}})
+	}
+	if len(addresses) > 0 { // no peers would be everybody
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: addresses})
+	}
+	return rules
+}

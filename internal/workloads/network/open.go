@@ -1,0 +1,54 @@
+package network
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// The labels of a host's pod that no policy of its tenant governs in a direction.
+const (
+	OpenIngressLabel = names.Prefix + "open-ingress"
+	OpenEgressLabel  = names.Prefix + "open-egress"
+
+	open = "true"
+)
+
+// Open is in which directions no policy of its tenant governs a pod.
+type Open struct{ Ingress, Egress bool }
+
+// OpenOf returns it for a pod, by the policies of its namespace in the space. A policy whose selector cannot be read
+// governs all pods.
+func OpenOf(pod *corev1.Pod, policies []*networkingv1.NetworkPolicy) Open {
+	o := Open{Ingress: true, Egress: true}
+	for _, policy := range policies {
+		selector, err := metav1.LabelSelectorAsSelector(podSelector(&policy.Spec.PodSelector))
+		if err == nil && !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		for _, direction := range typesOf(policy) {
+			switch direction {
+			case networkingv1.PolicyTypeIngress:
+				o.Ingress = false
+			case networkingv1.PolicyTypeEgress:
+				o.Egress = false
+			}
+		}
+	}
+	return o
+}
+
+// Label sets the labels that say so.
+func (o Open) Label(on map[string]string) {
+	delete(on, OpenIngressLabel)
+	delete(on, OpenEgressLabel)
+	if o.Ingress {
+		on[OpenIngressLabel] = open
+	}
+	if o.Egress {
+		on[OpenEgressLabel] = open
+	}
+}

@@ -1,0 +1,141 @@
+package network
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+const (
+	// MaxPolicies is how many policies of a tenant a host's namespace has: each of them is work for all nodes.
+	MaxPolicies = 200
+	// maxEntries is how many peers, ports, exceptions and requirements of selectors a policy of the host has.
+	maxEntries = 5000
+)
+
+// Policy returns the policy of the host for one of a space. It lets the tenant's pods reach, and be reached by, no more
+// than the tenant's policy does, and nothing that is other tenants' or the cluster's, whatever that says. An error says
+// why there can be none.
+func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ranges) (*networkingv1.NetworkPolicy, error) {
+	host := &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names.Copy(policy.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
+			Annotations: home.MarksOf(policy.Name, policy.UID),
+		},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: *podSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
+	}
+	for _, rule := range policy.Spec.Ingress {
+		if from := peers(rule.From, home, ranges); len(from) > 0 {
+			host.Spec.Ingress = append(host.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{Ports: slices.Clone(rule.Ports), From: from})
+		}
+	}
+	for _, rule := range policy.Spec.Egress {
+		if to := peers(rule.To, home, ranges); len(to) > 0 {
+			host.Spec.Egress = append(host.Spec.Egress, networkingv1.NetworkPolicyEgressRule{Ports: slices.Clone(rule.Ports), To: to})
+		}
+	}
+	if n := entries(&host.Spec); n > maxEntries {
+		return nil, fmt.Errorf("it has %d peers, ports, exceptions and requirements of selectors on the host cluster, and may have %d: make it smaller, "+
+			"or divide it; until then it allows nothing", n, maxEntries)
+	}
+	return host, nil
+}
+
+// typesOf returns the directions of a policy, as the API fills them in.
+func typesOf(policy *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
+	if len(policy.Spec.PolicyTypes) > 0 {
+		return slices.Clone(policy.Spec.PolicyTypes)
+	}
+	if len(policy.Spec.Egress) > 0 {
+		return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	}
+	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+}
+
+// peers returns those of a rule. None means everybody to a host: where nothing is left, there must be no rule.
+func peers(of []networkingv1.NetworkPolicyPeer, home names.Namespace, ranges Ranges) []networkingv1.NetworkPolicyPeer {
+	if len(of) == 0 {
+		return append([]networkingv1.NetworkPolicyPeer{sameTenant(home)}, ranges.outside()...)
+	}
+	var confined []networkingv1.NetworkPolicyPeer
+	for i := range of {
+		if p, ok := peer(&of[i], home, ranges); ok {
+			confined = append(confined, p)
+		}
+	}
+	return confined
+}
+
+// peer returns a peer confined to the tenant and the outside, and whether anything is left.
+func peer(of *networkingv1.NetworkPolicyPeer, home names.Namespace, ranges Ranges) (p networkingv1.NetworkPolicyPeer, ok bool) {
+	switch {
+	case of.IPBlock != nil:
+		if of.PodSelector != nil || of.NamespaceSelector != nil {
+			return p, false // the API has none of these
+		}
+		p.IPBlock = ranges.outsideOf(of.IPBlock)
+		return p, p.IPBlock != nil
+	case of.NamespaceSelector != nil:
+		p.NamespaceSelector = namespaceSelector(of.NamespaceSelector, home)
+	case of.PodSelector == nil:
+		return p, false // says nothing, and the API has none of these
+	}
+	if of.PodSelector != nil {
+		p.PodSelector = podSelector(of.PodSelector)
+	}
+	return p, true
+}
+
+// sameTenant is the peer of all pods of the tenant.
+func sameTenant(home names.Namespace) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{NamespaceSelector: namespaceSelector(&metav1.LabelSelector{}, home)}
+}
+
+// entries returns how large a policy is for who enforces it.
+func entries(spec *networkingv1.NetworkPolicySpec) int {
+	n := sizeOf(&spec.PodSelector)
+	count := func(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer) {
+		n += len(ports)
+		for i := range peers {
+			n += 1 + sizeOf(peers[i].PodSelector) + sizeOf(peers[i].NamespaceSelector)
+			if block := peers[i].IPBlock; block != nil {
+				n += len(block.Except)
+			}
+		}
+	}
+	for i := range spec.Ingress {
+		count(spec.Ingress[i].Ports, spec.Ingress[i].From)
+	}
+	for i := range spec.Egress {
+		count(spec.Egress[i].Ports, spec.Egress[i].To)
+	}
+	return n
+}
+
+func sizeOf(s *metav1.LabelSelector) int {
+	if s == nil {
+		return 0
+	}
+	n := len(s.MatchLabels)
+	for i := range s.MatchExpressions {
+		n += 1 + len(s.MatchExpressions[i].Values)
+	}
+	return n
+}
+
+// Hash returns the hash of what a policy does.
+func Hash(spec *networkingv1.NetworkPolicySpec) string {
+	written, err := json.Marshal(spec)
+	if err != nil {
+		return err.Error() // selectors, ranges and ports have none
+	}
+	sum := sha256.Sum256(written)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,154 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// private are the ranges that are not the outside unless somebody says what is the cluster's: most clusters have
+// their pods, Services and nodes in them, and nodes that join have addresses there before anybody knows of them.
+var private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+
+// never are ranges that are no outside for anybody: what is on the link of a node, such as the metadata of clouds.
+var never = prefixes("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128")
+
+// everywhere are all addresses.
+var everywhere = prefixes("0.0.0.0/0", "::/0")
+
+func prefixes(all ...string) []netip.Prefix {
+	parsed := make([]netip.Prefix, len(all))
+	for i := range all {
+		parsed[i] = netip.MustParsePrefix(all[i])
+	}
+	return parsed
+}
+
+// Ranges are the ranges of addresses that are not the outside: no policy lets them in or out but by what
+// pods, and not addresses, are.
+type Ranges struct {
+	inside []netip.Prefix
+}
+
+// NewRanges returns the ranges of a cluster. configured are those that somebody says are all of them; if there are
+// none, all private ranges are. found are those of pods, Services and nodes that the cluster itself tells.
+func NewRanges(configured, found []netip.Prefix) Ranges {
+	if len(configured) == 0 {
+		configured = private
+	}
+	return Ranges{merge(slices.Concat(never, configured, found))}
+}
+
+// String returns the ranges for people.
+func (r Ranges) String() string { return fmt.Sprint(r.inside) }
+
+// Equal reports whether two are the same.
+func (r Ranges) Equal(other Ranges) bool { return slices.Equal(r.inside, other.inside) }
+
+// merge returns the fewest ranges with the same addresses, in order. What embeds addresses of IPv4 in those of IPv6 is
+// taken for them.
+func merge(all []netip.Prefix) []netip.Prefix {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i] = plain(all[i])
+	}
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var merged []netip.Prefix
+	for _, next := range all {
+		if n := len(merged); n > 0 && contains(merged[n-1], next) {
+			continue
+		}
+		merged = append(merged, next)
+		for n := len(merged); n > 1; n = len(merged) { // two halves are one
+			a, b := merged[n-2], merged[n-1]
+			if a.Bits() != b.Bits() || a.Bits() == 0 || a.Addr().BitLen() != b.Addr().BitLen() {
+				break
+			}
+			whole := netip.PrefixFrom(a.Addr(), a.Bits()-1).Masked()
+			if whole.Addr() != a.Addr() || !whole.Contains(b.Addr()) {
+				break
+			}
+			merged = append(merged[:n-2], whole)
+		}
+	}
+	return merged
+}
+
+// contains reports whether all addresses of a range are in another one.
+func contains(outer, inner netip.Prefix) bool {
+	return outer.Addr().BitLen() == inner.Addr().BitLen() && outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// plain returns a range without bits beyond its length, of IPv4 where it is one in the form of IPv6.
+func plain(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()
+	}
+	return p.Masked()
+}
+
+// Parse reads ranges, or single addresses.
+func Parse(all []string) ([]netip.Prefix, error) {
+	var parsed []netip.Prefix
+	for _, text := range all {
+		if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+			addr = addr.Unmap()
+			parsed = append(parsed, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither a range of addresses, such as 10.0.0.0/8, nor an address", text)
+		}
+		parsed = append(parsed, plain(p))
+	}
+	return parsed, nil
+}
+
+// outside returns the peers of a policy that are all addresses outside of the cluster.
+func (r Ranges) outside() []networkingv1.NetworkPolicyPeer {
+	var peers []networkingv1.NetworkPolicyPeer
+	for _, all := range everywhere {
+		if block := r.block(all, nil); block != nil {
+			peers = append(peers, networkingv1.NetworkPolicyPeer{IPBlock: block})
+		}
+	}
+	return peers
+}
+
+// block returns a range without the cluster's, and without those of a tenant. It is nil if nothing is left.
+func (r Ranges) block(of netip.Prefix, except []netip.Prefix) *networkingv1.IPBlock {
+	block := &networkingv1.IPBlock{CIDR: of.String()}
+	for _, p := range merge(slices.Concat(r.inside, except)) {
+		if contains(p, of) {
+			return nil
+		}
+		if contains(of, p) {
+			block.Except = append(block.Except, p.String())
+		}
+	}
+	return block
+}
+
+// outsideOf returns what of a tenant's range is outside of the cluster, nil if that is nothing. What cannot be
+// read with certainty is nothing: different components of a host may read it differently.
+func (r Ranges) outsideOf(block *networkingv1.IPBlock) *networkingv1.IPBlock {
+	of, err := netip.ParsePrefix(block.CIDR)
+	if err != nil || of.Addr().Is4In6() {
+		return nil
+	}
+	var except []netip.Prefix
+	for _, text := range block.Except {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			return nil
+		}
+		except = append(except, p.Masked())
+	}
+	return r.block(of.Masked(), except)
+}

@@ -1,0 +1,234 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+// syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
+// written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
+func (s *syncer) syncPolicy(ctx context.Context, i item) error {
+	home, _, err := s.homeOf(tenant.Flat(i.namespace))
+	if err != nil {
+		return nil //nolint:nilerr // what was there goes with the host's namespace
+	}
+	namespace, err := s.hostState.namespace(home.Host())
+	if err != nil || namespace == nil || !isReady(namespace) {
+		return err // it comes again with the namespace
+	}
+	if has, ok := namespaceOf(namespace); !ok || has != home {
+		return nil
+	}
+	err = s.ensurePolicy(ctx, home, i)
+	if err == nil || isDenied(err) {
+		s.enqueuePodsIn(i.tenant, i.namespace)
+	}
+	return err
+}
+
+// isReady reports whether the syncer has its rights in a namespace of the host.
+func isReady(namespace *corev1.Namespace) bool {
+	return namespace.Annotations[boundAnnotation] != "" && namespace.DeletionTimestamp == nil
+}
+
+// isDenied reports whether the host does not take something, whenever it is asked.
+func isDenied(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// ensurePolicy makes or deletes the host's policy for one of a space. One that there cannot be on the host allows
+// nothing, and is an event in the space.
+func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item) error {
+	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
+	if apierrors.IsNotFound(err) {
+		return s.removePolicy(ctx, home, i)
+	}
+	if err != nil {
+		return err
+	}
+	wanted, err := network.Policy(policy, home, s.currentRanges())
+	if err == nil {
+		err = s.hasRoom(home, wanted.Name)
+	}
+	if err != nil {
+		return errors.Join(s.tellOfPolicy(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
+	}
+	return s.putPolicy(ctx, wanted)
+}
+
+// hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
+func (s *syncer) hasRoom(home names.Namespace, name string) error {
+	there, err := s.hostState.policy(home.Host(), name)
+	if err != nil || there != nil {
+		return err
+	}
+	all, err := s.hostState.policies.GetIndexer().IndexKeys(cache.NamespaceIndex, home.Host())
+	if err != nil {
+		return fmt.Errorf("counting the host's policies: %w", err)
+	}
+	if len(all) >= network.MaxPolicies+len(network.Names) {
+		return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
+	}
+	return nil
+}
+
+func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
+	return s.tellAbout(ctx, corev1.ObjectReference{
+		Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1", Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion,
+	}, reasonRefused, why)
+}
+
+// ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
+func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
+	for _, wanted := range network.Guards(home, s.currentRanges(), s.reachable) {
+		if err := s.putPolicy(ctx, wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putPolicy creates a policy, or makes it what it is to be.
+func (s *syncer) putPolicy(ctx context.Context, wanted *networkingv1.NetworkPolicy) error {
+	there, err := s.hostState.policy(wanted.Namespace, wanted.Name)
+	if err != nil {
+		return err
+	}
+	hash := network.Hash(&wanted.Spec)
+	client := s.host.NetworkingV1().NetworkPolicies(wanted.Namespace)
+	if there == nil {
+		_, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
+		}
+		// The cache is behind, or it is not ours.
+		if there, err = client.Get(ctx, wanted.Name, metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("reading the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
+		}
+		slimPolicy(there)
+	}
+	if !isSame(there, wanted) {
+		return fmt.Errorf("the host's namespace %q has the policy %q already, which is not of this installation; whoever administers the host is to remove it", wanted.Namespace, wanted.Name)
+	}
+	if there.Annotations[hashAnnotation] == hash && there.Annotations[names.UIDAnnotation] == wanted.Annotations[names.UIDAnnotation] {
+		return nil
+	}
+	wanted.UID, wanted.ResourceVersion = there.UID, there.ResourceVersion
+	if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("changing the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
+	}
+	return nil
+}
+
+// isSame reports whether two policies of the host are made for the same namespace, and the same policy of it.
+func isSame(there, wanted *networkingv1.NetworkPolicy) bool {
+	has, _ := names.Of(there.Labels, there.Annotations)
+	of, _ := names.Of(wanted.Labels, wanted.Annotations)
+	return has == of && there.Annotations[names.NameAnnotation] == wanted.Annotations[names.NameAnnotation]
+}
+
+// removePolicy deletes the host's policy for one that a space does not have any more.
+func (s *syncer) removePolicy(ctx context.Context, home names.Namespace, i item) error {
+	there, err := s.hostState.policy(home.Host(), names.Copy(i.name))
+	if err != nil || there == nil || there.DeletionTimestamp != nil {
+		return err
+	}
+	if has, _ := names.Of(there.Labels, there.Annotations); has != home || there.Annotations[names.NameAnnotation] != i.name {
+		return nil
+	}
+	err = s.host.NetworkingV1().NetworkPolicies(there.Namespace).Delete(ctx, there.Name, *metav1.NewPreconditionDeleteOptions(string(there.UID)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the host's policy %s/%s: %w", there.Namespace, there.Name, err)
+	}
+	return nil
+}
+
+// openOf returns in which directions no policy of its space governs a pod. Where there are more policies than a host
+// gets, it is none: that some of them allow something would be by chance.
+func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
+	policies, err := s.policies.NetworkPolicies(pod.Namespace).List(labels.Everything())
+	if err != nil {
+		return network.Open{}, fmt.Errorf("reading the policies of %q: %w", pod.Namespace, err)
+	}
+	if len(policies) > network.MaxPolicies {
+		return network.Open{}, nil
+	}
+	return network.OpenOf(pod, policies), nil
+}
+
+// policyChanged has a policy of a space looked at, if there are pods for it.
+func (s *syncer) policyChanged(obj any) {
+	policy := obj.(*networkingv1.NetworkPolicy)
+	flat := tenant.Flat(policy.Namespace)
+	n, ok := flat.Tenant()
+	if !ok {
+		return
+	}
+	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
+		s.queue.Add(item{policyItem, n, policy.Namespace, policy.Name})
+	}
+}
+
+// policyGone has all policies of the namespace looked at: another one may have room now.
+func (s *syncer) policyGone(obj any, _ bool) {
+	s.policyChanged(obj)
+	policy := obj.(*networkingv1.NetworkPolicy)
+	if all, err := s.policies.NetworkPolicies(policy.Namespace).List(labels.Everything()); err == nil && len(all) >= network.MaxPolicies {
+		for _, other := range all {
+			s.policyChanged(other)
+		}
+	}
+}
+
+// hostPolicyChanged has what a policy of the host is made for looked at: somebody may have changed or deleted it.
+func (s *syncer) hostPolicyChanged(obj any) {
+	policy := obj.(*networkingv1.NetworkPolicy)
+	n, complete := names.Of(policy.Labels, policy.Annotations)
+	if !complete || n.Host() != policy.Namespace {
+		return
+	}
+	if name := policy.Annotations[names.NameAnnotation]; name != "" {
+		s.queue.Add(item{policyItem, n.Tenant, n.Flat().String(), name})
+		return
+	}
+	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})
+}
+
+// enqueuePolicies has all policies of a namespace of a space looked at.
+func (s *syncer) enqueuePolicies(of names.Namespace) {
+	all, err := s.policies.NetworkPolicies(of.Flat().String()).List(labels.Everything())
+	if err != nil {
+		return
+	}
+	for _, policy := range all {
+		s.queue.Add(item{policyItem, of.Tenant, policy.Namespace, policy.Name})
+	}
+}
+
+// enqueuePodsIn has all pods of a namespace of a space looked at.
+func (s *syncer) enqueuePodsIn(n tenant.Name, namespace string) {
+	all, err := s.podIndexer.ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		klog.ErrorS(err, "Reading the cache of pods", "namespace", namespace)
+		return
+	}
+	for _, obj := range all {
+		s.queue.Add(item{podItem, n, namespace, obj.(*corev1.Pod).Name})
+	}
+}
